@@ -1,0 +1,70 @@
+# Every target sets up what it needs: only Python >= 3.11 and make are expected.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$p; break; }; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "berthmaster needs Python 3.11 or newer; name it with PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+# The pins are installed first, the project last and editable: a checkout is used as it stands.
+$(VENV)/.run: $(BIN)/python requirements/run.txt pyproject.toml fleet/version.py
+	@echo "Setting up $(VENV) (only when the pins change) ..."
+	@$(PIP) install -r requirements/run.txt
+	@$(PIP) install --no-deps --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.txt
+	@$(PIP) install -r requirements/dev.txt
+	@touch $@
+
+.PHONY: run
+run: $(VENV)/.run ## Schedule the manifests of examples/ and show why each workload landed where it did
+	@sh examples/story.sh $(BIN)/berthmaster
+
+.PHONY: test
+test: $(VENV)/.dev ## Run the tests
+	@$(BIN)/pytest $(ARGS)
+
+.PHONY: lint
+lint: $(VENV)/.dev ## Check style, types and the direction of imports
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(VENV)/.dev ## Rewrite the sources in the house style
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: bench
+bench: $(VENV)/.run ## Time the scheduling core (ARGS="--input FILE" for fleets of your own)
+	@$(BIN)/python bench/scheduling.py $(ARGS)
+
+.PHONY: coverage
+coverage: $(VENV)/.dev ## Run the tests and show what they do not reach
+	@$(BIN)/coverage run -m pytest -q
+	@$(BIN)/coverage report
+
+.PHONY: ci
+ci: ## All that has to hold before a change lands
+	@bash .ci/run
+
+.PHONY: pins
+pins: $(VENV)/.dev ## Compile requirements/*.txt anew from pyproject.toml
+	@$(PIP) install "uv>=0.5,<1"
+	@sh requirements/compile.sh $(BIN)/uv
+
+.PHONY: clean
+clean: ## Remove the virtual environment and all caches
+	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,1 @@
+"""The vocabulary every part of Berthmaster speaks. It imports none of them."""

@@ -1,0 +1,73 @@
+"""The few families of errors.
+
+::
+
+    BerthmasterError
+    ├── InputError           what somebody gave us is wrong: told once, never retried
+    │   ├── FieldError       one value of a document: its path, the value, what is accepted
+    │   └── ManifestError    the same, with the file and the number of the document in it
+    └── PluginError          a third party's plugin cannot be loaded or broke its contract
+
+That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
+"""
+
+from typing import Final
+
+_SHOWN_VALUE_LENGTH: Final = 80
+
+
+class BerthmasterError(Exception):
+    """The root: whatever Berthmaster raises on purpose."""
+
+
+class InputError(BerthmasterError):
+    """What somebody gave us is wrong. The message is one line and says what to do."""
+
+
+class PluginError(BerthmasterError):
+    """A third party's plugin cannot be loaded or broke its contract."""
+
+
+class FieldError(InputError):
+    """One value of a document is not acceptable.
+
+    Attributes:
+        path: where it stands, as in ``spec.clusters[2].name``; empty for the document itself.
+        problem: what is wrong and what is accepted, without the path.
+    """
+
+    def __init__(self, path: str, problem: str) -> None:
+        self.path = path
+        self.problem = problem
+        super().__init__(f"{path}: {problem}" if path else problem)
+
+    def below(self, prefix: str) -> "FieldError":
+        """The same error seen from a document that holds this one at ``prefix``."""
+        if not self.path:
+            return FieldError(prefix, self.problem)
+        joint = "" if self.path.startswith("[") else "."
+        return FieldError(f"{prefix}{joint}{self.path}", self.problem)
+
+
+class ManifestError(InputError):
+    """A document of a file is not acceptable.
+
+    Attributes:
+        source: the file's path, or ``<stdin>``.
+        document: its number in the file, from 1; None where the file itself is the problem.
+        path: the field inside the document; may be empty.
+    """
+
+    def __init__(self, source: str, document: int | None, problem: str, path: str = "") -> None:
+        self.source = source
+        self.document = document
+        self.path = path
+        where = source if document is None else f"{source}: document {document}"
+        super().__init__(f"{where}: {path}: {problem}" if path else f"{where}: {problem}")
+
+
+def shown(value: object) -> str:
+    """A value as an error message quotes it: one line, bounded."""
+    text = repr(value) if isinstance(value, str) else str(value)
+    text = " ".join(text.split())
+    return text if len(text) <= _SHOWN_VALUE_LENGTH else f"{text[: _SHOWN_VALUE_LENGTH - 1]}…"

@@ -1,0 +1,89 @@
+"""Resource quantities, exact (k8s.io/apimachinery ``resource.Quantity``)."""
+
+import re
+from typing import Final
+
+from fleet.errors import InputError, shown
+from fleet.model.base import INT64_MAX
+
+_NANOS: Final = 10**9
+_MILLI_NANOS: Final = 10**6
+_QUANTITY: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?", re.ASCII)
+_DECIMAL_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_LIMIT_NANOS: Final = INT64_MAX * _NANOS
+_MAX_LENGTH: Final = 256
+# Beyond these powers of ten any non-zero quantity of bounded length is at one of the two limits.
+_MAX_EXPONENT: Final = _MAX_LENGTH + 64
+
+
+class Quantity:
+    """An amount of a resource.
+
+    Attributes:
+        nanos: the amount in billionths, an exact integer. Finer amounts are rounded away from zero, larger ones than
+            an int64 can hold saturate, both as Kubernetes does.
+        text: what the document said; written back as it was.
+    """
+
+    __slots__ = ("nanos", "text")
+
+    def __init__(self, nanos: int, text: str) -> None:
+        self.nanos = nanos
+        self.text = text
+
+    @classmethod
+    def parse(cls, raw: str | float) -> "Quantity":
+        """Read a quantity from a string or a plain JSON number.
+
+        Raises:
+            InputError: it is not a quantity; the message says what is accepted.
+        """
+        text = raw if isinstance(raw, str) else _number_text(raw)
+        match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+        if match is None or not (match[2] or match[3]):
+            raise InputError(
+                f"{shown(raw)} is not a quantity; accepted are decimal numbers with an optional suffix n u m k M G T P E, "
+                "Ki Mi Gi Ti Pi Ei, or an exponent like e3"
+            )
+        sign, whole, fraction, suffix, exponent = match.groups(default="")
+        digits = int(whole + fraction or "0")
+        nanos = min(_scaled_to_nanos(digits, len(fraction), suffix, exponent), _LIMIT_NANOS)
+        return cls(-nanos if sign == "-" else nanos, text)
+
+    def value(self) -> int:
+        """The amount in whole units, rounded away from zero."""
+        return _divide_away_from_zero(self.nanos, _NANOS)
+
+    def milli_value(self) -> int:
+        """The amount in thousandths, rounded away from zero, saturating at int64."""
+        milli = _divide_away_from_zero(self.nanos, _MILLI_NANOS)
+        return max(-INT64_MAX - 1, min(milli, INT64_MAX))
+
+    def __eq__(self, other: object) -> bool:
+        return self.nanos == other.nanos if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+    def __repr__(self) -> str:
+        return f"Quantity({self.text!r})"
+
+
+def _number_text(number: float) -> str:
+    """A JSON number as the text Kubernetes would parse: ``repr`` writes floats in the shortest exact form."""
+    return repr(number)
+
+
+def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> int:
+    """``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
+    if suffix in _BINARY_SHIFTS:
+        return -((-(digits << _BINARY_SHIFTS[suffix]) * _NANOS) // 10**decimals)
+    power = int(exponent) if exponent else _DECIMAL_EXPONENTS[suffix]
+    power = max(-_MAX_EXPONENT, min(power, _MAX_EXPONENT)) - decimals + 9
+    return digits * 10**power if power >= 0 else -(-digits // 10**-power)
+
+
+def _divide_away_from_zero(dividend: int, divisor: int) -> int:
+    """Integer division that rounds a fraction away from zero."""
+    return -(-dividend // divisor) if dividend >= 0 else dividend // divisor

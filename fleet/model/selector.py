@@ -1,0 +1,140 @@
+"""Label selectors (``meta/v1.LabelSelector``) and what makes one valid.
+
+A selector is turned into *requirements* once and evaluated often. A broken one (an unknown operator, a value that no
+label can have) yields no requirements at all: it matches nothing at run time, as in Karmada.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from fleet.model.base import Value
+
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
+_MAX_SUBDOMAIN: Final = 253
+
+LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
+
+
+class SelectorRequirement(Value):
+    """One expression of a label or field selector. ``operator`` is as written; see ``requirement_problem``."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Value):
+    """All of ``match_labels`` and all of ``match_expressions`` must hold; an empty selector matches everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[SelectorRequirement, ...] = ()
+
+    def requirements(self) -> "tuple[Requirement, ...] | None":
+        """The selector as requirements, or None if it is broken and so matches nothing."""
+        expressions = [
+            SelectorRequirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items()
+        ]
+        return parse_requirements([*expressions, *self.match_expressions], LABEL_OPERATORS)
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        requirements = self.requirements()
+        return requirements is not None and all(each.matches(labels) for each in requirements)
+
+
+class Requirement(NamedTuple):
+    """A valid expression: ``values`` as a set, for ``Gt`` and ``Lt`` one integer as text."""
+
+    key: str
+    operator: str
+    values: frozenset[str]
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels satisfy it. A missing key satisfies NotIn and DoesNotExist only."""
+        actual = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return actual in self.values
+            case "NotIn":
+                return actual not in self.values
+            case "Exists":
+                return actual is not None
+            case "DoesNotExist":
+                return actual is None
+            case _:
+                return actual is not None and self._compares(actual)
+
+    def _compares(self, actual: str) -> bool:
+        (bound,) = self.values
+        number = _integer(actual)
+        if number is None:
+            return False
+        return number > int(bound) if self.operator == "Gt" else number < int(bound)
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "In" | "NotIn" if len(self.values) == 1:
+                return f"{self.key}{'=' if self.operator == 'In' else '!='}{next(iter(self.values))}"
+            case "Exists" | "DoesNotExist":
+                return self.key if self.operator == "Exists" else f"!{self.key}"
+            case _:
+                return f"{self.key} {self.operator} ({', '.join(sorted(self.values))})"
+
+
+def parse_requirements(
+    expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]
+) -> tuple[Requirement, ...] | None:
+    """Expressions as requirements, or None as soon as one of them is broken."""
+    parsed = []
+    for expression in expressions:
+        if requirement_problem(expression, operators) is not None:
+            return None
+        parsed.append(Requirement(expression.key, expression.operator, frozenset(expression.values)))
+    return tuple(parsed)
+
+
+def requirement_problem(expression: SelectorRequirement, operators: tuple[str, ...]) -> str | None:
+    """Why an expression is broken and what is accepted, or None (apimachinery ``labels.NewRequirement``)."""
+    if expression.operator not in operators:
+        return f"unknown operator {expression.operator!r}; accepted are {', '.join(operators)}"
+    if not is_label_key(expression.key):
+        return f"{expression.key!r} is not a label key"
+    count = len(expression.values)
+    match expression.operator:
+        case "In" | "NotIn" if count == 0:
+            return f"operator {expression.operator} needs at least one value"
+        case "Exists" | "DoesNotExist" if count > 0:
+            return f"operator {expression.operator} takes no values"
+        case "Gt" | "Lt" if count != 1 or _integer(expression.values[0]) is None:
+            return f"operator {expression.operator} needs exactly one integer value"
+    bad = next((value for value in expression.values if not is_label_value(value)), None)
+    return None if bad is None else f"{bad!r} is no value a label can have"
+
+
+def is_label_key(text: str) -> bool:
+    """Whether text is a qualified name: ``[prefix/]name``, the prefix a DNS subdomain, the name 1 to 63 characters."""
+    prefix, slash, name = text.rpartition("/")
+    if slash and not is_dns_subdomain(prefix):
+        return False
+    return _NAME.fullmatch(name) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Whether text is empty or 1 to 63 characters, alphanumeric at both ends, with ``-_.`` inside."""
+    return not text or _NAME.fullmatch(text) is not None
+
+
+def is_dns_subdomain(text: str) -> bool:
+    """Whether text is a DNS-1123 subdomain: lower case, at most 253 characters."""
+    return len(text) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
+
+
+def _integer(text: str) -> int | None:
+    """An int64 as Go's ParseInt reads it, or None."""
+    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
