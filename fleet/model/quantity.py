@@ -9,7 +9,18 @@ from fleet.model.base import INT64_MAX
 _NANOS: Final = 10**9
 _MILLI_NANOS: Final = 10**6
 _QUANTITY: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?", re.ASCII)
-_DECIMAL_EXPONENTS: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_DECIMAL_EXPONENTS: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
 _BINARY_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LIMIT_NANOS: Final = INT64_MAX * _NANOS
 _MAX_LENGTH: Final = 256
@@ -43,8 +54,8 @@ class Quantity:
         match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
         if match is None or not (match[2] or match[3]):
             raise InputError(
-                f"{shown(raw)} is not a quantity; accepted are decimal numbers with an optional suffix n u m k M G T P E, "
-                "Ki Mi Gi Ti Pi Ei, or an exponent like e3"
+                f"{shown(raw)} is not a quantity; accepted are decimal numbers with an optional suffix "
+                "n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent like e3"
             )
         sign, whole, fraction, suffix, exponent = match.groups(default="")
         digits = int(whole + fraction or "0")
@@ -78,10 +89,15 @@ def _number_text(number: float) -> str:
 def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> int:
     """``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
     if suffix in _BINARY_SHIFTS:
-        return -((-(digits << _BINARY_SHIFTS[suffix]) * _NANOS) // 10**decimals)
+        return -(-(digits << _BINARY_SHIFTS[suffix]) * _NANOS // _power_of_ten(decimals))
     power = int(exponent) if exponent else _DECIMAL_EXPONENTS[suffix]
     power = max(-_MAX_EXPONENT, min(power, _MAX_EXPONENT)) - decimals + 9
-    return digits * 10**power if power >= 0 else -(-digits // 10**-power)
+    return digits * _power_of_ten(power) if power >= 0 else -(-digits // _power_of_ten(-power))
+
+
+def _power_of_ten(exponent: int) -> int:
+    """An exact power; the exponent is not negative, so that the result is an integer."""
+    return int(10**exponent)
 
 
 def _divide_away_from_zero(dividend: int, divisor: int) -> int:

@@ -18,7 +18,7 @@ LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 
 
-class SelectorRequirement(Value):
+class SelectorRequirement(Value, frozen=True):
     """One expression of a label or field selector. ``operator`` is as written; see ``requirement_problem``."""
 
     key: str
@@ -26,7 +26,7 @@ class SelectorRequirement(Value):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Value):
+class LabelSelector(Value, frozen=True):
     """All of ``match_labels`` and all of ``match_expressions`` must hold; an empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
