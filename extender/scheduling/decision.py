@@ -44,14 +44,6 @@ class Mode(Enum):
     """All are placed anew: a rescheduling was asked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class Share:
-    """How replicas were divided: the weight of each cluster that took part, by name."""
-
-    weights: dict[str, int]
-    replicas: int
-
-
 @dataclass(slots=True)
 class Attempt:
     """One group's turn, with what a diagnosis needs.

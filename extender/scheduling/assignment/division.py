@@ -1,5 +1,7 @@
 """Dividing replicas over clusters: by static weight, by available replicas, or aggregated on few clusters."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from extender.scheduling.assignment.go_sort import order_by_weight
@@ -48,52 +50,53 @@ def static_weights(plan: Plan, selected: Candidates) -> IntArray:
     return np.ones(len(selected), dtype=np.int64)
 
 
-def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, replicas: int) -> dict[str, int] | Failure:
-    """Dynamic weight and aggregated: only as many as fit, and in steady mode what is assigned stays where it is."""
-    kept: IntArray | None = None if request.fresh else selected.assigned
-    assigned = 0 if kept is None else int(kept.sum())
+class Load(NamedTuple):
+    """What is divided by capacity, over what.
+
+    Attributes:
+        clusters: to divide over.
+        weights: of each of them, which are also limits for their sum.
+        replicas: to place; none if what is assigned stays as it is.
+        base: replicas that stay where they are; None for none.
+    """
+
+    clusters: Candidates
+    weights: IntArray
+    replicas: int
+    base: IntArray | None
+
+
+def load_of(request: Request, selected: Candidates, replicas: int) -> Load:
+    """What dynamic weight and aggregated divide: everything in fresh mode, else only the difference."""
     if request.fresh:
         # Karmada adds the two in int32: with no replicas wanted every cluster holds MaxInt32, and what is assigned
         # makes that overflow, so that the group is left. For any other number of replicas the sum is small.
-        return _divide(strategy, request, selected, selected.available.astype(np.int32), replicas, None)
-    if kept is None or assigned < replicas:
-        return _divide(strategy, request, selected, selected.allocatable, replicas - assigned, kept)
-    if assigned == replicas:
-        return _without_none(selected, kept)
-    return _scale_down(strategy, request, selected, kept, replicas)
-
-
-def _scale_down(
-    strategy: Strategy, request: Request, selected: Candidates, kept: IntArray, replicas: int
-) -> dict[str, int] | Failure:
-    """Fewer replicas, divided by how many each cluster had, in the order in which the binding lists them."""
+        return Load(selected, selected.available.astype(np.int32), replicas, None)
+    kept = selected.assigned
+    assigned = 0 if kept is None else int(kept.sum())
+    if kept is None or assigned <= replicas:
+        return Load(selected, selected.allocatable, replicas - assigned, kept)
+    # Scaling down goes by how many each cluster has, in the order in which the binding lists them.
     position_of = {name: position for position, name in enumerate(selected.names())}
     positions = np.array([position_of[name] for name in request.current if name in position_of], dtype=np.int64)
-    scheduled = selected.at(positions)
-    return _divide(strategy, request, scheduled, kept[positions], replicas, None)
+    return Load(selected.at(positions), kept[positions], replicas, None)
 
 
-def _divide(
-    strategy: Strategy,
-    request: Request,
-    clusters: Candidates,
-    weights: IntArray,
-    replicas: int,
-    base: IntArray | None,
-) -> dict[str, int] | Failure:
-    """Place ``replicas`` by ``weights``, which are also limits for their sum, on top of ``base``."""
+def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, replicas: int) -> dict[str, int] | Failure:
+    """Dynamic weight and aggregated: only as many as fit, and in steady mode what is assigned stays where it is."""
+    clusters, weights, missing, base = load_of(request, selected, replicas)
+    if base is not None and not missing:
+        return _without_none(clusters, base)
     room = int(weights.sum())
-    if room < replicas:
-        return Failure(
-            FailureKind.INSUFFICIENT,
-            f"{replicas} replicas are to be placed, the selected clusters hold {room}",
-        )
+    if room < missing:
+        message = f"{missing} replicas are to be placed, the {len(clusters)} selected clusters hold {room}"
+        return Failure(FailureKind.INSUFFICIENT, message)
     if strategy is Strategy.AGGREGATED:
-        fewest = _fewest_that_hold(clusters, weights, replicas, base)
+        fewest = _fewest_that_hold(clusters, weights, missing, base)
         seats = np.zeros(len(clusters), dtype=np.int64)
-        seats[fewest] = _by_weight(request, clusters.at(fewest), weights[fewest], replicas)
+        seats[fewest] = _by_weight(request, clusters.at(fewest), weights[fewest], missing)
     else:
-        seats = _by_weight(request, clusters, weights, replicas)
+        seats = _by_weight(request, clusters, weights, missing)
     return _without_none(clusters, seats if base is None else seats + base)
 
 
