@@ -16,8 +16,9 @@ IntArray = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 _REMEMBERED_ROWS: Final = 4096
-# Recomputing a row costs about as much as recomputing this many in one vector operation.
-_ROWS_WORTH_A_RECOMPUTE: Final = 32
+# One row costs Python calls, all rows a few vector operations: so many rows cost as much as all of them.
+_ROWS_WORTH_A_RECOMPUTE: Final = 8
+_CLUSTERS_A_ROW_IS_WORTH: Final = 256
 
 
 class Journal:
@@ -72,7 +73,7 @@ class Column(ABC, Generic[Scalar]):
         if changed is None or self._values is None:
             return self.compute()
         rows = set(changed)
-        if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // _ROWS_WORTH_A_RECOMPUTE):
+        if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // _CLUSTERS_A_ROW_IS_WORTH):
             return self.compute()
         for row in rows:
             self._values[row] = self.compute_row(row)
