@@ -81,8 +81,8 @@ def cluster(
 ) -> Cluster:
     """A cluster; ``cpu``, ``memory``, ``pods`` are what it can give, ``taints`` are ``key[=value]:Effect``.
 
-    With none of the three, and no ``resource_summary``, it reports no resources at all. With some, it has room
-    for 110 pods by default.
+    With none of the three, and no ``resource_summary``, it reports no resources at all. With some, it has
+    room for 110 pods by default.
     """
     asked = {"cpu": cpu, "memory": memory, "pods": pods}
     amounts = {name: amount for name, amount in asked.items() if amount is not None}
