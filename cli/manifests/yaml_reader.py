@@ -1,7 +1,7 @@
 """YAML documents as plain values, built straight from libyaml's events.
 
-One pass over the events does what PyYAML's composer and constructor would, faster, and knows the line of all it
-refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases that stand for more than they
+One pass over the events does what PyYAML's composer and constructor would, faster. It knows the line of what
+it refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases that stand for more than they
 should. Only dicts, lists, strings, numbers, booleans and None can come out of it.
 """
 

@@ -66,14 +66,14 @@ def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
     summary = cluster.status.resource_summary
     if summary is not None:
         for name in ("allocatable", "allocating", "allocated"):
-            yield from _negative(f"status.resourceSummary.{name}", getattr(summary, name))
+            yield from negative_amounts(f"status.resourceSummary.{name}", getattr(summary, name))
     for model_index, model in enumerate(cluster.spec.resource_models):
         for index, amounts in enumerate(model.ranges):
             path = f"spec.resourceModels[{model_index}].ranges[{index}]"
             if amounts.min.nanos < 0:
-                yield negative_amount(f"{path}.min", amounts.min)
+                yield _negative(f"{path}.min", amounts.min)
             if amounts.max.nanos < 0:
-                yield negative_amount(f"{path}.max", amounts.max)
+                yield _negative(f"{path}.max", amounts.max)
 
 
 def binding_errors(binding: Binding) -> Iterator[FieldError]:
@@ -87,9 +87,9 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
             )
 
 
-def negative_amount(path: str, amount: Quantity) -> FieldError:
-    """The error of an amount below zero."""
-    return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
+def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
+    """The amounts below zero in a list of resources that stands at ``path``."""
+    return (_negative(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
 
 
 def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
@@ -130,13 +130,11 @@ def _expression_errors(
 
 
 def _request_errors(path: str, requirements: ReplicaRequirements) -> Iterator[FieldError]:
-    return _negative(f"{path}.resourceRequest", requirements.resource_request)
+    return negative_amounts(f"{path}.resourceRequest", requirements.resource_request)
 
 
-def _negative(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
-    for name, amount in amounts.items():
-        if amount.nanos < 0:
-            yield negative_amount(f"{path}[{name}]", amount)
+def _negative(path: str, amount: Quantity) -> FieldError:
+    return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
 
 
 def _below(path: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
