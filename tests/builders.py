@@ -1,7 +1,7 @@
 """Values for tests: whatever a test does not name has a default that plays no part in any decision.
 
-All are valid as they come: a cluster is ready, serves Deployments, has no taints and no resource numbers; a policy
-places Deployments of its namespace on every cluster; a binding places one replica of ``deployment()``.
+All are valid as they come: a cluster is ready, serves Deployments, has no taints and no resource numbers; a
+policy places Deployments of its namespace on every cluster; a binding places one replica of ``deployment()``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -79,9 +79,10 @@ def cluster(
     ready: bool = True,
     deleting: bool = False,
 ) -> Cluster:
-    """A cluster. Any of ``cpu``, ``memory``, ``pods`` is what it can give away; ``taints`` are ``key[=value]:Effect``.
+    """A cluster; ``cpu``, ``memory``, ``pods`` are what it can give, ``taints`` are ``key[=value]:Effect``.
 
-    With none of them, and no ``resource_summary``, it reports no resources at all. With some, ``pods`` is 110 by default.
+    With none of the three, and no ``resource_summary``, it reports no resources at all. With some, it has
+    room for 110 pods by default.
     """
     asked = {"cpu": cpu, "memory": memory, "pods": pods}
     amounts = {name: amount for name, amount in asked.items() if amount is not None}
@@ -94,7 +95,11 @@ def cluster(
         {
             "metadata": _metadata(name, labels=labels, deleting=deleting),
             "spec": ClusterSpec(
-                region=region, zone=zone, zones=tuple(zones), provider=provider, taints=tuple(map(taint, taints))
+                region=region,
+                zone=zone,
+                zones=tuple(zones),
+                provider=provider,
+                taints=tuple(map(taint, taints)),
             ),
             "status": ClusterStatus(
                 api_enablements=tuple(serves),
@@ -155,7 +160,7 @@ def binding(
 ) -> Binding:
     """The binding of a workload called ``name``; ``clusters`` is where it is now, with replicas.
 
-    ``requests`` None means that no requirements are known; further fields of ``BindingSpec`` by their Python names.
+    ``requests`` None means that no requirements are known; further fields of ``BindingSpec`` by Python name.
     """
     return Binding(
         kind="ResourceBinding" if namespace else "ClusterResourceBinding",
@@ -167,7 +172,9 @@ def binding(
                 ReplicaRequirements(resource_request=quantities(requests)) if requests is not None else None
             ),
             placement=placement or Placement(),
-            clusters=tuple(TargetCluster(name=each, replicas=count) for each, count in (clusters or {}).items()),
+            clusters=tuple(
+                TargetCluster(name=each, replicas=count) for each, count in (clusters or {}).items()
+            ),
             **spec,
         ),
         status=status or BindingStatus(),
@@ -183,7 +190,7 @@ def deployment(
     requests: Mapping[str, str | float] | None = None,
     pod_spec: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A Deployment's manifest; None leaves ``namespace`` or ``replicas`` out, ``pod_spec`` adds to the pod's spec."""
+    """A Deployment's manifest; None leaves ``namespace`` or ``replicas`` out, ``pod_spec`` adds to it."""
     container: dict[str, Any] = {"name": name, "image": "nginx:1.27"}
     if requests is not None:
         container["resources"] = {"requests": dict(requests)}
@@ -210,7 +217,11 @@ def _metadata(
     annotations: Mapping[str, str] | None = None,
     deleting: bool = False,
 ) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": name, "labels": dict(labels or {}), "annotations": dict(annotations or {})}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "labels": dict(labels or {}),
+        "annotations": dict(annotations or {}),
+    }
     if namespace:
         metadata["namespace"] = namespace
     if deleting:

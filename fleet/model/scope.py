@@ -1,4 +1,4 @@
-"""Which kinds belong to a namespace: what discovery would answer for the kinds that are known without a cluster."""
+"""Which kinds belong to a namespace: what discovery would answer, for the kinds that are known without it."""
 
 from collections.abc import Mapping
 from enum import Enum
@@ -47,8 +47,8 @@ _CLUSTER_KINDS: Final[Mapping[str, str]] = {
 
 _NAMESPACED_KINDS: Final[Mapping[str, str]] = {
     "": """
-        Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate ReplicationController
-        ResourceQuota Secret Service ServiceAccount""",
+        Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate
+        ReplicationController ResourceQuota Secret Service ServiceAccount""",
     "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
     "authorization.k8s.io": "LocalSubjectAccessReview",
     "autoscaling": "HorizontalPodAutoscaler",
@@ -66,7 +66,8 @@ _NAMESPACED_KINDS: Final[Mapping[str, str]] = {
     "networking.karmada.io": "MultiClusterIngress MultiClusterService",
     "policy.karmada.io": "FederatedResourceQuota OverridePolicy PropagationPolicy",
     "work.karmada.io": "ResourceBinding Work",
-    "core.kubeadmiral.io": "CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy",
+    "core.kubeadmiral.io": """
+        CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy""",
 }
 
 
@@ -89,5 +90,5 @@ def scope_of(api_version: str, kind: str) -> Scope | None:
 
 
 def is_namespaced(api_version: str, kind: str) -> bool:
-    """Whether objects of a kind live in a namespace. Kinds that nothing is known of do, as most custom resources."""
+    """Whether objects of a kind live in a namespace. Unknown kinds do, as most custom resources."""
     return scope_of(api_version, kind) is not Scope.CLUSTER
