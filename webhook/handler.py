@@ -13,6 +13,7 @@ from fleet.ops.logs import fields
 from webhook import metrics
 from webhook.admission import codec
 from webhook.admission.codec import NotAReview
+from webhook.admission.context import Context
 from webhook.admission.outcome import Outcome
 from webhook.admission.review import Request
 from webhook.admission.routes import ROUTES, Route, review
@@ -48,8 +49,7 @@ class Reviewer:
     """Answers review requests with fixed settings. Holds nothing that changes: threads may share it."""
 
     def __init__(self, settings: Settings, new_id: Callable[[], str] = fresh_id) -> None:
-        self._settings = settings
-        self._new_id = new_id
+        self._context = Context(settings, new_id)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
 
     def answer(self, path: str, content_type: str, body: bytes) -> Answer:
@@ -74,14 +74,14 @@ class Reviewer:
         return self._refused(status, codec.salvaged_uid(body), problem)
 
     def _review(self, path: str, route: Route, request: Request) -> Answer:
-        outcome = review(route, request, self._settings, self._new_id)
+        outcome = review(route, request, self._context)
         body = codec.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
         metrics.REVIEWS.labels(path, operation, verdict, "true" if request.dry_run else "false").inc()
         for rule in outcome.rules:
             metrics.RULE_HITS.labels(rule).inc()
-        level = logging.DEBUG if outcome.allowed and not outcome.rules else logging.INFO
+        level = logging.DEBUG if outcome.allowed else logging.INFO
         if _LOG.isEnabledFor(level):
             _LOG.log(level, "reviewed", extra=_entry(path, verdict, request, outcome))
         return Answer(200, body)

@@ -36,6 +36,7 @@ class DeadlineSocket(ssl.SSLSocket):
 
     limit_s: ClassVar[float] = 2.5
     _deadline: float = float("inf")
+    _held: list[bytes] | None = None
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - the base class's signature
         """Start a new deadline, or wait for nothing."""
@@ -68,6 +69,23 @@ class DeadlineSocket(ssl.SSLSocket):
             return super().send(data, flags)
         except TimeoutError:
             raise self._exceeded() from None
+
+    def sendall(self, data: Any, flags: int = 0) -> None:  # noqa: ANN401 - the base class's type
+        """Send all of it, or hold it until ``release``."""
+        if self._held is None:
+            super().sendall(data, flags)
+        else:
+            self._held.append(bytes(data))
+
+    def hold(self) -> None:
+        """Keep what is sent from now on, so that a head and its body leave as one record and one packet."""
+        self._held = []
+
+    def release(self) -> None:
+        """Send what was held."""
+        held, self._held = self._held, None
+        if held:
+            super().sendall(b"".join(held))
 
     def _arm(self) -> None:
         if self.gettimeout() == 0.0:
@@ -119,6 +137,14 @@ class ReviewWorker(ThreadWorker):
         while keep is True and self.alive and not self._waiting and _readable_soon(conn):
             keep = super().handle(conn)
         return keep
+
+    def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
+        """Answer one request, in one piece."""
+        conn.sock.hold()
+        try:
+            return super().handle_request(req, conn)
+        finally:
+            conn.sock.release()
 
 
 def _readable_soon(conn: TConn) -> bool:
