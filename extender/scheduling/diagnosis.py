@@ -4,6 +4,7 @@ Nothing here is worked out while deciding. A decision keeps what it looked at, a
 its reasons afterwards, on the same state of the fleet.
 """
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -80,6 +81,11 @@ class GroupDiagnosis:
     group: str | None
     failure: Failure | None
     clusters: list[ClusterDiagnosis]
+
+    def rejected_by(self) -> list[tuple[str, int]]:
+        """How many clusters each filter ruled out first, the busiest filter first."""
+        counts = Counter(each.rejections[0].plugin for each in self.clusters if each.rejections)
+        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,11 +176,18 @@ class _Explainer:
         if row not in self.selected:
             if self.attempt.selected is None and failure is not None:
                 return Outcome.NOT_SELECTED, failure.message
-            taken = f"the spread constraints took {len(self.selected)} of {len(self.fitting)} clusters that fit"
-            return Outcome.NOT_SELECTED, f"{taken}; {name} is number {self.rank[row]} by score and capacity"
+            return Outcome.NOT_SELECTED, self._why_not_selected(row, name)
         if failure is not None:
             return Outcome.NO_REPLICAS, failure.message
         return Outcome.NO_REPLICAS, self._why_no_replicas(row)
+
+    def _why_not_selected(self, row: int, name: str) -> str:
+        regions = self.attempt.selected.regions() if self.attempt.selected is not None else []
+        region = self.fleet.regions.values[self.fleet.region_code[row]]
+        if "region" in self.plan.spread and region not in regions:
+            return f"its region {region} was not chosen; chosen were {', '.join(sorted(set(regions)))}"
+        taken = f"the spread constraints took {len(self.selected)} of {len(self.fitting)} clusters that fit"
+        return f"{taken}; {name} is number {self.rank[row]} by score and capacity"
 
     def _why_no_replicas(self, row: int) -> str:
         if not self.request.replicas:
@@ -183,7 +196,7 @@ class _Explainer:
             by_rule = self.plan.strategy is Strategy.STATIC_WEIGHT
             return "no rule of the static weights means it" if by_rule else "it has no room for another replica"
         if self.plan.strategy is Strategy.AGGREGATED:
-            return "clusters with more room hold all replicas"
+            return "clusters that come before it hold all replicas"
         return "its share is less than one replica"
 
     def _capacity(self, row: int) -> tuple[int | None, str]:
