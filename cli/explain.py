@@ -10,7 +10,7 @@ from rich.markup import escape
 
 from cli.console import output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
-from extender.scheduling.decision import Mode
+from extender.scheduling.decision import FailureKind, Mode
 from extender.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
 from extender.simulation.run import Outcome as Settled
 from extender.simulation.run import run
@@ -163,7 +163,8 @@ def _print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
 def _verdict(group: GroupDiagnosis) -> str:
     if group.failure is None:
         return "[green]taken[/]"
-    counts = ", ".join(f"{plugin} {count}" for plugin, count in group.rejected_by())
+    nothing_fits = group.failure.kind is FailureKind.NO_FIT
+    counts = ", ".join(f"{plugin} {count}" for plugin, count in group.rejected_by() if nothing_fits)
     return f"[red]left[/]: {escape(group.failure.message)}{f' ({counts})' if counts else ''}"
 
 

@@ -5,8 +5,9 @@ its reasons afterwards, on the same state of the fleet.
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from extender.scheduling.assignment.division import load_of, static_weights
 from extender.scheduling.candidates import Candidates
@@ -37,16 +38,18 @@ class Outcome(Enum):
     """It gets the workload."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Told(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a diagnosis: encoded as it is, in camelCase."""
+
+
+class Rejection(Told, frozen=True):
     """Why a filter ruled a cluster out: ``<cluster> <reason>`` is a sentence."""
 
     plugin: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDiagnosis:
+class ClusterDiagnosis(Told, frozen=True):
     """One cluster in one group's turn.
 
     Attributes:
@@ -65,8 +68,8 @@ class ClusterDiagnosis:
     cluster: str
     outcome: Outcome
     reason: str = ""
-    rejections: list[Rejection] = field(default_factory=list)
-    scores: dict[str, int] = field(default_factory=dict)
+    rejections: list[Rejection] = []
+    scores: dict[str, int] = {}
     capacity: int | None = None
     bound_by: str = ""
     current: int | None = None
@@ -74,8 +77,7 @@ class ClusterDiagnosis:
     replicas: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDiagnosis:
+class GroupDiagnosis(Told, frozen=True):
     """One group's turn: its name, why it was left (None if it won), and its clusters by name."""
 
     group: str | None
@@ -88,8 +90,7 @@ class GroupDiagnosis:
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+class Diagnosis(Told, frozen=True):
     """A decision explained.
 
     Attributes:
