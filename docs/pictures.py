@@ -16,7 +16,9 @@ _COLUMNS = 118
 
 def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
     """Run some commands and save what they print as ``docs/images/<name>.svg``."""
-    console = Console(record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False)
+    console = Console(
+        record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
+    )
     explain.stdout = simulate.stdout = lambda: console
     for command, line in calls:
         console.print(f"[bold cyan]$[/] berthmaster {command.name} {line}", soft_wrap=True)
