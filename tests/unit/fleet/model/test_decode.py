@@ -87,7 +87,11 @@ def policy_with(metadata=None, **spec):
             id="more than an int32",
         ),
         pytest.param(
-            Policy, policy_with(priority="high"), "spec.priority", "'high' is a str", id="a string for a number"
+            Policy,
+            policy_with(priority="high"),
+            "spec.priority",
+            "'high' is a str",
+            id="a string for a number",
         ),
         pytest.param(
             Policy,
@@ -126,7 +130,9 @@ def test_what_is_no_json_is_said_to_be_none(document):
     "document",
     [
         pytest.param(b'{"x":' * 100_000, id="too deep to be read"),
-        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 900, b"]" * 900), id="too deep to be looked at again"),
+        pytest.param(
+            b'{"metadata": 1, "x": %b%b}' % (b"[" * 900, b"]" * 900), id="too deep to be looked at again"
+        ),
     ],
 )
 def test_nesting_without_end_is_refused(document):
@@ -136,7 +142,8 @@ def test_nesting_without_end_is_refused(document):
 
 def test_null_means_absent_wherever_it_stands():
     raw = policy_with(
-        priority=None, placement={"clusterAffinity": None, "clusterAffinities": None, "spreadConstraints": None}
+        priority=None,
+        placement={"clusterAffinity": None, "clusterAffinities": None, "spreadConstraints": None},
     )
     assert convert(Policy, raw) == convert(Policy, policy_with())
     assert decode_json(Policy, msgspec.json.encode(raw)) == convert(Policy, policy_with())
@@ -152,10 +159,14 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
     [
         pytest.param(policy_with(), [], id="nothing unknown"),
         pytest.param(
-            policy_with(placment={}), ["spec.placment: unknown field; did you mean placement?"], id="a typing error"
+            policy_with(placment={}),
+            ["spec.placment: unknown field; did you mean placement?"],
+            id="a typing error",
         ),
         pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="nothing like it is known"),
-        pytest.param({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"),
+        pytest.param(
+            {**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"
+        ),
         pytest.param(
             policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
             ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
@@ -167,7 +178,9 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
             id="in an entry of an optional list",
         ),
         pytest.param(
-            policy_with(placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}),
+            policy_with(
+                placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}
+            ),
             [
                 "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
                 "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
@@ -175,10 +188,14 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
             id="every one of several",
         ),
         pytest.param(
-            policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}), [], id="metadata is not ours"
+            policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}),
+            [],
+            id="metadata is not ours",
         ),
         pytest.param(
-            policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
+            policy_with(
+                resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]
+            ),
             [],
             id="the keys of a map are nobody's fields",
         ),
@@ -228,13 +245,19 @@ PLACEMENTS = st.builds(
     lambda **fields: convert(Placement, fields),
     clusterAffinity=st.none() | st.builds(lambda names: {"clusterNames": names}, st.lists(NAMES)),
     clusterAffinities=st.none() | st.lists(st.builds(lambda name: {"affinityName": name}, NAMES), max_size=3),
-    spreadConstraints=st.lists(st.builds(lambda n: {"spreadByField": "region", "minGroups": n}, st.integers(1, 5))),
+    spreadConstraints=st.lists(
+        st.builds(lambda n: {"spreadByField": "region", "minGroups": n}, st.integers(1, 5))
+    ),
 )
 VALUES = st.one_of(
-    st.builds(lambda name, region: cluster(name, region=region, cpu="500m", taints=["a=b:NoSchedule"]), NAMES, NAMES),
+    st.builds(
+        lambda name, region: cluster(name, region=region, cpu="500m", taints=["a=b:NoSchedule"]), NAMES, NAMES
+    ),
     st.builds(lambda name, placement: policy(name, placement=placement), NAMES, PLACEMENTS),
     st.builds(
-        lambda name, clusters, placement: binding(name, clusters=clusters, requests={"cpu": 1}, placement=placement),
+        lambda name, clusters, placement: binding(
+            name, clusters=clusters, requests={"cpu": 1}, placement=placement
+        ),
         NAMES,
         st.dictionaries(NAMES, st.integers(0, 9)),
         PLACEMENTS,

@@ -28,7 +28,9 @@ def expression(key, operator, *values):
         pytest.param(expression("env", "In", "dev"), False, id="In fails for another value"),
         pytest.param(expression("zone", "In", "a"), False, id="In fails without the label"),
         pytest.param(expression("tier", "In", ""), True, id="In finds an empty value"),
-        pytest.param(expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"),
+        pytest.param(
+            expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"
+        ),
         pytest.param(expression("env", "NotIn", "dev"), True, id="NotIn holds for another value"),
         pytest.param(expression("env", "NotIn", "prod"), False, id="NotIn fails for a listed value"),
         pytest.param(expression("zone", "NotIn", "a"), True, id="NotIn holds without the label"),
@@ -50,7 +52,9 @@ def test_each_operator(requirement, holds):
 
 
 BROKEN = [
-    pytest.param(expression("env", "in", "a"), "operator", "unknown operator 'in'", id="an operator in lower case"),
+    pytest.param(
+        expression("env", "in", "a"), "operator", "unknown operator 'in'", id="an operator in lower case"
+    ),
     pytest.param(expression("env", "", "a"), "operator", "unknown operator ''", id="no operator"),
     pytest.param(expression("env", "Gt", "1"), "operator", "unknown operator 'Gt'", id="Gt on labels"),
     pytest.param(expression("", "Exists"), "key", "is not a label key", id="an empty key"),
@@ -60,9 +64,15 @@ BROKEN = [
     pytest.param(expression("env", "In"), "values", "needs at least one value", id="In without values"),
     pytest.param(expression("env", "NotIn"), "values", "needs at least one value", id="NotIn without values"),
     pytest.param(expression("env", "Exists", "a"), "values", "takes no values", id="Exists with a value"),
-    pytest.param(expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"),
-    pytest.param(expression("env", "In", "a", "b c"), "values[1]", "no value a label can have", id="a bad value"),
-    pytest.param(expression("env", "In", "a" * 64), "values[0]", "no value a label can have", id="a long value"),
+    pytest.param(
+        expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"
+    ),
+    pytest.param(
+        expression("env", "In", "a", "b c"), "values[1]", "no value a label can have", id="a bad value"
+    ),
+    pytest.param(
+        expression("env", "In", "a" * 64), "values[0]", "no value a label can have", id="a long value"
+    ),
 ]
 
 
@@ -75,7 +85,7 @@ def test_says_what_is_broken_and_where(requirement, path, problem):
 
 
 @pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
-def test_a_broken_selector_matches_nothing(requirement, path, problem):
+def test_a_broken_selector_matches_nothing(requirement, path, problem):  # noqa: ARG001 - one table for both
     selector = LabelSelector(match_labels={"env": "prod"}, match_expressions=(requirement,))
     assert selector.requirements() is None
     assert not selector.matches(LABELS)
@@ -96,10 +106,14 @@ def test_comparisons_need_exactly_one_int64(operator, values):
     [
         pytest.param(LabelSelector(), True, id="an empty selector matches everything"),
         pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="a label that is there"),
-        pytest.param(LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"),
+        pytest.param(
+            LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"
+        ),
         pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="a value no label can have"),
         pytest.param(
-            LabelSelector(match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)),
+            LabelSelector(
+                match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)
+            ),
             False,
             id="labels and expressions must hold",
         ),
@@ -113,8 +127,8 @@ def test_whole_selectors(selector, matches):
     ("key", "valid"),
     [
         ("a", True), ("A_b-c.d", True), ("example.io/a", True), ("a" * 63, True), (f"{'a.' * 126}a/b", True),
-        ("a" * 64, False), (f"{'a.' * 127}a/b", False), ("-a", False), ("a-", False), ("a/b/c", False), ("a/", False),
-        ("example_io/a", False), ("a\n", False), ("ä", False),
+        ("a" * 64, False), (f"{'a.' * 127}a/b", False), ("-a", False), ("a-", False), ("a/b/c", False),
+        ("a/", False), ("example_io/a", False), ("a\n", False), ("ä", False),
     ],
 )  # fmt: skip
 def test_label_keys(key, valid):
@@ -123,7 +137,10 @@ def test_label_keys(key, valid):
 
 @pytest.mark.parametrize(
     ("value", "valid"),
-    [("", True), ("a", True), ("1.5", True), ("a" * 63, True), ("a" * 64, False), ("a b", False), ("-", False), ("a\n", False)],
+    [
+        ("", True), ("a", True), ("1.5", True), ("a" * 63, True), ("a" * 64, False), ("a b", False),
+        ("-", False), ("a\n", False),
+    ],
 )  # fmt: skip
 def test_label_values(value, valid):
     assert is_label_value(value) is valid
