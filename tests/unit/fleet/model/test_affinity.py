@@ -16,15 +16,11 @@ def term(**fields):
 
 
 def field(key, operator, *values):
-    return {
-        "fieldSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
-    }
+    return {"fieldSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
 
 
 def label(key, operator, *values):
-    return {
-        "labelSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}
-    }
+    return {"labelSelector": {"matchExpressions": [{"key": key, "operator": operator, "values": list(values)}]}}
 
 
 @pytest.mark.parametrize(
@@ -35,9 +31,7 @@ def label(key, operator, *values):
         pytest.param({"clusterNames": ["member2"]}, MEMBER, False, id="another name"),
         pytest.param({"clusterNames": []}, MEMBER, True, id="no names are no restriction"),
         pytest.param({"exclude": ["member1"]}, MEMBER, False, id="an excluded cluster"),
-        pytest.param(
-            {"clusterNames": ["member1"], "exclude": ["member1"]}, MEMBER, False, id="exclusion beats names"
-        ),
+        pytest.param({"clusterNames": ["member1"], "exclude": ["member1"]}, MEMBER, False, id="exclusion beats names"),
         pytest.param({"labelSelector": {"matchLabels": {"env": "prod"}}}, MEMBER, True, id="a label"),
         pytest.param({"labelSelector": {"matchLabels": {"env": "dev"}}}, MEMBER, False, id="another label"),
         pytest.param({"labelSelector": {}}, MEMBER, True, id="an empty label selector"),
@@ -56,12 +50,8 @@ def label(key, operator, *values):
         pytest.param(field("region", "Exists"), BARE, False, id="no region does not exist"),
         pytest.param(field("provider", "In", "acme"), MEMBER, True, id="a provider"),
         pytest.param(field("provider", "DoesNotExist"), BARE, True, id="no provider"),
-        pytest.param(
-            field("continent", "In", "europe"), MEMBER, False, id="a field that clusters do not have"
-        ),
-        pytest.param(
-            field("continent", "NotIn", "europe"), MEMBER, True, id="what clusters do not have is not in"
-        ),
+        pytest.param(field("continent", "In", "europe"), MEMBER, False, id="a field that clusters do not have"),
+        pytest.param(field("continent", "NotIn", "europe"), MEMBER, True, id="what clusters do not have is not in"),
         pytest.param(field("region", "Wrong"), MEMBER, False, id="a broken field selector means nothing"),
         pytest.param(field("zone", "In", "n2", "n9"), MEMBER, True, id="In: one zone is listed"),
         pytest.param(field("zone", "In", "n9"), MEMBER, False, id="In: no zone is listed"),
@@ -74,9 +64,7 @@ def label(key, operator, *values):
         pytest.param(field("zone", "DoesNotExist"), BARE, True, id="DoesNotExist: there are no zones"),
         pytest.param(field("zone", "DoesNotExist"), MEMBER, False, id="DoesNotExist: there are zones"),
         pytest.param(field("zone", "Gt", "1"), MEMBER, False, id="zones know no Gt"),
-        pytest.param(
-            field("zone", "In", "a zone"), cluster(zones=["a zone"]), True, id="zones are no label values"
-        ),
+        pytest.param(field("zone", "In", "a zone"), cluster(zones=["a zone"]), True, id="zones are no label values"),
     ],
 )
 def test_which_clusters_an_affinity_means(affinity, member, meant):
@@ -107,6 +95,4 @@ def test_the_operators_on_zones_are_opposites(zones, listed):
     member = cluster(zones=zones)
     assert term(**field("zone", "In", *listed)).matches(member) is bool(set(zones) & set(listed))
     assert term(**field("zone", "NotIn", *listed)).matches(member) is not bool(set(zones) & set(listed))
-    assert term(**field("zone", "Exists")).matches(member) is not term(
-        **field("zone", "DoesNotExist")
-    ).matches(member)
+    assert term(**field("zone", "Exists")).matches(member) is not term(**field("zone", "DoesNotExist")).matches(member)

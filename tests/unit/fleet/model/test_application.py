@@ -30,9 +30,7 @@ EVERYWHERE = placement(clusterAffinity={"clusterNames": ["member1"]})
 def test_a_new_binding_says_what_policy_and_resource_say():
     raw = deployment("web", replicas=3, requests={"cpu": "1"})
     raw["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
-    claiming = policy(
-        placement=EVERYWHERE, scheduler_name="mine", propagate_deps=True, conflict_resolution="Overwrite"
-    )
+    claiming = policy(placement=EVERYWHERE, scheduler_name="mine", propagate_deps=True, conflict_resolution="Overwrite")
     assert binding_of(raw, claiming, replicas_of(raw)) == Binding(
         metadata=ObjectMeta(name="web-deployment", namespace="default"),
         spec=BindingSpec(
@@ -101,18 +99,14 @@ DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendCluste
         pytest.param(None, None, None, id="nothing is suspended"),
         pytest.param(DISPATCHING, None, DISPATCHING, id="the policy suspends dispatching"),
         pytest.param(None, DISPATCHING, None, id="the policy suspends nothing any more"),
-        pytest.param(
-            None, Suspension(scheduling=True), Suspension(scheduling=True), id="scheduling stays suspended"
-        ),
+        pytest.param(None, Suspension(scheduling=True), Suspension(scheduling=True), id="scheduling stays suspended"),
         pytest.param(
             DISPATCHING,
             Suspension(dispatching=False, scheduling=True),
             msgspec.structs.replace(DISPATCHING, scheduling=True),
             id="each has its own part",
         ),
-        pytest.param(
-            Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"
-        ),
+        pytest.param(Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"),
     ],
 )
 def test_suspension(wanted, before, after):
@@ -139,9 +133,7 @@ GROUPED = policy(
             WorkloadAffinityGroups(affinity_group="team=a", anti_affinity_group="tier=1"),
             id="both labels",
         ),
-        pytest.param(
-            {"tier": ""}, True, WorkloadAffinityGroups(anti_affinity_group="tier="), id="an empty value"
-        ),
+        pytest.param({"tier": ""}, True, WorkloadAffinityGroups(anti_affinity_group="tier="), id="an empty value"),
         pytest.param({"other": "a"}, True, None, id="neither label"),
         pytest.param({"team": "a"}, False, None, id="the gate is off"),
     ],
@@ -178,10 +170,13 @@ def test_priority(classes, priority):
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (SchedulePriority("KubePriorityClass", "low"), "spec.schedulePriority.priorityClassName: there is no PriorityClass 'low'"),
+        (
+            SchedulePriority("KubePriorityClass", "low"),
+            "spec.schedulePriority.priorityClassName: there is no PriorityClass 'low'",
+        ),
         (SchedulePriority("Other", "high"), "spec.schedulePriority.priorityClassSource: 'Other' is not accepted"),
     ],
-)  # fmt: skip
+)
 def test_a_priority_that_cannot_be_found_is_an_error(wanted, message):
     with pytest.raises(FieldError) as caught:
         binding_of(deployment(), policy(schedule_priority=wanted), Replicas(), priority_classes={"high": 1})

@@ -5,9 +5,7 @@ from hypothesis import strategies as st
 
 from fleet.model.claim import MatchLevel, Template, claims, match_level
 
-NGINX = Template(
-    api_version="apps/v1", kind="Deployment", name="nginx", namespace="default", labels={"app": "nginx"}
-)
+NGINX = Template(api_version="apps/v1", kind="Deployment", name="nginx", namespace="default", labels={"app": "nginx"})
 NODE_ROLE = Template(api_version="rbac.authorization.k8s.io/v1", kind="ClusterRole", name="reader")
 BY_NAME = selector(name="nginx")
 BY_LABEL = selector(labelSelector={"matchLabels": {"app": "nginx"}})
@@ -31,9 +29,7 @@ def winner(template, *policies):
         pytest.param(selector(name="other"), MatchLevel.NONE, id="another name"),
         pytest.param(selector(kind="StatefulSet"), MatchLevel.NONE, id="another kind"),
         pytest.param(selector(api_version="apps/v1beta1"), MatchLevel.NONE, id="another version"),
-        pytest.param(
-            selector(labelSelector={"matchLabels": {"app": "x"}}), MatchLevel.NONE, id="other labels"
-        ),
+        pytest.param(selector(labelSelector={"matchLabels": {"app": "x"}}), MatchLevel.NONE, id="other labels"),
         pytest.param(
             selector(name="nginx", labelSelector={"matchLabels": {"app": "x"}}),
             MatchLevel.NAME,

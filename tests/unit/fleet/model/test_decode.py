@@ -130,9 +130,7 @@ def test_what_is_no_json_is_said_to_be_none(document):
     "document",
     [
         pytest.param(b'{"x":' * 100_000, id="too deep to be read"),
-        pytest.param(
-            b'{"metadata": 1, "x": %b%b}' % (b"[" * 900, b"]" * 900), id="too deep to be looked at again"
-        ),
+        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 900, b"]" * 900), id="too deep to be looked at again"),
     ],
 )
 def test_nesting_without_end_is_refused(document):
@@ -164,9 +162,7 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
             id="a typing error",
         ),
         pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="nothing like it is known"),
-        pytest.param(
-            {**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"
-        ),
+        pytest.param({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"),
         pytest.param(
             policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
             ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
@@ -178,9 +174,7 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
             id="in an entry of an optional list",
         ),
         pytest.param(
-            policy_with(
-                placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}
-            ),
+            policy_with(placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}),
             [
                 "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
                 "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
@@ -193,9 +187,7 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
             id="metadata is not ours",
         ),
         pytest.param(
-            policy_with(
-                resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]
-            ),
+            policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
             [],
             id="the keys of a map are nobody's fields",
         ),
@@ -245,19 +237,13 @@ PLACEMENTS = st.builds(
     lambda **fields: convert(Placement, fields),
     clusterAffinity=st.none() | st.builds(lambda names: {"clusterNames": names}, st.lists(NAMES)),
     clusterAffinities=st.none() | st.lists(st.builds(lambda name: {"affinityName": name}, NAMES), max_size=3),
-    spreadConstraints=st.lists(
-        st.builds(lambda n: {"spreadByField": "region", "minGroups": n}, st.integers(1, 5))
-    ),
+    spreadConstraints=st.lists(st.builds(lambda n: {"spreadByField": "region", "minGroups": n}, st.integers(1, 5))),
 )
 VALUES = st.one_of(
-    st.builds(
-        lambda name, region: cluster(name, region=region, cpu="500m", taints=["a=b:NoSchedule"]), NAMES, NAMES
-    ),
+    st.builds(lambda name, region: cluster(name, region=region, cpu="500m", taints=["a=b:NoSchedule"]), NAMES, NAMES),
     st.builds(lambda name, placement: policy(name, placement=placement), NAMES, PLACEMENTS),
     st.builds(
-        lambda name, clusters, placement: binding(
-            name, clusters=clusters, requests={"cpu": 1}, placement=placement
-        ),
+        lambda name, clusters, placement: binding(name, clusters=clusters, requests={"cpu": 1}, placement=placement),
         NAMES,
         st.dictionaries(NAMES, st.integers(0, 9)),
         PLACEMENTS,

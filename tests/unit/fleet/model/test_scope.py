@@ -25,9 +25,7 @@ def test_scopes_of_known_kinds(api_version, kind, scope):
     assert is_namespaced(api_version, kind) is (scope is not Scope.CLUSTER)
 
 
-@pytest.mark.parametrize(
-    ("api_version", "group"), [("v1", ""), ("apps/v1", "apps"), ("a.b/v2", "a.b"), ("", "")]
-)
+@pytest.mark.parametrize(("api_version", "group"), [("v1", ""), ("apps/v1", "apps"), ("a.b/v2", "a.b"), ("", "")])
 def test_groups(api_version, group):
     assert group_of(api_version) == group
 

@@ -28,9 +28,7 @@ def expression(key, operator, *values):
         pytest.param(expression("env", "In", "dev"), False, id="In fails for another value"),
         pytest.param(expression("zone", "In", "a"), False, id="In fails without the label"),
         pytest.param(expression("tier", "In", ""), True, id="In finds an empty value"),
-        pytest.param(
-            expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"
-        ),
+        pytest.param(expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"),
         pytest.param(expression("env", "NotIn", "dev"), True, id="NotIn holds for another value"),
         pytest.param(expression("env", "NotIn", "prod"), False, id="NotIn fails for a listed value"),
         pytest.param(expression("zone", "NotIn", "a"), True, id="NotIn holds without the label"),
@@ -52,9 +50,7 @@ def test_each_operator(requirement, holds):
 
 
 BROKEN = [
-    pytest.param(
-        expression("env", "in", "a"), "operator", "unknown operator 'in'", id="an operator in lower case"
-    ),
+    pytest.param(expression("env", "in", "a"), "operator", "unknown operator 'in'", id="an operator in lower case"),
     pytest.param(expression("env", "", "a"), "operator", "unknown operator ''", id="no operator"),
     pytest.param(expression("env", "Gt", "1"), "operator", "unknown operator 'Gt'", id="Gt on labels"),
     pytest.param(expression("", "Exists"), "key", "is not a label key", id="an empty key"),
@@ -64,15 +60,9 @@ BROKEN = [
     pytest.param(expression("env", "In"), "values", "needs at least one value", id="In without values"),
     pytest.param(expression("env", "NotIn"), "values", "needs at least one value", id="NotIn without values"),
     pytest.param(expression("env", "Exists", "a"), "values", "takes no values", id="Exists with a value"),
-    pytest.param(
-        expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"
-    ),
-    pytest.param(
-        expression("env", "In", "a", "b c"), "values[1]", "no value a label can have", id="a bad value"
-    ),
-    pytest.param(
-        expression("env", "In", "a" * 64), "values[0]", "no value a label can have", id="a long value"
-    ),
+    pytest.param(expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"),
+    pytest.param(expression("env", "In", "a", "b c"), "values[1]", "no value a label can have", id="a bad value"),
+    pytest.param(expression("env", "In", "a" * 64), "values[0]", "no value a label can have", id="a long value"),
 ]
 
 
@@ -106,14 +96,10 @@ def test_comparisons_need_exactly_one_int64(operator, values):
     [
         pytest.param(LabelSelector(), True, id="an empty selector matches everything"),
         pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="a label that is there"),
-        pytest.param(
-            LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"
-        ),
+        pytest.param(LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"),
         pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="a value no label can have"),
         pytest.param(
-            LabelSelector(
-                match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)
-            ),
+            LabelSelector(match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)),
             False,
             id="labels and expressions must hold",
         ),

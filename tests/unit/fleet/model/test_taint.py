@@ -14,18 +14,14 @@ GPU = taint("gpu=true:NoExecute")
         pytest.param(Toleration(key="gpu", operator="Equal", value="true"), True, GPU, id="any effect"),
         pytest.param(Toleration(key="gpu", operator="Equal", value="no"), False, GPU, id="another value"),
         pytest.param(Toleration(key="gpu"), False, GPU, id="no value is the empty value"),
-        pytest.param(
-            Toleration(key="not-ready"), True, NOT_READY, id="the empty value of a taint without one"
-        ),
+        pytest.param(Toleration(key="not-ready"), True, NOT_READY, id="the empty value of a taint without one"),
         pytest.param(Toleration(key="gpu", operator="Exists"), True, GPU, id="any value"),
         pytest.param(Toleration(key="cpu", operator="Exists"), False, GPU, id="another key"),
         pytest.param(Toleration(operator="Exists"), True, GPU, id="any key and value"),
         pytest.param(Toleration(value="true"), True, GPU, id="an empty key is any key, its value counts"),
         pytest.param(Toleration(operator="Exists", effect="NoSchedule"), False, GPU, id="another effect"),
         pytest.param(Toleration(key="gpu", operator="exists"), False, GPU, id="an unknown operator"),
-        pytest.param(
-            Toleration(operator="Exists", toleration_seconds=0), True, GPU, id="seconds play no part"
-        ),
+        pytest.param(Toleration(operator="Exists", toleration_seconds=0), True, GPU, id="seconds play no part"),
     ],
 )
 def test_tolerations(toleration, tolerated, on):

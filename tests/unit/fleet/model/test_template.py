@@ -117,12 +117,8 @@ def widget(*groups, **spec):
 @pytest.mark.parametrize(
     ("raw", "path", "expected"),
     [
-        pytest.param(
-            widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="number and needs"
-        ),
-        pytest.param(
-            widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="no such entry: one replica"
-        ),
+        pytest.param(widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="number and needs"),
+        pytest.param(widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="no such entry: one replica"),
         pytest.param(
             widget({}, {"size": 5}),
             ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size"),
@@ -184,7 +180,8 @@ def test_replicas_at_a_path(raw, path, expected):
             id="containers that are no list",
         ),
         pytest.param(
-            resource("apps/v1", "Deployment", replicas=1), "spec.template: is missing; accepted is a pod template",
+            resource("apps/v1", "Deployment", replicas=1),
+            "spec.template: is missing; accepted is a pod template",
             id="no pod template",
         ),
         pytest.param(
@@ -198,7 +195,7 @@ def test_replicas_at_a_path(raw, path, expected):
             id="a Pod has no template",
         ),
     ],
-)  # fmt: skip
+)
 def test_errors_have_their_path_in_the_resource(raw, message):
     with pytest.raises(FieldError) as caught:
         replicas_of(raw)
@@ -224,9 +221,20 @@ def test_paths_are_read_from_text(text, path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "Widget=spec.size", "example.io/v1/Widget", "example.io/v1/=a", "example.io/v1/Widget=", "a/b/c=x,", "a/b/c=x..y",
-     "a/b/c=.x", "a/b/c=x[y]", "a/b/c=x[1", "a/b/c=[1]"],
-)  # fmt: skip
+    [
+        "",
+        "Widget=spec.size",
+        "example.io/v1/Widget",
+        "example.io/v1/=a",
+        "example.io/v1/Widget=",
+        "a/b/c=x,",
+        "a/b/c=x..y",
+        "a/b/c=.x",
+        "a/b/c=x[y]",
+        "a/b/c=x[1",
+        "a/b/c=[1]",
+    ],
+)
 def test_refuses_what_is_no_path(text):
     with pytest.raises(InputError, match="accepted is GROUP/VERSION/KIND=PATH"):
         ReplicaPath.parse(text)

@@ -21,9 +21,7 @@ SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In
 @pytest.mark.parametrize(
     ("written", "path"),
     [
-        pytest.param(
-            {"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity", id="the only affinity"
-        ),
+        pytest.param({"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity", id="the only affinity"),
         pytest.param(
             {"clusterAffinities": [{"affinityName": "a"}, {"affinityName": "b", "labelSelector": WRONG}]},
             "clusterAffinities[1]",
@@ -89,28 +87,21 @@ def test_labels_that_no_object_can_have(labels, message):
     [
         pytest.param({"key": "region", "operator": "In", "values": ["a"]}, None, id="a region"),
         pytest.param({"key": "zone", "operator": "In", "values": ["a zone"]}, None, id="a zone of any text"),
-        pytest.param(
-            {"key": "region", "operator": "Is"}, "operator: unknown operator 'Is'", id="a bad operator"
-        ),
-        pytest.param(
-            {"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown", id="zones in order"
-        ),
+        pytest.param({"key": "region", "operator": "Is"}, "operator: unknown operator 'Is'", id="a bad operator"),
+        pytest.param({"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown", id="zones in order"),
         pytest.param({"key": "region", "operator": "In"}, "values: operator In needs", id="no values"),
     ],
 )
 def test_field_selectors(expression, problem):
     affinity = {"fieldSelector": {"matchExpressions": [expression]}}
     errors = [
-        str(error)
-        for error in policy_errors(policy(placement=convert(Placement, {"clusterAffinity": affinity})))
+        str(error) for error in policy_errors(policy(placement=convert(Placement, {"clusterAffinity": affinity})))
     ]
     if problem is None:
         assert errors == []
     else:
         (message,) = errors
-        assert message.startswith(
-            f"spec.placement.clusterAffinity.fieldSelector.matchExpressions[0].{problem}"
-        )
+        assert message.startswith(f"spec.placement.clusterAffinity.fieldSelector.matchExpressions[0].{problem}")
 
 
 def test_amounts_of_a_cluster_below_zero():
