@@ -265,6 +265,57 @@ def test_writing_back_an_unchanged_value_changes_nothing(value, extra):
     assert merged(raw, value, value) == raw
 
 
+TAINTS = st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute", "c=1:NoSchedule", "d:NoExecute"]), unique=True)
+
+
+@given(TAINTS, TAINTS)
+def test_a_change_of_a_list_arrives_and_loses_nothing_of_the_entries_that_stay(before, after):
+    was, will_be = cluster(taints=before), cluster(taints=after)
+    raw = builtins(was)
+    for number, entry in enumerate(raw.get("spec", {}).get("taints", [])):
+        entry["future"] = number
+    written = merged(raw, was, will_be)
+    assert convert(Cluster, written) == will_be
+    for entry, text in zip(written.get("spec", {}).get("taints", []), after, strict=True):
+        if text in before:
+            assert entry["future"] == before.index(text)
+
+
+@given(PLACEMENTS, PLACEMENTS)
+def test_what_is_written_back_decodes_to_the_changed_value(one, other):
+    before, after = policy(placement=one), policy(placement=other)
+    assert convert(Policy, merged(builtins(before), before, after)) == after
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
+ANYTHING = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.text(max_size=3), SCALARS, max_size=2)
+
+
+def somewhere(raw, data):
+    """A container in a document and a key of it, drawn at random."""
+    while True:
+        key = data.draw(st.sampled_from(sorted(raw) if isinstance(raw, dict) else range(len(raw))))
+        if not isinstance(raw[key], dict | list) or not raw[key] or data.draw(st.booleans()):
+            return raw, key
+        raw = raw[key]
+
+
+def attempt(kind, raw):
+    try:
+        return convert(kind, raw)
+    except FieldError as error:
+        return error
+
+
+@given(VALUES, st.data())
+def test_whatever_stands_in_a_document_is_a_value_or_an_error_with_its_path(value, data):
+    raw = builtins(value)
+    container, key = somewhere(raw, data)
+    container[key] = data.draw(ANYTHING)
+    outcome = attempt(type(value), raw)
+    assert isinstance(outcome, type(value)) or (outcome.problem and "\n" not in str(outcome))
+
+
 def test_placements_can_stand_as_keys():
     selector = {"matchLabels": {"a": "1", "b": "2"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}
     turned = {**selector, "matchLabels": {"b": "2", "a": "1"}}
