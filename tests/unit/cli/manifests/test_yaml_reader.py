@@ -115,6 +115,17 @@ def test_merges_of_merges_are_stopped_likewise():
         read("\n".join(lines))
 
 
+def test_aliases_in_aliases_do_not_nest_beyond_bounds():
+    lines = ["a0: &a0 " + "[" * 90 + "]" * 90]
+    lines += [f"a{n}: &a{n} {'[' * 90}*a{n - 1}{']' * 90}" for n in range(1, 30)]
+    with pytest.raises(ManifestError, match="document 1: line 2, column 99: nested more than 100 levels deep"):
+        read("\n".join(lines))
+
+
+def test_an_alias_of_a_merge_key_is_its_text():
+    assert read("{&m <<: {a: 1}, c: *m}") == [{"a": 1, "c": "<<"}]
+
+
 def test_copies_of_an_alias_are_values_of_their_own():
     (document,) = read("a: &x [1]\nb: *x\nc: *x")
     document["b"].append(2)
