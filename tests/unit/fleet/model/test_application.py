@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import msgspec
 import pytest
 from builders import binding, deployment, placement, policy, quantities
@@ -7,6 +9,7 @@ from fleet.model.application import binding_of
 from fleet.model.binding import (
     Binding,
     BindingSchedulePriority,
+    BindingSnapshot,
     BindingSpec,
     BindingStatus,
     GracefulEvictionTask,
@@ -64,6 +67,8 @@ def test_a_resource_without_namespace_has_a_cluster_binding():
 
 def test_where_a_workload_is_now_is_kept_and_all_else_written_anew():
     tasks = (GracefulEvictionTask(from_cluster="member2"),)
+    needed_by = (BindingSnapshot(name="shop", namespace="default"),)
+    triggered = datetime(2026, 1, 1, tzinfo=UTC)
     current = binding(
         "web",
         replicas=9,
@@ -72,11 +77,14 @@ def test_where_a_workload_is_now_is_kept_and_all_else_written_anew():
         annotations={"policy.karmada.io/applied-placement": "{}"},
         status=BindingStatus(scheduler_observing_affinity_name="b"),
         graceful_eviction_tasks=tasks,
+        required_by=needed_by,
+        reschedule_triggered_at=triggered,
         schedule_priority=BindingSchedulePriority(priority=5),
     )
     made = binding_of(deployment("web"), policy(placement=EVERYWHERE), Replicas(2), current=current)
     assert made.spec.clusters == (TargetCluster(name="member1", replicas=9),)
-    assert made.spec.graceful_eviction_tasks == tasks
+    assert (made.spec.graceful_eviction_tasks, made.spec.required_by) == (tasks, needed_by)
+    assert made.spec.reschedule_triggered_at == triggered
     assert (made.metadata, made.status) == (current.metadata, current.status)
     assert (made.spec.replicas, made.spec.placement, made.spec.schedule_priority) == (2, EVERYWHERE, None)
 

@@ -119,6 +119,7 @@ def test_rounds_away_from_zero(text, value, milli):
         ("0.5", "500m"),
         ("1000", "1k"),
         ("1024", "1024"),
+        ("1Ki", "1Ki"),
         ("1024Ki", "1Mi"),
         ("1536Mi", "1536Mi"),
         ("1.5Gi", "1536Mi"),
