@@ -1,4 +1,4 @@
-"""KubeAdmiral's FederatedCluster (``core.kubeadmiral.io/v1alpha1``), and the Cluster that it is to the scheduling core."""
+"""KubeAdmiral's FederatedCluster (``core.kubeadmiral.io/v1alpha1``), and the Cluster it is to the scheduling core."""
 
 from typing import Final
 

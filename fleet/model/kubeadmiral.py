@@ -1,7 +1,7 @@
 """KubeAdmiral's PropagationPolicy and ClusterPropagationPolicy (``core.kubeadmiral.io/v1alpha1``).
 
-Enumerations are text as it was written, and nothing is defaulted here: the scheduler takes a policy as the API server stored
-it, and whoever validates one wants to name every wrong value, not the first.
+Enumerations are text as it was written, and nothing is defaulted here: the scheduler takes a policy as the API server
+stored it, and whoever validates one wants to name every wrong value, not the first.
 """
 
 import msgspec
@@ -49,7 +49,7 @@ class AutoMigration(Value, frozen=True):
 
 
 class RescheduleWhen(Value, frozen=True):
-    """Which changes are a reason to schedule again. None is false to the scheduler; the CRD defaults the first to true."""
+    """Which changes are a reason to schedule again. None is false to the scheduler; the CRD makes the first true."""
 
     policy_content_changed: bool | None = None
     cluster_joined: bool | None = None
