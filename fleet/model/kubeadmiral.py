@@ -49,7 +49,7 @@ class AutoMigration(Value, frozen=True):
 
 
 class RescheduleWhen(Value, frozen=True):
-    """Which changes are a reason to schedule again. None is false, though the CRD defaults the first to true."""
+    """Which changes are a reason to schedule again. None is false to the scheduler; the CRD makes the first true."""
 
     policy_content_changed: bool | None = None
     cluster_joined: bool | None = None
