@@ -1,0 +1,1 @@
+"""The wires: one package each, with its types, codec and handlers."""

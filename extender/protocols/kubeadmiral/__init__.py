@@ -1,0 +1,1 @@
+"""KubeAdmiral's scheduler webhook: filter, score and select."""
