@@ -59,10 +59,10 @@ class ClusterScore(Value, frozen=True):
 
 
 class SelectRequest(Value, frozen=True):
-    """What select is asked: all clusters that are left."""
+    """What select is asked: all clusters that are left. The list is always sent: to miss it must not select nothing."""
 
     scheduling_unit: SchedulingUnit
-    cluster_scores: tuple[ClusterScore, ...] = ()
+    cluster_scores: tuple[ClusterScore, ...]
 
 
 class FilterResponse(Value, frozen=True, omit_defaults=False):
