@@ -49,12 +49,26 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
     moves: dict[str, tuple[int | None, int | None]]
 
 
+class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A policy that matches a workload.
+
+    Attributes:
+        policy: kind, namespace and name.
+        priority: its explicit priority.
+        matched_by: how closely it names the workload: ``kind``, ``labels`` or ``name``.
+    """
+
+    policy: str
+    priority: int
+    matched_by: str
+
+
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     """One workload's decision, explained.
 
     Attributes:
         resource, policy, group, clusters, trigger, error, message: as in ``Row``.
-        other_policies: those that match it as well, the next in line first.
+        claims: the policies that match it, the one that has it first.
         replicas: how many are wanted; None if it is not placed at all.
         replicated: whether it has replicas of its own.
         mode: what became of replicas that were assigned before; None if it was not scheduled.
@@ -63,7 +77,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
     resource: str
     policy: str | None
-    other_policies: list[str]
+    claims: list[ClaimRow]
     replicas: int | None
     replicated: bool
     trigger: Trigger
@@ -101,7 +115,10 @@ def explanation(outcome: Outcome) -> Explanation:
     return Explanation(
         resource=str(workload),
         policy=str(workload.claim.policy) if workload.claim is not None else None,
-        other_policies=[str(claim.policy) for claim in workload.claims[1:]],
+        claims=[
+            ClaimRow(str(each.policy), each.policy.explicit_priority, each.level.name.lower())
+            for each in workload.claims
+        ],
         replicas=workload.binding.spec.replicas if workload.binding is not None else None,
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
         trigger=outcome.trigger,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleet.model.application import binding_of
 from fleet.model.binding import Binding, ObjectReference, binding_name
@@ -10,6 +10,8 @@ from fleet.model.claim import Claim, claims
 from fleet.model.cluster import Cluster
 from fleet.model.policy import Policy
 from fleet.model.template import ReplicaPath, Replicas, replicas_of, template_of
+
+_NO_REPLICAS: Final = Replicas()
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Workload:
     claims: tuple[Claim, ...]
     binding: Binding | None
     template: Mapping[str, Any] | None = None
-    replicas: Replicas = Replicas()
+    replicas: Replicas = _NO_REPLICAS
 
     def __str__(self) -> str:
         return str(ResourceName(self.resource.namespace, self.resource.kind, self.resource.name))
