@@ -96,10 +96,11 @@ def explain_remotely(remote: Remote, name: "ResourceName") -> "Explanation":
     Raises:
         ServiceError: there is none, or the service cannot be reached.
     """
-    client, binding = remote.client(), binding_name(name.kind, name.name)
-    try:
-        return client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
-    except ServiceError as error:
-        if error.status != _NOT_FOUND or name.namespace:
-            raise
-    return client.decision(binding)
+    binding = binding_name(name.kind, name.name)
+    with remote.client() as client:
+        try:
+            return client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
+        except ServiceError as error:
+            if error.status != _NOT_FOUND or name.namespace:
+                raise
+        return client.decision(binding)

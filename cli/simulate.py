@@ -92,7 +92,8 @@ def command(
 
 
 def _simulate_remotely(remote: Remote, changes: list[Change], output: str, *, check: bool) -> None:
-    answer = remote.client().simulate([on_the_wire(each) for each in changes], show_all=True)
+    with remote.client() as client:
+        answer = client.simulate([on_the_wire(each) for each in changes], show_all=True)
     if changes:
         _print_changes(answer.rows) if output == "table" else print_data(answer.rows, output)
     else:

@@ -7,7 +7,7 @@ import http.client
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from extender.protocols.native.wire import (
@@ -80,6 +80,16 @@ class Client:
                 )
         except (OSError, ValueError) as error:
             raise InputError(f"{url} cannot be asked: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; the next request makes a new one."""
+        self._connection.close()
 
     def schedule(
         self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False

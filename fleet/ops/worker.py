@@ -114,15 +114,15 @@ class DeadlineWorker(ThreadWorker):
             client.release()
 
     def _drop_slowest(self) -> None:
-        """If every thread is taken, take one back from whoever was given it longest ago and still has not asked."""
+        """If every thread is taken, take back as many as others wait for, from who was given one and has not asked."""
         with self._lock:
             if len(self._active) < self.cfg.threads:
                 return
-            impatient_at = time.monotonic() - _PATIENCE_S
+            impatient_at, wanted = time.monotonic() - _PATIENCE_S, self._waiting
             clients = [cast("Deadlines", conn.sock) for conn in self._active]
         slow = [each for each in clients if each.receiving and each.started_at < impatient_at]
-        if slow:
-            min(slow, key=lambda each: each.started_at).interrupt()
+        for client in sorted(slow, key=lambda each: each.started_at)[:wanted]:
+            client.interrupt()
 
     def _drop_longest_idle(self) -> None:
         idle = self.pending_conns or self.keepalived_conns
