@@ -1,5 +1,6 @@
 """The command."""
 
+import signal
 import tempfile
 import threading
 from contextlib import ExitStack, suppress
@@ -21,6 +22,9 @@ def command(*, keep: bool) -> None:
     Certificates are made for the occasion and forgotten afterwards.
     """
     console = stdout()
+    # However it is ended, the services end with it.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as running:
         folder = Path(name)
         certificates = Certificates(folder)
