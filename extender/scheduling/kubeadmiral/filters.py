@@ -28,7 +28,7 @@ def taint_toleration(unit: SchedulingUnit, cluster: Cluster) -> str | None:
 
 def placement_filter(unit: SchedulingUnit, cluster: Cluster) -> str | None:
     """PlacementFilter: if the policy lists clusters, only these."""
-    return None if not unit.preferences or cluster.name in unit.preferences else "is not listed in the placement"
+    return None if not unit.candidates or cluster.name in unit.candidates else "is not listed in the placement"
 
 
 def cluster_affinity(unit: SchedulingUnit, cluster: Cluster) -> str | None:
