@@ -177,8 +177,9 @@ def test_many_bindings_of_one_policy_do_not_push_its_plan_out(plans, monkeypatch
     monkeypatch.setattr(module, "_PLANS_KEPT", 4)
     scheduler = Scheduler(Fleet([cluster("a")]))
     placement = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
-    for _ in range(20):
-        scheduler.plan(copy_of(placement))
+    copies = [copy_of(placement) for _ in range(20)]
+    for each in copies:
+        scheduler.plan(each)
     assert len(plans) == 1
     assert len(scheduler._plan_of) <= 4
 
