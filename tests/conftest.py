@@ -8,7 +8,7 @@ from hypothesis import settings
 ROOT = Path(__file__).resolve().parent.parent
 
 # A slow machine is no failure.
-settings.register_profile("berthmaster", deadline=None, max_examples=40)
+settings.register_profile("berthmaster", deadline=None, max_examples=25)
 settings.load_profile("berthmaster")
 
 

@@ -22,9 +22,7 @@ DYNAMIC = {**WEIGHTED, "weightPreference": {"dynamicWeight": "AvailableReplicas"
 
 def static(*rules: tuple[str, int]) -> dict[str, Any]:
     """Weighted division by rules: a cluster's name and its weight; an empty name means every cluster."""
-    listed = [
-        {"targetCluster": {"clusterNames": [name]} if name else {}, "weight": weight} for name, weight in rules
-    ]
+    listed = [{"targetCluster": {"clusterNames": [name]} if name else {}, "weight": weight} for name, weight in rules]
     return {**WEIGHTED, "weightPreference": {"staticWeightList": listed}}
 
 
@@ -34,7 +32,13 @@ def spread(field: str, least: int = 0, most: int = 0) -> dict[str, Any]:
 
 
 def asked(
-    *, observed: str = "", fresh: bool = False, scheduling: Any = None, spread: Any = (), groups: Any = None, **spec: Any
+    *,
+    observed: str = "",
+    fresh: bool = False,
+    scheduling: Any = None,
+    spread: Any = (),
+    groups: Any = None,
+    **spec: Any,
 ) -> Binding:
     """A binding; ``groups`` are its clusterAffinities, ``observed`` is the one it was placed by last."""
     fields = {"replicaScheduling": scheduling, "spreadConstraints": list(spread), "clusterAffinities": groups}
@@ -42,7 +46,9 @@ def asked(
     given = {name: value for name, value in fields.items() if value is not None}
     status = {"schedulerObservingAffinityName": observed, "lastScheduledTime": "2026-01-01T00:00:00Z"}
     if fresh:
-        spec["reschedule_triggered_at"] = convert(BindingStatus, {"lastScheduledTime": "2026-01-02T00:00:00Z"}).last_scheduled_time
+        spec["reschedule_triggered_at"] = convert(
+            BindingStatus, {"lastScheduledTime": "2026-01-02T00:00:00Z"}
+        ).last_scheduled_time
     return binding(placement=placement(**given, **policy_fields), status=convert(BindingStatus, status), **spec)
 
 

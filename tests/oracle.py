@@ -350,9 +350,7 @@ def assign(selected: list[Candidate], binding: Binding, placement: Placement, re
     return assign_by_capacity(selected, binding, replicas, aggregated=preference == "Aggregated", fresh=fresh)
 
 
-def assign_by_capacity(
-    selected: list[Candidate], binding: Binding, replicas: int, *, aggregated: bool, fresh: bool
-):
+def assign_by_capacity(selected: list[Candidate], binding: Binding, replicas: int, *, aggregated: bool, fresh: bool):
     names = {candidate.name for candidate in selected}
     scheduled = {target.name: target.replicas for target in binding.spec.clusters if target.name in names}
     assigned, base, target = sum(scheduled.values()), {}, replicas
@@ -394,4 +392,3 @@ def webster(seats: int, votes: dict[str, int], uid: str = ""):
                 best, best_quotient = name, quotient
         given[best] += 1
     return given
-

@@ -19,7 +19,10 @@ TAINTS = (
     {"key": "busy", "effect": "PreferNoSchedule"},
 )
 MODELS = [
-    {"grade": grade, "ranges": [{"name": "cpu", "min": minimum, "max": "64"}, {"name": "memory", "min": minimum, "max": "64"}]}
+    {
+        "grade": grade,
+        "ranges": [{"name": "cpu", "min": minimum, "max": "64"}, {"name": "memory", "min": minimum, "max": "64"}],
+    }
     for grade, minimum in enumerate(("0", "1", "2", "4"))
 ]
 
@@ -105,8 +108,8 @@ _label_selectors = objects(
     matchLabels=optional(objects(env=st.sampled_from(["dev", "prod"]))),
     matchExpressions=st.none() | st.lists(_expressions(["env", "tier"], ["dev", "prod", "1"]), max_size=1),
 )
-_field_expressions = _expressions(["region"], REGIONS) | _expressions(["zone"], ZONES) | _expressions(
-    ["provider"], ["aws", "gcp"]
+_field_expressions = (
+    _expressions(["region"], REGIONS) | _expressions(["zone"], ZONES) | _expressions(["provider"], ["aws", "gcp"])
 )
 _field_selectors = objects(
     matchExpressions=st.lists(
@@ -186,6 +189,15 @@ def placements(scheduling=schedulings, spread=constraints):
         clusterAffinities=st.none() | _groups,
         clusterTolerations=tolerations,
         spreadConstraints=spread,
+        replicaScheduling=scheduling,
+    ).map(lambda raw: convert(Placement, raw))
+
+
+def easy_placements(scheduling):
+    """Placements that most worlds can satisfy."""
+    return objects(
+        clusterAffinity=st.none() | objects(exclude=st.lists(st.sampled_from(NAMES), max_size=2)),
+        clusterTolerations=st.just([{"operator": "Exists"}]),
         replicaScheduling=scheduling,
     ).map(lambda raw: convert(Placement, raw))
 

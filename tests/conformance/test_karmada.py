@@ -41,7 +41,8 @@ def _decisions(recorded: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(
-    "recorded", [pytest.param(fleet, id=f"{file}-{fleet['id']}") for file, fleets in _FLEETS.items() for fleet in fleets]
+    "recorded",
+    [pytest.param(fleet, id=f"{file}-{fleet['id']}") for file, fleets in _FLEETS.items() for fleet in fleets],
 )
 def test_every_decision_is_karmadas(recorded):
     assert _decisions(recorded) == recorded["results"]

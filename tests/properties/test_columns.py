@@ -19,7 +19,9 @@ from fleet.model.affinity import AffinityTerm
 from fleet.model.decode import convert
 from fleet.model.taint import Toleration, repelling_taints
 
-TOLERATIONS = tuple(convert(Toleration, each) for each in ({"key": "gpu", "operator": "Exists"}, {"effect": "NoExecute"}))
+TOLERATIONS = tuple(
+    convert(Toleration, each) for each in ({"key": "gpu", "operator": "Exists"}, {"effect": "NoExecute"})
+)
 REQUESTS = (None, (), (("cpu", 1000),), (("cpu", 500), ("memory", 1)), (("gold", 1), ("pods", 3)))
 
 
@@ -108,7 +110,12 @@ def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, giv
     allocatable, assigned, scores, tiers = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
     assigned %= 2**31
     candidates = Candidates(
-        fleet, np.arange(len(drawn)), allocatable % 2**31, assigned, scores * factor if scored else None, tiers if tiered else None
+        fleet,
+        np.arange(len(drawn)),
+        allocatable % 2**31,
+        assigned,
+        scores * factor if scored else None,
+        tiers if tiered else None,
     )
     names = candidates.names()
 

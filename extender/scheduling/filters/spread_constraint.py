@@ -22,7 +22,8 @@ class SpreadFieldsColumn(Column[np.bool_]):
 
     def compute(self) -> BoolArray:
         """All rows."""
-        return np.logical_and.reduce([self._present(field) for field in self._fields])
+        present: BoolArray = np.logical_and.reduce([self._present(field) for field in self._fields])
+        return present
 
     def compute_row(self, row: int) -> bool:
         """One row."""

@@ -12,7 +12,10 @@ def member(name, *, affinity="", anti="", namespace="default"):
 
 
 def peers_of(peers, group="team=x", namespace="default", kind=AFFINITY, except_for=""):
-    return {name.removesuffix("-deployment"): set(each) for name, each in peers.of(kind, namespace, group, except_for=except_for).items()}
+    return {
+        name.removesuffix("-deployment"): set(each)
+        for name, each in peers.of(kind, namespace, group, except_for=except_for).items()
+    }
 
 
 @pytest.fixture

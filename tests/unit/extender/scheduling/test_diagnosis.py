@@ -11,7 +11,7 @@ from extender.scheduling.scheduler import Profile, Scheduler
 from fleet.model.binding import GracefulEvictionTask
 
 
-def diagnosis(clusters, /, keep_empty=False, **fields):
+def diagnosis(clusters, /, *, keep_empty=False, **fields):
     scheduler = Scheduler(Fleet(clusters), Profile(built_in(), keep_empty=keep_empty))
     request = Request.of(asked(**fields))
     return explain(scheduler, request, scheduler.schedule(request))
@@ -30,37 +30,72 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
     [
         pytest.param("a", {"scheduling": DUPLICATED}, Outcome.ASSIGNED, "", id="assigned"),
         pytest.param(
-            "b", {"clusterAffinity": {"clusterNames": ["a"]}}, Outcome.REJECTED, "b is not among the named clusters", id="rejected"
+            "b",
+            {"clusterAffinity": {"clusterNames": ["a"]}},
+            Outcome.REJECTED,
+            "b is not among the named clusters",
+            id="rejected",
         ),
         pytest.param(
-            "b", {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]}, Outcome.NOT_SELECTED, "took 1 of 3",
+            "b",
+            {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]},
+            Outcome.NOT_SELECTED,
+            "took 1 of 3",
             id="not selected",
         ),
         pytest.param(
-            "b", {"spread": [spread("cluster", 4, 4)]}, Outcome.NOT_SELECTED, "at least 4", id="the constraint cannot be met"
-        ),
-        pytest.param("b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="no room for all"),
-        pytest.param("b", {"replicas": 0, "requests": {}}, Outcome.NO_REPLICAS, "no replicas are wanted", id="none wanted"),
-        pytest.param(
-            "b", {"scheduling": static(("a", 1))}, Outcome.NO_REPLICAS, "no rule of the static weights", id="no rule means it"
-        ),
-        pytest.param(
-            "b", {"replicas": 1, "scheduling": static(("a", 5), ("b", 1))}, Outcome.NO_REPLICAS, "less than one", id="a small share"
-        ),
-        pytest.param("c", {"replicas": 3, "scheduling": AGGREGATED}, Outcome.NO_REPLICAS, "before it", id="others hold all"),
-        pytest.param(
-            "c", {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}}, Outcome.NO_REPLICAS, "no room", id="full"
+            "b",
+            {"spread": [spread("cluster", 4, 4)]},
+            Outcome.NOT_SELECTED,
+            "at least 4",
+            id="the constraint cannot be met",
         ),
         pytest.param(
-            "c", {"replicas": 3, "scheduling": AGGREGATED, "clusters": {"a": 3}}, Outcome.NO_REPLICAS, "is kept",
+            "b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="no room for all"
+        ),
+        pytest.param(
+            "b", {"replicas": 0, "requests": {}}, Outcome.NO_REPLICAS, "no replicas are wanted", id="none wanted"
+        ),
+        pytest.param(
+            "b",
+            {"scheduling": static(("a", 1))},
+            Outcome.NO_REPLICAS,
+            "no rule of the static weights",
+            id="no rule means it",
+        ),
+        pytest.param(
+            "b",
+            {"replicas": 1, "scheduling": static(("a", 5), ("b", 1))},
+            Outcome.NO_REPLICAS,
+            "less than one",
+            id="a small share",
+        ),
+        pytest.param(
+            "c", {"replicas": 3, "scheduling": AGGREGATED}, Outcome.NO_REPLICAS, "before it", id="others hold all"
+        ),
+        pytest.param(
+            "c",
+            {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}},
+            Outcome.NO_REPLICAS,
+            "no room",
+            id="full",
+        ),
+        pytest.param(
+            "c",
+            {"replicas": 3, "scheduling": AGGREGATED, "clusters": {"a": 3}},
+            Outcome.NO_REPLICAS,
+            "is kept",
             id="nothing is to be placed",
         ),
         pytest.param(
-            "c", {"replicas": 2, "scheduling": DYNAMIC, "clusters": {"a": 3}}, Outcome.NO_REPLICAS, "is kept",
+            "c",
+            {"replicas": 2, "scheduling": DYNAMIC, "clusters": {"a": 3}},
+            Outcome.NO_REPLICAS,
+            "is kept",
             id="replicas are only taken away",
         ),
     ],
-)  # fmt: skip
+)
 def test_how_far_a_cluster_came(name, fields, outcome, reason):
     found = of_one(name, ROOMY, **fields)
     assert found.outcome is outcome
@@ -80,11 +115,21 @@ def test_overflow_that_was_not_needed_is_told():
 def test_every_filter_that_rules_a_cluster_out_is_told():
     unfit = cluster("x", taints=["gpu:NoSchedule"], serves=[], deleting=True)
     found = of_one(
-        "x", [unfit], clusterAffinity={"exclude": ["x"]}, spread=[spread("zone", 1, 1)],
+        "x",
+        [unfit],
+        clusterAffinity={"exclude": ["x"]},
+        spread=[spread("zone", 1, 1)],
         graceful_eviction_tasks=(GracefulEvictionTask(from_cluster="x"),),
-    )  # fmt: skip
+    )
     told = [rejection.plugin for rejection in found.rejections]
-    assert told == [DELETING, "ClusterAffinity", "TaintToleration", "APIEnablement", "SpreadConstraint", "ClusterEviction"]
+    assert told == [
+        DELETING,
+        "ClusterAffinity",
+        "TaintToleration",
+        "APIEnablement",
+        "SpreadConstraint",
+        "ClusterEviction",
+    ]
     assert found.reason == f"x {found.rejections[0].reason}"
 
 
@@ -119,12 +164,20 @@ def test_without_replicas_there_is_no_capacity_to_tell():
         pytest.param({"scheduling": static(("a", 2), ("b", 5))}, {"a": 2, "b": 5, "c": 0}, id="static weights"),
         pytest.param({"scheduling": WEIGHTED}, {"a": 1, "b": 1, "c": 1}, id="all alike without rules"),
         pytest.param({"scheduling": DYNAMIC}, {"a": 9, "b": 9, "c": 1}, id="room"),
-        pytest.param({"scheduling": DYNAMIC, "clusters": {"a": 1}, "replicas": 2}, {"a": 9, "b": 9, "c": 1}, id="steady: free room"),
         pytest.param(
-            {"scheduling": DYNAMIC, "clusters": {"a": 1}, "fresh": True}, {"a": 10, "b": 9, "c": 1}, id="fresh: taken room, too"
+            {"scheduling": DYNAMIC, "clusters": {"a": 1}, "replicas": 2},
+            {"a": 9, "b": 9, "c": 1},
+            id="steady: free room",
         ),
         pytest.param(
-            {"scheduling": DYNAMIC, "clusters": {"a": 3, "c": 1}}, {"a": 3, "b": None, "c": 1}, id="scaling down: what is there"
+            {"scheduling": DYNAMIC, "clusters": {"a": 1}, "fresh": True},
+            {"a": 10, "b": 9, "c": 1},
+            id="fresh: taken room, too",
+        ),
+        pytest.param(
+            {"scheduling": DYNAMIC, "clusters": {"a": 3, "c": 1}},
+            {"a": 3, "b": None, "c": 1},
+            id="scaling down: what is there",
         ),
         pytest.param({"scheduling": DUPLICATED}, {"a": None, "b": None, "c": None}, id="duplicated: none"),
         pytest.param({"scheduling": DYNAMIC, "replicas": 0}, {"a": None, "b": None, "c": None}, id="nothing to divide"),
@@ -171,7 +224,9 @@ def test_the_busiest_filter_comes_first():
 
 def test_a_region_that_was_not_chosen_is_told():
     clusters = [cluster("a", region="eu", pods=9), cluster("b", region="us", pods=1)]
-    found = of_one("b", clusters, replicas=5, scheduling=DUPLICATED, spread=[spread("region", 1, 1), spread("cluster", 1, 1)])
+    found = of_one(
+        "b", clusters, replicas=5, scheduling=DUPLICATED, spread=[spread("region", 1, 1), spread("cluster", 1, 1)]
+    )
     assert "region us was not chosen; chosen were eu" in found.reason
 
 

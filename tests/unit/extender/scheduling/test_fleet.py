@@ -70,10 +70,12 @@ def test_a_status_update_that_only_moves_numbers_recomputes_no_affinity(monkeypa
 
 def test_equal_affinities_share_a_column_whatever_they_are_called():
     affinities = Affinities(Fleet())
-    groups = placement(clusterAffinities=[
-        {"affinityName": "x", "clusterNames": ["a"], "overflowAffinities": [{"affinityName": "y"}]},
-        {"affinityName": "z", "clusterNames": ["a"]},
-    ]).cluster_affinities  # fmt: skip
+    groups = placement(
+        clusterAffinities=[
+            {"affinityName": "x", "clusterNames": ["a"], "overflowAffinities": [{"affinityName": "y"}]},
+            {"affinityName": "z", "clusterNames": ["a"]},
+        ]
+    ).cluster_affinities
     assert affinities.column(groups[0]) is affinities.column(groups[1])
     assert affinities.column(groups[0]) is not affinities.column(ClusterAffinity())
 
@@ -91,10 +93,12 @@ def test_a_reused_row_has_nothing_of_its_last_cluster():
     fleet = Fleet([cluster("a", region="eu", provider="aws", zones=["z"], labels={"env": "prod"}, cpu=9)])
     fleet.remove("a")
     fleet.apply(cluster("b"))
-    column = Affinities(fleet).column(placement(clusterAffinity={"labelSelector": {"matchLabels": {"env": "prod"}}}).cluster_affinity)
+    column = Affinities(fleet).column(
+        placement(clusterAffinity={"labelSelector": {"matchLabels": {"env": "prod"}}}).cluster_affinity
+    )
     row = fleet.row_of["b"]
     assert not column.current()[row]
-    assert not (fleet.has_region[row] or fleet.has_provider[row] or fleet.has_zones[row])
+    assert not any(mask[row] for mask in (fleet.has_region, fleet.has_provider, fleet.has_zones))
     assert fleet.resources.estimate(()).current()[row] == 0
 
 

@@ -9,8 +9,13 @@ from extender.scheduling.scheduler import Profile
 from fleet.errors import InputError, PluginError
 
 EVERYTHING = [
-    "ClusterAffinity", "TaintToleration", "APIEnablement", "SpreadConstraint", "ClusterEviction", "ClusterLocality",
-]  # fmt: skip
+    "ClusterAffinity",
+    "TaintToleration",
+    "APIEnablement",
+    "SpreadConstraint",
+    "ClusterEviction",
+    "ClusterLocality",
+]
 
 
 def test_the_built_in_plugins_are_karmadas_with_default_gates():
@@ -28,13 +33,19 @@ def test_the_gate_adds_workload_affinity():
         pytest.param(["*"], EVERYTHING, id="a star turns all on"),
         pytest.param([], [], id="no switch leaves nothing on"),
         pytest.param(["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"], id="names alone"),
-        pytest.param(["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all but one"),
-        pytest.param(["-TaintToleration", "*"], [each for each in EVERYTHING if each != "TaintToleration"], id="the star goes first wherever it stands"),
+        pytest.param(
+            ["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all but one"
+        ),
+        pytest.param(
+            ["-TaintToleration", "*"],
+            [each for each in EVERYTHING if each != "TaintToleration"],
+            id="the star goes first wherever it stands",
+        ),
         pytest.param(["ClusterAffinity", "-ClusterAffinity"], [], id="on, then off"),
         pytest.param(["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="off, then on"),
         pytest.param(["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="twice on is on"),
     ],
-)  # fmt: skip
+)
 def test_switches_are_karmadas(switches, expected):
     assert built_in().selected(switches).names == expected
 
@@ -126,21 +137,34 @@ def test_without_third_parties_nothing_is_added():
 @pytest.mark.parametrize(
     ("entry_points", "problem"),
     [
-        pytest.param("[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="its module is missing"),
+        pytest.param(
+            "[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="its module is missing"
+        ),
         pytest.param("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded", id="its class is missing"),
-        pytest.param("[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score", id="a filter among the scores"),
+        pytest.param(
+            "[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score", id="a filter among the scores"
+        ),
         pytest.param("[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded", id="a name that is not there"),
         pytest.param("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter", id="no class at all"),
         pytest.param("[berthmaster.filters]\nx = weekdays:Nameless\n", "needs a name", id="a filter without a name"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that reads like a switch"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Half\n", "does not define reason", id="a filter without reasons"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Locality\n", "two plugins named ClusterLocality", id="a built-in's name"),
         pytest.param(
-            "[berthmaster.filters]\nx = weekdays:NeverMonday\ny = weekdays:NeverMonday\n", "two plugins named NeverMonday",
+            "[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that reads like a switch"
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:Half\n", "does not define reason", id="a filter without reasons"
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:Locality\n",
+            "two plugins named ClusterLocality",
+            id="a built-in's name",
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:NeverMonday\ny = weekdays:NeverMonday\n",
+            "two plugins named NeverMonday",
             id="one plugin twice",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_with_a_third_partys_plugin_is_told(install, entry_points, problem):
     install("weekdays", entry_points, FILTER)
     with pytest.raises(PluginError, match=problem):

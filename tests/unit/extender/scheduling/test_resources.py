@@ -29,13 +29,23 @@ def estimate(requests, resource_summary, models=()):
 @pytest.mark.parametrize(
     ("requests", "reported", "expected"),
     [
-        pytest.param({"cpu": 1}, summary({"pods": 110, "cpu": 8}), Estimate(8, "cpu"), id="what fits of the only resource"),
-        pytest.param({"cpu": "300m"}, summary({"pods": 110, "cpu": 1}), Estimate(3, "cpu"), id="cpu counts in millicores"),
         pytest.param(
-            {"memory": 1000}, summary({"pods": 110, "memory": "1500m"}), Estimate(0, "memory"), id="memory counts in bytes"
+            {"cpu": 1}, summary({"pods": 110, "cpu": 8}), Estimate(8, "cpu"), id="what fits of the only resource"
         ),
         pytest.param(
-            {"memory": 2}, summary({"pods": 110, "memory": "3500m"}), Estimate(2, "memory"), id="available bytes round up"
+            {"cpu": "300m"}, summary({"pods": 110, "cpu": 1}), Estimate(3, "cpu"), id="cpu counts in millicores"
+        ),
+        pytest.param(
+            {"memory": 1000},
+            summary({"pods": 110, "memory": "1500m"}),
+            Estimate(0, "memory"),
+            id="memory counts in bytes",
+        ),
+        pytest.param(
+            {"memory": 2},
+            summary({"pods": 110, "memory": "3500m"}),
+            Estimate(2, "memory"),
+            id="available bytes round up",
         ),
         pytest.param(
             {"cpu": 1, "memory": "1Gi"},
@@ -43,36 +53,57 @@ def estimate(requests, resource_summary, models=()):
             Estimate(3, "memory"),
             id="the tightest resource bounds",
         ),
-        pytest.param({"cpu": 1}, summary({"pods": 5, "cpu": 8}), Estimate(5, "pods"), id="pods bound before anything else"),
+        pytest.param(
+            {"cpu": 1}, summary({"pods": 5, "cpu": 8}), Estimate(5, "pods"), id="pods bound before anything else"
+        ),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 110, "cpu": 8}, {"cpu": 2, "pods": 10}, {"cpu": "2500m"}),
             Estimate(3, "cpu"),
             id="what is allocated and being allocated is gone",
         ),
-        pytest.param({"cpu": 1}, summary({"pods": 110}), Estimate(0, "cpu"), id="a resource that is not reported is not there"),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 110}, {"cpu": -5}), Estimate(0, "cpu"), id="not even if less than none of it is used"
+            {"cpu": 1}, summary({"pods": 110}), Estimate(0, "cpu"), id="a resource that is not reported is not there"
+        ),
+        pytest.param(
+            {"cpu": 1},
+            summary({"pods": 110}, {"cpu": -5}),
+            Estimate(0, "cpu"),
+            id="not even if less than none of it is used",
         ),
         pytest.param(
             {"cpu": 1}, summary({"pods": 110, "cpu": 2}, {"cpu": 2}), Estimate(0, "cpu"), id="nothing left is nothing"
         ),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 110, "cpu": 2}, {"cpu": 5}), Estimate(0, "cpu"), id="less than nothing is nothing"
+            {"cpu": 1},
+            summary({"pods": 110, "cpu": 2}, {"cpu": 5}),
+            Estimate(0, "cpu"),
+            id="less than nothing is nothing",
         ),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 9, "cpu": 8}, {"pods": 10}), Estimate(0, "pods"), id="too many pods leave no room"
+            {"cpu": 1},
+            summary({"pods": 9, "cpu": 8}, {"pods": 10}),
+            Estimate(0, "pods"),
+            id="too many pods leave no room",
         ),
         pytest.param({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods"), id="no pods reported, no room"),
         pytest.param({"cpu": 1}, None, Estimate(0, "pods"), id="no summary, no room"),
         pytest.param(None, None, Estimate(0, "pods"), id="no summary, no room, whatever is asked"),
-        pytest.param(None, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="without requirements only pods count"),
+        pytest.param(
+            None, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="without requirements only pods count"
+        ),
         pytest.param({}, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="empty requirements need a pod each"),
         pytest.param(
-            {"cpu": 0, "memory": "-1"}, summary({"pods": 7}), Estimate(7, "pods"), id="asking for nothing of it asks nothing"
+            {"cpu": 0, "memory": "-1"},
+            summary({"pods": 7}),
+            Estimate(7, "pods"),
+            id="asking for nothing of it asks nothing",
         ),
         pytest.param(
-            {"cpu": "1n"}, summary({"pods": 110, "cpu": "10m"}), Estimate(10, "cpu"), id="a sliver of a core is a millicore"
+            {"cpu": "1n"},
+            summary({"pods": 110, "cpu": "10m"}),
+            Estimate(10, "cpu"),
+            id="a sliver of a core is a millicore",
         ),
         pytest.param({}, summary({"pods": "8E"}), Estimate(UNLIMITED, "pods"), id="an estimate is an int32"),
         pytest.param(
@@ -81,7 +112,9 @@ def estimate(requests, resource_summary, models=()):
             Estimate(110, "pods"),
             id="a sum beyond int64 saturates",
         ),
-        pytest.param({}, summary({"pods": "8Ei"}, {"pods": -5}), Estimate(UNLIMITED, "pods"), id="so does a sum of pods"),
+        pytest.param(
+            {}, summary({"pods": "8Ei"}, {"pods": -5}), Estimate(UNLIMITED, "pods"), id="so does a sum of pods"
+        ),
     ],
 )
 def test_a_summary_says_how_many_fit_and_what_bounds_them(requests, reported, expected):
@@ -95,57 +128,107 @@ ROOMY = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
     ("requests", "reported", "models", "expected"),
     [
         pytest.param(
-            {"cpu": "500m"}, summary(ROOMY, nodes=[(1, 3), (2, 2)]), MODELS, Estimate(14, "cpu"), id="nodes at their minimum"
+            {"cpu": "500m"},
+            summary(ROOMY, nodes=[(1, 3), (2, 2)]),
+            MODELS,
+            Estimate(14, "cpu"),
+            id="nodes at their minimum",
         ),
         pytest.param(
-            {"cpu": "1", "memory": "4Gi"}, summary(ROOMY, nodes=[(1, 3), (2, 2)]), MODELS, Estimate(7, "cpu"),
+            {"cpu": "1", "memory": "4Gi"},
+            summary(ROOMY, nodes=[(1, 3), (2, 2)]),
+            MODELS,
+            Estimate(7, "cpu"),
             id="the tightest resource of each node",
         ),
-        pytest.param({"cpu": 1}, summary(ROOMY, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have nothing"),
-        pytest.param({}, summary(ROOMY, nodes=[(0, 2)]), MODELS, Estimate(220, "pods"), id="but holds what asks for nothing"),
+        pytest.param(
+            {"cpu": 1}, summary(ROOMY, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have nothing"
+        ),
+        pytest.param(
+            {}, summary(ROOMY, nodes=[(0, 2)]), MODELS, Estimate(220, "pods"), id="but holds what asks for nothing"
+        ),
         pytest.param(
             {"cpu": "1m"}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="110 pods fit a node"
         ),
         pytest.param(
-            {"pods": 50}, summary(ROOMY, nodes=[(2, 1)]), MODELS, Estimate(2, "pods"), id="a request for pods counts by 110"
+            {"pods": 50},
+            summary(ROOMY, nodes=[(2, 1)]),
+            MODELS,
+            Estimate(2, "pods"),
+            id="a request for pods counts by 110",
         ),
         pytest.param(
-            {"nvidia.com/gpu": 1}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(0, "nvidia.com/gpu"),
+            {"nvidia.com/gpu": 1},
+            summary(ROOMY, nodes=[(2, 2)]),
+            MODELS,
+            Estimate(0, "nvidia.com/gpu"),
             id="a resource that no model names is not there",
         ),
         pytest.param(
-            {"ephemeral-storage": 1}, summary(ROOMY | {"ephemeral-storage": 99}, nodes=[(2, 2)]), MODELS,
-            Estimate(0, "ephemeral-storage"), id="not even if the summary has it",
+            {"ephemeral-storage": 1},
+            summary(ROOMY | {"ephemeral-storage": 99}, nodes=[(2, 2)]),
+            MODELS,
+            Estimate(0, "ephemeral-storage"),
+            id="not even if the summary has it",
         ),
         pytest.param(
-            {"cpu": 1, "gold": 5}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(4, "cpu"),
+            {"cpu": 1, "gold": 5},
+            summary(ROOMY, nodes=[(2, 2)]),
+            MODELS,
+            Estimate(4, "cpu"),
             id="a name that is no node resource is ignored",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY | {"pods": 3}, nodes=[(2, 2)]), MODELS, Estimate(3, "pods"),
+            {"cpu": 1},
+            summary(ROOMY | {"pods": 3}, nodes=[(2, 2)]),
+            MODELS,
+            Estimate(3, "pods"),
             id="the pods of the whole cluster bound, too",
         ),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 99}, nodes=[(1, 2), (1, 3)]), MODELS, Estimate(5, "cpu"),
+            {"cpu": 1},
+            summary({"pods": 99}, nodes=[(1, 2), (1, 3)]),
+            MODELS,
+            Estimate(5, "cpu"),
             id="counts of one grade add up",
         ),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 99}, nodes=[(7, 5)]), MODELS, Estimate(0, "pods"), id="an unknown grade has no nodes"
+            {"cpu": 1},
+            summary({"pods": 99}, nodes=[(7, 5)]),
+            MODELS,
+            Estimate(0, "pods"),
+            id="an unknown grade has no nodes",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY | {"cpu": 6}, nodes=[(2, 2)]), (), Estimate(6, "cpu"),
+            {"cpu": 1},
+            summary(ROOMY | {"cpu": 6}, nodes=[(2, 2)]),
+            (),
+            Estimate(6, "cpu"),
             id="without models the summary counts",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY | {"cpu": 6}), MODELS, Estimate(6, "cpu"), id="without node counts the summary counts"
+            {"cpu": 1},
+            summary(ROOMY | {"cpu": 6}),
+            MODELS,
+            Estimate(6, "cpu"),
+            id="without node counts the summary counts",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY | {"cpu": 6}, nodes=[(1, 3), (2, -1)]), MODELS, Estimate(6, "cpu"),
+            {"cpu": 1},
+            summary(ROOMY | {"cpu": 6}, nodes=[(1, 3), (2, -1)]),
+            MODELS,
+            Estimate(6, "cpu"),
             id="with a negative count the summary counts",
         ),
-        pytest.param(None, summary({"pods": 7}, nodes=[(0, 1)]), MODELS, Estimate(7, "pods"), id="without requirements pods count"),
+        pytest.param(
+            None,
+            summary({"pods": 7}, nodes=[(0, 1)]),
+            MODELS,
+            Estimate(7, "pods"),
+            id="without requirements pods count",
+        ),
     ],
-)  # fmt: skip
+)
 def test_models_say_how_many_fit_virtual_nodes(requests, reported, models, expected):
     assert estimate(requests, reported, models) == expected
 

@@ -32,52 +32,71 @@ ONE_TWO = [group("one", "a"), group("two", "b")]
     ("groups", "fields", "expected"),
     [
         pytest.param(ONE_TWO, {}, (["one"], "one", {"a": 1}), id="the first that works out wins"),
-        pytest.param([group("none", "x"), *ONE_TWO], {}, (["none", "one"], "one", {"a": 1}), id="one without clusters is left"),
+        pytest.param(
+            [group("none", "x"), *ONE_TWO], {}, (["none", "one"], "one", {"a": 1}), id="one without clusters is left"
+        ),
         pytest.param(
             ONE_TWO, {"replicas": 3}, (["one", "two"], "two", {"b": 3}), id="one without room for all replicas is left"
         ),
         pytest.param(
-            [group("one", "a"), group("both", "a", "b")], {"replicas": 9}, (["one", "both"], "both", {"a": 2, "b": 7}),
+            [group("one", "a"), group("both", "a", "b")],
+            {"replicas": 9},
+            (["one", "both"], "both", {"a": 2, "b": 7}),
             id="a cluster may be in several groups",
         ),
-        pytest.param(ONE_TWO, {"observed": "two"}, (["two"], "two", {"b": 1}), id="it goes on with the group observed last"),
         pytest.param(
-            ONE_TWO, {"observed": "two", "replicas": 99}, (["two"], None, "Insufficient"), id="and never back to an earlier one"
+            ONE_TWO, {"observed": "two"}, (["two"], "two", {"b": 1}), id="it goes on with the group observed last"
         ),
         pytest.param(
-            ONE_TWO, {"observed": "two", "fresh": True}, (["one"], "one", {"a": 1}), id="unless a rescheduling was asked for"
+            ONE_TWO,
+            {"observed": "two", "replicas": 99},
+            (["two"], None, "Insufficient"),
+            id="and never back to an earlier one",
+        ),
+        pytest.param(
+            ONE_TWO,
+            {"observed": "two", "fresh": True},
+            (["one"], "one", {"a": 1}),
+            id="unless a rescheduling was asked for",
         ),
         pytest.param(ONE_TWO, {"observed": "gone"}, (["one"], "one", {"a": 1}), id="or the observed group is gone"),
         pytest.param(
-            [group("x", "nowhere"), *ONE_TWO], {"replicas": 99}, (["x", "one", "two"], None, "NoFit"),
+            [group("x", "nowhere"), *ONE_TWO],
+            {"replicas": 99},
+            (["x", "one", "two"], None, "NoFit"),
             id="when all fail the first failure is told",
         ),
         pytest.param(
-            [*ONE_TWO, group("x", "nowhere")], {"replicas": 99}, (["one", "two", "x"], None, "Insufficient"),
+            [*ONE_TWO, group("x", "nowhere")],
+            {"replicas": 99},
+            (["one", "two", "x"], None, "Insufficient"),
             id="whatever the later ones were",
         ),
-        pytest.param([], {"clusters": {"a": 1, "b": 0}}, ([], None, {"a": 1, "b": 0}), id="no groups at all: nothing changes"),
         pytest.param(
-            ONE_TWO, {"clusterAffinity": {"clusterNames": ["b"]}}, (["one"], "one", {"b": 1}),
+            [], {"clusters": {"a": 1, "b": 0}}, ([], None, {"a": 1, "b": 0}), id="no groups at all: nothing changes"
+        ),
+        pytest.param(
+            ONE_TWO,
+            {"clusterAffinity": {"clusterNames": ["b"]}},
+            (["one"], "one", {"b": 1}),
             id="with a single affinity beside them that one decides what fits",
         ),
         pytest.param(
             [group("one", "a", overflowAffinities=[group("over", "b")])],
-            {"clusterAffinity": {"clusterNames": ["a"]}, "replicas": 5}, (["one"], None, "Insufficient"),
+            {"clusterAffinity": {"clusterNames": ["a"]}, "replicas": 5},
+            (["one"], None, "Insufficient"),
             id="which also leaves the overflow unused",
         ),
         pytest.param(None, {"observed": "two"}, ([None], None, {"b": 1}), id="without groups there is one, nameless"),
     ],
-)  # fmt: skip
+)
 def test_the_walk_over_groups(groups, fields, expected):
     clusters = [cluster("a", pods=2), cluster("b", pods=8)]
     decision = schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, **fields))
     assert walk(decision) == expected
 
 
-OVERFLOWING = [
-    group("main", "a", overflowAffinities=[group("near", "b", "a"), group("far", "c", "d")])
-]  # fmt: skip
+OVERFLOWING = [group("main", "a", overflowAffinities=[group("near", "b", "a"), group("far", "c", "d")])]
 
 
 @pytest.mark.parametrize(
@@ -85,12 +104,15 @@ OVERFLOWING = [
     [
         pytest.param({"replicas": 2}, {"a": 2}, id="what fits the group stays in it"),
         pytest.param({"replicas": 4}, {"a": 3, "b": 1}, id="the group is full before its overflow gets any"),
-        pytest.param({"replicas": 7}, {"a": 3, "b": 3, "c": 1}, id="each overflow is full before the next; ties go by name"),
+        pytest.param(
+            {"replicas": 7}, {"a": 3, "b": 3, "c": 1}, id="each overflow is full before the next; ties go by name"
+        ),
         pytest.param({"replicas": 10}, {"a": 3, "b": 3, "c": 2, "d": 2}, id="up to all there is"),
         pytest.param({"replicas": 11}, "Insufficient", id="and no further"),
         pytest.param({"replicas": 4, "clusters": {"a": 2, "b": 3}}, {"a": 4}, id="scaling down empties the last first"),
         pytest.param(
-            {"replicas": 6, "clusters": {"a": 1, "b": 2, "c": 2}}, {"a": 4, "b": 2},
+            {"replicas": 6, "clusters": {"a": 1, "b": 2, "c": 2}},
+            {"a": 4, "b": 2},
             id="replicas flow back when the group has room again",
         ),
         pytest.param(
@@ -99,10 +121,12 @@ OVERFLOWING = [
         pytest.param({"replicas": 0}, {"a": 0}, id="a resource without replicas keeps to the group"),
         pytest.param({"replicas": 0, "requests": {}}, {}, id="a workload scaled to nothing goes nowhere"),
         pytest.param(
-            {"replicas": 5, "clusters": {"a": 3}, "fresh": True}, {"a": 5}, id="afresh, room is what is free and what is taken"
+            {"replicas": 5, "clusters": {"a": 3}, "fresh": True},
+            {"a": 5},
+            id="afresh, room is what is free and what is taken",
         ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("scheduling", [AGGREGATED, DYNAMIC], ids=["aggregated", "dynamic weight"])
 def test_overflow_takes_what_the_group_cannot_hold(fields, scheduling, expected):
     clusters = [cluster("a", pods=3), cluster("b", pods=3), cluster("c", pods=2), cluster("d", pods=2)]
@@ -217,14 +241,16 @@ class ByFunction(PlacementFilter):
     def column(self, context):
         return FromFleet(self.journal_of(context.fleet), context.fleet, self.test)
 
-    def reason(self, context, cluster):
+    def reason(self, context, cluster):  # noqa: ARG002 - as the interface says
         return None if self.test(cluster) else "fails the test"
 
 
 @pytest.mark.parametrize(
     ("journal_of", "test", "change"),
     [
-        pytest.param(lambda fleet: fleet.structure, lambda each: each.ready, {"ready": False}, id="readiness, by structure"),
+        pytest.param(
+            lambda fleet: fleet.structure, lambda each: each.ready, {"ready": False}, id="readiness, by structure"
+        ),
         pytest.param(
             lambda fleet: fleet.resources.journal,
             lambda each: each.status.resource_summary.allocatable["cpu"].value() > 2,
@@ -246,7 +272,5 @@ def test_an_annotation_that_changes_is_seen_by_a_column():
     scheduler = Scheduler(Fleet([cluster("a")]), Profile(Plugins((test,), ())))
     assert outcome(scheduler.schedule(Request.of(asked()))) == {"a": 1}
     open_cluster = cluster("a")
-    scheduler.fleet.apply(
-        replace(open_cluster, metadata=replace(open_cluster.metadata, annotations={"closed": "yes"}))
-    )
+    scheduler.fleet.apply(replace(open_cluster, metadata=replace(open_cluster.metadata, annotations={"closed": "yes"})))
     assert outcome(scheduler.schedule(Request.of(asked()))) == "NoFit"

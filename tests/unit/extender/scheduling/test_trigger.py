@@ -23,7 +23,9 @@ def scheduled(*, applied="", **fields):
     ("fields", "expected"),
     [
         pytest.param({}, Trigger.NONE, id="a divided workload with all its replicas is left alone"),
-        pytest.param({"applied": '{"clusterTolerations":[{"key":"x"}]}'}, Trigger.RECONCILE, id="another placement was applied"),
+        pytest.param(
+            {"applied": '{"clusterTolerations":[{"key":"x"}]}'}, Trigger.RECONCILE, id="another placement was applied"
+        ),
         pytest.param({"applied": "{not json"}, Trigger.NONE, id="a record that cannot be read counts as unchanged"),
         pytest.param({"replicas": 3}, Trigger.SCALE, id="scaled up"),
         pytest.param({"replicas": 1}, Trigger.SCALE, id="scaled down"),
@@ -36,22 +38,33 @@ def scheduled(*, applied="", **fields):
         pytest.param({"clusters": {"down": 2}}, Trigger.NONE, id="readiness does not count by itself"),
         pytest.param({"clusters": {"gone": 2}}, Trigger.NONE, id="nor that a cluster is gone"),
         pytest.param(
-            {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 2}}, Trigger.RECONCILE, id="a duplicated one is always scheduled"
+            {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 2}},
+            Trigger.RECONCILE,
+            id="a duplicated one is always scheduled",
         ),
         pytest.param({"scheduling": None}, Trigger.RECONCILE, id="and so is one without a strategy"),
         pytest.param(
-            {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 1}}, Trigger.SCALE, id="a duplicated one with too few somewhere"
-        ),
-        pytest.param({"replicas": 0, "clusters": {"a": 0}}, Trigger.RECONCILE, id="a resource without replicas is always scheduled"),
-        pytest.param(
-            {"replicas": 0, "clusters": {}, "requests": {}}, Trigger.NONE, id="a workload scaled to nothing is still a workload"
+            {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 1}},
+            Trigger.SCALE,
+            id="a duplicated one with too few somewhere",
         ),
         pytest.param(
-            {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)}, Trigger.NONE,
+            {"replicas": 0, "clusters": {"a": 0}},
+            Trigger.RECONCILE,
+            id="a resource without replicas is always scheduled",
+        ),
+        pytest.param(
+            {"replicas": 0, "clusters": {}, "requests": {}},
+            Trigger.NONE,
+            id="a workload scaled to nothing is still a workload",
+        ),
+        pytest.param(
+            {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)},
+            Trigger.NONE,
             id="and so is one of components",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_triggers_a_scheduling(fields, expected):
     assert trigger_of(scheduled(**fields), FLEET) is expected
 
@@ -110,50 +123,81 @@ ONE, TWO = group("one", "a"), group("two", "b")
     ("before", "after", "observed", "changed"),
     [
         pytest.param({}, {}, "", False, id="nothing"),
-        pytest.param({"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True, id="the affinity"),
-        pytest.param({}, {"clusterAffinity": {}}, "", True, id="an affinity that means everything, where there was none"),
+        pytest.param(
+            {"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True, id="the affinity"
+        ),
+        pytest.param(
+            {}, {"clusterAffinity": {}}, "", True, id="an affinity that means everything, where there was none"
+        ),
         pytest.param({}, {"clusterTolerations": [{"key": "x"}]}, "", True, id="tolerations"),
         pytest.param({}, {"spreadConstraints": [{"spreadByField": "cluster"}]}, "", True, id="spread constraints"),
         pytest.param({}, {"replicaScheduling": DUPLICATED}, "", True, id="the strategy"),
         pytest.param({}, {"clusterAffinities": []}, "", False, id="an empty list of groups is like none"),
         pytest.param({}, {"clusterTolerations": []}, "", False, id="an empty list of tolerations is like none"),
         pytest.param(
-            {"clusterAffinities": [ONE]}, {"clusterAffinities": [{**ONE, "overflowAffinities": []}]}, "one", False,
+            {"clusterAffinities": [ONE]},
+            {"clusterAffinities": [{**ONE, "overflowAffinities": []}]},
+            "one",
+            False,
             id="an empty overflow is like none",
         ),
         pytest.param(
-            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [{**ONE, "overflowAffinities": []}, group("two", "c")]},
-            "one", False, id="also where another group changed",
+            {"clusterAffinities": [ONE, TWO]},
+            {"clusterAffinities": [{**ONE, "overflowAffinities": []}, group("two", "c")]},
+            "one",
+            False,
+            id="also where another group changed",
         ),
         pytest.param({"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False, id="a group more"),
-        pytest.param({"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False, id="their order"),
         pytest.param(
-            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [ONE, group("two", "c")]}, "one", False,
+            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False, id="their order"
+        ),
+        pytest.param(
+            {"clusterAffinities": [ONE, TWO]},
+            {"clusterAffinities": [ONE, group("two", "c")]},
+            "one",
+            False,
             id="a group that the assignment did not come from",
         ),
         pytest.param(
-            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [group("one", "c"), TWO]}, "one", True,
+            {"clusterAffinities": [ONE, TWO]},
+            {"clusterAffinities": [group("one", "c"), TWO]},
+            "one",
+            True,
             id="the group that it came from",
         ),
         pytest.param(
-            {"clusterAffinities": [ONE]}, {"clusterAffinities": [{**ONE, "overflowAffinities": [TWO]}]}, "one", True,
+            {"clusterAffinities": [ONE]},
+            {"clusterAffinities": [{**ONE, "overflowAffinities": [TWO]}]},
+            "one",
+            True,
             id="its overflow",
         ),
         pytest.param({"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO]}, "one", True, id="it is gone"),
         pytest.param({"clusterAffinities": [TWO]}, {"clusterAffinities": [ONE, TWO]}, "one", True, id="it is new"),
         pytest.param(
-            {"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "", True, id="a group more, and none observed"
+            {"clusterAffinities": [ONE]},
+            {"clusterAffinities": [ONE, TWO]},
+            "",
+            True,
+            id="a group more, and none observed",
         ),
         pytest.param(
-            {}, {"workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}}, "", True, id="workload affinity, and no group observed"
+            {},
+            {"workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
+            "",
+            True,
+            id="workload affinity, and no group observed",
         ),
         pytest.param(
             {"clusterAffinities": [ONE]},
-            {"clusterAffinities": [ONE], "workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}}, "one", False,
+            {"clusterAffinities": [ONE], "workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
+            "one",
+            False,
             id="workload affinity, and the group is the same",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_counts_as_a_change_of_the_placement(before, after, observed, changed):
     applied = encode_json(placement(**before)).decode()
     assert placement_changed(placement(**after), applied, observed) is changed

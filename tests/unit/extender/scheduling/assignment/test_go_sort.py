@@ -1,4 +1,4 @@
-"""The golden file was written by Go 1.26's ``sort.Sort`` itself; each line has weights and the order it left them in."""
+"""The golden file was written by ``sort.Sort`` of Go 1.26: on each line some weights, and the order it left them in."""
 
 import json
 from collections import Counter
@@ -14,13 +14,23 @@ GOLDEN = Path(__file__).parents[4] / "golden" / "go_sort.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 
 
-@pytest.mark.parametrize("recorded", [pytest.param(each, id=f"{len(each['weights'])} {each['name']}") for each in RECORDED])
+@pytest.mark.parametrize(
+    "recorded", [pytest.param(each, id=f"{len(each['weights'])} {each['name']}") for each in RECORDED]
+)
 def test_equal_weights_are_left_where_go_leaves_them(recorded):
     assert order_by_weight(recorded["weights"]) == recorded["order"]
 
 
 def test_the_recorded_lists_reach_every_part_of_the_sort(monkeypatch):
-    parts = ["insertion_sort", "heap_sort", "break_patterns", "reverse", "finish_nearly_sorted", "shift_up", "partition_equal"]
+    parts = [
+        "insertion_sort",
+        "heap_sort",
+        "break_patterns",
+        "reverse",
+        "finish_nearly_sorted",
+        "shift_up",
+        "partition_equal",
+    ]
     calls = Counter()
     for part in parts:
         original = getattr(_Sorter, part)

@@ -16,9 +16,13 @@ def seats_of(seats, votes, ranks=None):
 @pytest.mark.parametrize(
     ("seats", "votes", "expected"),
     [
-        pytest.param(7, [53000, 24000, 23000], [3, 2, 2], id="seven seats of the textbook, where the largest stays short"),
+        pytest.param(
+            7, [53000, 24000, 23000], [3, 2, 2], id="seven seats of the textbook, where the largest stays short"
+        ),
         pytest.param(15, [6, 7, 39, 48], [1, 1, 6, 7], id="fifteen seats over very unequal parties"),
-        pytest.param(10, [47000, 16000, 15900, 12000, 6000, 3100], [4, 2, 2, 1, 1, 0], id="a small party comes away empty"),
+        pytest.param(
+            10, [47000, 16000, 15900, 12000, 6000, 3100], [4, 2, 2, 1, 1, 0], id="a small party comes away empty"
+        ),
         pytest.param(9, [1, 2], [3, 6], id="votes in a whole ratio are met exactly"),
         pytest.param(3, [2, 1], [2, 1], id="static weights 2:1 over three replicas"),
         pytest.param(5, [0, 3, 0], [0, 5, 0], id="who has no votes gets nothing"),

@@ -48,22 +48,39 @@ def test_api_enablement(kind, fields, expected):
         pytest.param(["gpu=yes:NoExecute"], [], IN, True, id="tainted after the workload was there"),
         pytest.param(["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Exists"}], {}, True, id="Exists"),
         pytest.param(["gpu=yes:NoSchedule"], [{"operator": "Exists"}], {}, True, id="Exists without a key means all"),
-        pytest.param(["gpu=yes:NoSchedule"], [{"key": "gpu", "value": "yes"}], {}, True, id="an equal value, by default"),
-        pytest.param(["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Equal", "value": "no"}], {}, False, id="another value"),
+        pytest.param(
+            ["gpu=yes:NoSchedule"], [{"key": "gpu", "value": "yes"}], {}, True, id="an equal value, by default"
+        ),
+        pytest.param(
+            ["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Equal", "value": "no"}], {}, False, id="another value"
+        ),
         pytest.param(["gpu=yes:NoSchedule"], [{"key": "cpu", "operator": "Exists"}], {}, False, id="another key"),
         pytest.param(
-            ["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}], {}, False, id="another effect"
+            ["gpu=yes:NoSchedule"],
+            [{"key": "gpu", "operator": "Exists", "effect": "NoExecute"}],
+            {},
+            False,
+            id="another effect",
         ),
-        pytest.param(["gpu=7:NoSchedule"], [{"key": "gpu", "operator": "Gt", "value": "1"}], {}, False, id="an unknown operator"),
         pytest.param(
-            ["gpu:NoSchedule", "down:NoExecute"], [{"key": "gpu", "operator": "Exists"}], {}, False, id="one of two taints"
+            ["gpu=7:NoSchedule"], [{"key": "gpu", "operator": "Gt", "value": "1"}], {}, False, id="an unknown operator"
         ),
         pytest.param(
-            ["gpu:NoExecute"], [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 0}], {}, True,
+            ["gpu:NoSchedule", "down:NoExecute"],
+            [{"key": "gpu", "operator": "Exists"}],
+            {},
+            False,
+            id="one of two taints",
+        ),
+        pytest.param(
+            ["gpu:NoExecute"],
+            [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 0}],
+            {},
+            True,
             id="for how long plays no part",
         ),
     ],
-)  # fmt: skip
+)
 def test_taint_toleration(taints, tolerations, fields, expected):
     assert fits(cluster(taints=taints), clusterTolerations=tolerations, **fields) is expected
 
@@ -141,7 +158,9 @@ def field(key, operator, *values):
         pytest.param(labels(("team", "DoesNotExist")), True, id="DoesNotExist on a label that is absent"),
         pytest.param(labels(("tier", "Gt", ["1"])), False, id="Gt is no operator for labels: broken, means nothing"),
         pytest.param(labels(("env", "In", [])), False, id="In without values is broken"),
-        pytest.param({"clusterNames": ["member1"], **labels(("env", "Like", ["p"]))}, False, id="broken, although named"),
+        pytest.param(
+            {"clusterNames": ["member1"], **labels(("env", "Like", ["p"]))}, False, id="broken, although named"
+        ),
         pytest.param(field("region", "In", "eu", "us"), True, id="its region"),
         pytest.param(field("region", "NotIn", "eu"), False, id="not its region"),
         pytest.param(field("provider", "In", "gcp"), False, id="another provider"),
@@ -196,18 +215,26 @@ def grouped(name, **groups):
     ("groups", "placed", "current", "expected"),
     [
         pytest.param({"affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"a", "b"}, id="where a peer is"),
-        pytest.param({"affinity_group": "t=x"}, {"peer": ["a", "b"], "other": ["b", "c"]}, {}, {"b"}, id="where all peers are"),
-        pytest.param({"affinity_group": "t=x"}, {"peer": ["a"], "other": ["b"]}, {}, set(), id="nowhere, if they are apart"),
+        pytest.param(
+            {"affinity_group": "t=x"}, {"peer": ["a", "b"], "other": ["b", "c"]}, {}, {"b"}, id="where all peers are"
+        ),
+        pytest.param(
+            {"affinity_group": "t=x"}, {"peer": ["a"], "other": ["b"]}, {}, set(), id="nowhere, if they are apart"
+        ),
         pytest.param({"affinity_group": "t=x"}, {}, {}, {"a", "b", "c"}, id="anywhere, as the first"),
-        pytest.param({"affinity_group": "t=x"}, {"peer": []}, {}, {"a", "b", "c"}, id="anywhere, if its peers are nowhere"),
+        pytest.param(
+            {"affinity_group": "t=x"}, {"peer": []}, {}, {"a", "b", "c"}, id="anywhere, if its peers are nowhere"
+        ),
         pytest.param({"affinity_group": "t=x"}, {"web": ["a"]}, {}, {"a", "b", "c"}, id="it is no peer of itself"),
         pytest.param({"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}, id="and where it is already"),
         pytest.param({"affinity_group": "t=y"}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="anywhere, in another group"),
         pytest.param({"anti_affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"c"}, id="where no peer is"),
-        pytest.param({"anti_affinity_group": "t=x"}, {"peer": ["a"]}, {"a": 1}, {"b", "c"}, id="not even where it is already"),
+        pytest.param(
+            {"anti_affinity_group": "t=x"}, {"peer": ["a"]}, {"a": 1}, {"b", "c"}, id="not even where it is already"
+        ),
         pytest.param({}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="anywhere, without a group"),
     ],
-)  # fmt: skip
+)
 def test_workload_affinity_and_anti_affinity(groups, placed, current, expected):
     peers = Peers()
     for name, clusters in placed.items():

@@ -40,7 +40,9 @@ THREE = "r1:a5,b3 r2:c9,d1 r3:e4"
         pytest.param((1, -1), (1, 9), {}, "SelectFailed", id="a negative maximum allows none"),
         pytest.param((1, 2), (6, 9), {}, "SelectFailed", id="fewer clusters than asked for"),
         pytest.param((1, 1), (3, 9), {}, "SelectFailed", id="no single region has that many clusters"),
-        pytest.param((1, 3), (4, 9), {"replicas": 1}, "acbd", id="a third region is left out if two have enough clusters"),
+        pytest.param(
+            (1, 3), (4, 9), {"replicas": 1}, "acbd", id="a third region is left out if two have enough clusters"
+        ),
         pytest.param((1, 1), (1, 1), {"replicas": 99}, "a", id="whether all replicas fit is not asked"),
         pytest.param((1, 1), (1, 1), {"clusters": {"e": 5}}, "e", id="what a cluster has counts as room"),
     ],
@@ -54,20 +56,29 @@ def test_a_region_of_a_duplicated_workload_weighs_by_clusters_that_hold_all_of_i
     ("regions", "clusters", "fields", "expected"),
     [
         pytest.param((2, 2), (1, 3), {"replicas": 6}, "acb", id="all hold their share: more clusters, then the name"),
-        pytest.param((2, 2), (1, 2), {"replicas": 17}, "ca", id="a region that holds its share before one that does not"),
+        pytest.param(
+            (2, 2), (1, 2), {"replicas": 17}, "ca", id="a region that holds its share before one that does not"
+        ),
         pytest.param((1, 1), (1, 1), {"replicas": 9}, "c", id="the share of one region is everything"),
         pytest.param((1, 1), (1, 1), {"replicas": 99}, "c", id="none holds its share: the roomiest region"),
-        pytest.param((2, 2), (1, 2), {"replicas": 6, "clusters": {"e": 0}}, "ea", id="a current cluster makes its region better"),
+        pytest.param(
+            (2, 2), (1, 2), {"replicas": 6, "clusters": {"e": 0}}, "ea", id="a current cluster makes its region better"
+        ),
         pytest.param(
             (1, 1), (1, 1), {"replicas": 1, "clusters": {"d": 0}}, "d", id="a current cluster leads in its region, too"
         ),
         pytest.param(
-            (2, 2), (1, 2), {"replicas": 2, "clusters": {"d": 0, "e": 0}}, "ed",
+            (2, 2),
+            (1, 2),
+            {"replicas": 2, "clusters": {"d": 0, "e": 0}},
+            "ed",
             id="scores are averaged over as many clusters as regions are asked for",
         ),
-        pytest.param((1, 2), (1, 9), {"replicas": 0, "requests": {}}, "ab", id="no replicas: any region holds its share"),
+        pytest.param(
+            (1, 2), (1, 9), {"replicas": 0, "requests": {}}, "ab", id="no replicas: any region holds its share"
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("scheduling", [AGGREGATED, DYNAMIC], ids=["aggregated", "dynamic weight"])
 def test_a_region_of_a_divided_workload_weighs_by_its_share(regions, clusters, fields, scheduling, expected):
     found = schedule(world(THREE), asked(spread=bounds(regions, clusters), scheduling=scheduling, **fields))

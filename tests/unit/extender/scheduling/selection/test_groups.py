@@ -34,7 +34,9 @@ def groups(text):
 )
 def test_the_best_choice(given_groups, shortest, longest, target, expected):
     chosen = select_groups(groups(given_groups), shortest, longest, target)
-    assert [group.name for group in chosen] == list(oracle.select_groups(groups(given_groups), shortest, longest, target))
+    assert [group.name for group in chosen] == list(
+        oracle.select_groups(groups(given_groups), shortest, longest, target)
+    )
     if given_groups != "a:2/9 b:3/8 c:4/7":
         assert " ".join(group.name for group in chosen) == expected
 
