@@ -146,9 +146,9 @@ class Fleet:
         self.labels.add(row, cluster.metadata.labels.items())
         self.fields.add(row, cluster.fields().items())
         self.zones.add(row, (("zone", zone) for zone in spec.zones))
-        self.taint_code[row] = self.taints.code(spec.taints)
-        self.kinds_code[row] = self.kinds.code(frozenset(cluster.enabled_kinds()))
-        self.region_code[row] = self.regions.code(spec.region)
+        self.taint_code[row] = self.taints.take(spec.taints)
+        self.kinds_code[row] = self.kinds.take(frozenset(cluster.enabled_kinds()))
+        self.region_code[row] = self.regions.take(spec.region)
         self.has_provider[row] = bool(spec.provider)
         self.has_region[row] = bool(spec.region)
         self.has_zones[row] = bool(spec.zones)
@@ -158,6 +158,12 @@ class Fleet:
         self.labels.discard(row, cluster.metadata.labels.items())
         self.fields.discard(row, cluster.fields().items())
         self.zones.discard(row, (("zone", zone) for zone in cluster.spec.zones))
+        for interned, codes in (
+            (self.taints, self.taint_code),
+            (self.kinds, self.kinds_code),
+            (self.regions, self.region_code),
+        ):
+            interned.release(int(codes[row]))
 
     def taint_tuples(self) -> list[tuple[Taint, ...]]:
         """Every distinct tuple of taints, by code."""
