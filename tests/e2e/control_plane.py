@@ -1,7 +1,7 @@
 """A real control plane: etcd and kube-apiserver as processes on loopback, kube-scheduler on demand.
 
-There is no controller manager, so nothing empties a deleted namespace or makes pods from Deployments; there is
-no kubelet, so nodes are made by hand.
+There is no controller manager, so nothing empties a deleted namespace or makes pods from Deployments. There
+is no kubelet either: nodes are made by hand.
 """
 
 import json
@@ -163,12 +163,13 @@ class ControlPlane:
         peers = f"http://{HOST}:{self.processes.ports.free()}"
         command = [
             binary("etcd"),
+            "--name=e2e",
             f"--data-dir={self._file('etcd')}",
             f"--listen-client-urls={self._etcd_url}",
             f"--advertise-client-urls={self._etcd_url}",
             f"--listen-peer-urls={peers}",
             f"--initial-advertise-peer-urls={peers}",
-            f"--initial-cluster=default={peers}",
+            f"--initial-cluster=e2e={peers}",
             "--unsafe-no-fsync",  # the data lives as long as the tests
             "--log-level=warn",
         ]
