@@ -1,7 +1,7 @@
 """One address in front of several servers, as a Kubernetes Service is: only ready ones get new connections.
 
-It knows nothing of what passes through it, hides no error and repeats nothing: a connection that a server refuses
-is cut for the client too, and one that stands stays where it is.
+It knows nothing of what passes through it, hides no error and repeats nothing: a connection that a server
+refuses is cut for the client too, and one that stands stays where it is.
 """
 
 import asyncio

@@ -1,0 +1,143 @@
+"""No request is lost while replicas come and go, certificates change or connections rest."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from e2e.api import Api
+from e2e.certificates import Authority
+from e2e.control_plane import ControlPlane
+from e2e.load import Load
+from e2e.manifests import propagation_policy
+from e2e.processes import Processes
+from e2e.registration import Registration, registered
+from e2e.service import KARMADA_HOOKS, Service, wait_until_served
+
+pytestmark = pytest.mark.e2e
+
+HOOKS = tuple(hook for hook in KARMADA_HOOKS if hook.resource == "propagationpolicies")
+ENOUGH = 100  # requests between two events
+ROUNDS = 2
+RESTS_S = (
+    1.9,
+    2.0,
+    2.1,
+    4.9,
+    5.0,
+    5.1,
+)  # around the usual times after which servers give up idle connections
+
+
+@pytest.fixture
+def service(processes: Processes, tmp_path: Path) -> Iterator[Service]:
+    """The webhook's address, without a replica."""
+    with closing(Service(processes, tmp_path, "companion")) as one:
+        yield one
+
+
+@pytest.fixture
+def load(api: Api, namespace: str) -> Load:
+    """Clients that create a policy the webhook changes, again and again."""
+    policy = propagation_policy(namespace, placement={"spreadConstraints": [{"maxGroups": 2}]})
+    return Load(api, lambda: policy)
+
+
+def register(plane: ControlPlane, service: Service, namespace: str):
+    """Let the API server call the service about PropagationPolicies."""
+    sample = propagation_policy(namespace)
+    return registered(plane, HOOKS, service.url, service.authority.certificate, [sample])
+
+
+def assert_nothing_lost(load: Load, registration: Registration) -> None:
+    """Every client got its answer, and the API server knows of no failed call."""
+    assert not load.failures, load.report()
+    assert registration.failed_calls() == 0
+
+
+def test_two_replicas_roll_without_a_failed_request(
+    control_plane: ControlPlane, service: Service, namespace: str, load: Load
+):
+    replicas = [service.start(), service.start()]
+    with register(control_plane, service, namespace) as registration:
+        with load:
+            load.more(ENOUGH)
+            for _ in range(ROUNDS * len(replicas)):
+                replicas.append(service.start())
+                assert service.retire(replicas.pop(0)) == 0
+                load.more(ENOUGH)
+        assert_nothing_lost(load, registration)
+    assert all(service.front.taken[replica.port] for replica in replicas), f"used: {service.front.taken}"
+    for replica in replicas:
+        service.retire(replica)
+
+
+def test_a_rotated_certificate_is_served_without_a_failed_request(
+    control_plane: ControlPlane, service: Service, namespace: str, load: Load
+):
+    replica = service.start()
+    with register(control_plane, service, namespace) as registration:
+        with load:
+            for _ in range(ROUNDS):
+                load.more(ENOUGH)
+                renewed = service.issue()
+                service.write(renewed)
+                wait_until_served(replica, renewed)
+            load.more(ENOUGH)
+        assert_nothing_lost(load, registration)
+    service.retire(replica)
+
+
+def test_half_a_rotation_leaves_the_last_good_pair_in_service(
+    control_plane: ControlPlane, service: Service, namespace: str, load: Load
+):
+    replica = service.start()
+    first, second = service.issue(), service.issue()
+    service.write(first)
+    wait_until_served(replica, first)
+    with register(control_plane, service, namespace) as registration:
+        with load:
+            load.more(ENOUGH)
+            service.certificate_file.write_bytes(second.certificate)  # its key is still on the way
+            time.sleep(2)
+            wait_until_served(replica, first)
+            load.more(ENOUGH)
+            service.key_file.write_bytes(second.key)
+            wait_until_served(replica, second)
+            load.more(ENOUGH)
+        assert_nothing_lost(load, registration)
+    service.retire(replica)
+
+
+def test_a_new_authority_takes_over_without_a_failed_request(
+    control_plane: ControlPlane, service: Service, namespace: str, load: Load
+):
+    replica = service.start()
+    successor = Authority("berthmaster-e2e-successor")
+    with register(control_plane, service, namespace) as registration:
+        with load:
+            load.more(ENOUGH)
+            registration.trust(service.authority.certificate + successor.certificate)
+            time.sleep(2)  # the API server reads its webhooks a moment later
+            renewed = service.issue(successor)
+            service.write(renewed)
+            wait_until_served(replica, renewed)
+            load.more(ENOUGH)
+            registration.trust(successor.certificate)
+            load.more(ENOUGH)
+        assert_nothing_lost(load, registration)
+    service.retire(replica)
+
+
+def test_a_connection_that_rested_does_not_lose_the_next_request(
+    control_plane: ControlPlane, api: Api, service: Service, namespace: str
+):
+    replica = service.start()
+    policy = propagation_policy(namespace)
+    with register(control_plane, service, namespace) as registration:
+        for rest_s in RESTS_S:
+            time.sleep(rest_s)
+            api.create(policy, dry_run=True)
+        assert registration.failed_calls() == 0
+    service.retire(replica)
