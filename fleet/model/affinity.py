@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fleet.model.cluster import Cluster
 from fleet.model.placement import ClusterAffinity
-from fleet.model.selector import LABEL_OPERATORS, NODE_OPERATORS, Requirement, parse_requirements
+from fleet.model.selector import NODE_OPERATORS, Requirement, parse_requirements
 
 ZONE = "zone"
 
@@ -30,7 +30,9 @@ class AffinityTerm:
         expressions = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
         fields = parse_requirements((each for each in expressions if each.key != ZONE), NODE_OPERATORS)
         # Zones are compared as they are: no rule for label values applies to them.
-        zones = [Requirement(each.key, each.operator, frozenset(each.values)) for each in expressions if each.key == ZONE]
+        zones = [
+            Requirement(each.key, each.operator, frozenset(each.values)) for each in expressions if each.key == ZONE
+        ]
         self.names = frozenset(affinity.cluster_names)
         self.excluded = frozenset(affinity.exclude)
         self.broken = labels is None or fields is None

@@ -14,7 +14,7 @@ APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
 """The annotation that holds the placement of the last successful scheduling."""
 
 
-class ObjectReference(Value):
+class ObjectReference(Value, frozen=True):
     """The workload that a binding places."""
 
     api_version: str
@@ -25,7 +25,7 @@ class ObjectReference(Value):
     resource_version: str = ""
 
 
-class NodeClaim(Value):
+class NodeClaim(Value, frozen=True):
     """What a replica asks of its node; only estimators inside a member can answer it."""
 
     hard_node_affinity: dict[str, Any] | None = None
@@ -33,7 +33,7 @@ class NodeClaim(Value):
     tolerations: tuple[Toleration, ...] = ()
 
 
-class ReplicaRequirements(Value):
+class ReplicaRequirements(Value, frozen=True):
     """What one replica needs."""
 
     resource_request: dict[str, Quantity] = {}
@@ -42,7 +42,7 @@ class ReplicaRequirements(Value):
     priority_class_name: str = ""
 
 
-class Component(Value):
+class Component(Value, frozen=True):
     """One of several pod templates of a workload."""
 
     name: str
@@ -50,14 +50,14 @@ class Component(Value):
     replica_requirements: ReplicaRequirements | None = None
 
 
-class TargetComponent(Value):
+class TargetComponent(Value, frozen=True):
     """How many replicas of a component a cluster has."""
 
     name: str
     replicas: Count
 
 
-class TargetCluster(Value):
+class TargetCluster(Value, frozen=True):
     """A cluster that a workload is assigned to, with its replicas."""
 
     name: str
@@ -65,7 +65,7 @@ class TargetCluster(Value):
     components: tuple[TargetComponent, ...] = ()
 
 
-class GracefulEvictionTask(Value):
+class GracefulEvictionTask(Value, frozen=True):
     """A cluster that a workload is being moved off."""
 
     from_cluster: str
@@ -81,7 +81,7 @@ class GracefulEvictionTask(Value):
     creation_timestamp: Timestamp | None = None
 
 
-class BindingSnapshot(Value):
+class BindingSnapshot(Value, frozen=True):
     """A binding that depends on this one, and where it is."""
 
     name: str
@@ -89,20 +89,20 @@ class BindingSnapshot(Value):
     clusters: tuple[TargetCluster, ...] = ()
 
 
-class BindingSchedulePriority(Value):
+class BindingSchedulePriority(Value, frozen=True):
     """The priority that scheduling gives a binding among others that wait."""
 
     priority: Int32 = 0
 
 
-class WorkloadAffinityGroups(Value):
+class WorkloadAffinityGroups(Value, frozen=True):
     """The groups of a workload, each ``key=value``."""
 
     affinity_group: str = ""
     anti_affinity_group: str = ""
 
 
-class BindingSpec(Value):
+class BindingSpec(Value, frozen=True):
     """The workload, what its policy asks, and where it is assigned now."""
 
     resource: ObjectReference
@@ -129,7 +129,7 @@ class BindingSpec(Value):
         return self.replicas > 0 or self.replica_requirements is not None or bool(self.components)
 
 
-class AggregatedStatusItem(Value):
+class AggregatedStatusItem(Value, frozen=True):
     """What one cluster reports of the workload."""
 
     cluster_name: str
@@ -139,7 +139,7 @@ class AggregatedStatusItem(Value):
     health: str = ""
 
 
-class BindingStatus(Value):
+class BindingStatus(Value, frozen=True):
     """What the scheduler and the members said last."""
 
     scheduler_observed_generation: Int64 = 0
@@ -149,7 +149,7 @@ class BindingStatus(Value):
     aggregated_status: tuple[AggregatedStatusItem, ...] = ()
 
 
-class Binding(Value):
+class Binding(Value, frozen=True):
     """A ResourceBinding, or a ClusterResourceBinding for a workload without a namespace."""
 
     spec: BindingSpec

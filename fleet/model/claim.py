@@ -17,7 +17,7 @@ class MatchLevel(IntEnum):
     NAME = 3
 
 
-class Template(Value):
+class Template(Value, frozen=True):
     """What policy matching knows of a resource."""
 
     api_version: str

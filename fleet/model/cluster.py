@@ -8,7 +8,7 @@ from fleet.model.quantity import Quantity
 from fleet.model.taint import Taint
 
 
-class ResourceModelRange(Value):
+class ResourceModelRange(Value, frozen=True):
     """The amounts of one resource that put a node into a grade: at least ``min``, below ``max``."""
 
     name: str
@@ -16,14 +16,14 @@ class ResourceModelRange(Value):
     max: Quantity
 
 
-class ResourceModel(Value):
+class ResourceModel(Value, frozen=True):
     """A grade of nodes."""
 
     grade: int
     ranges: tuple[ResourceModelRange, ...] = ()
 
 
-class ClusterSpec(Value):
+class ClusterSpec(Value, frozen=True):
     """Where a cluster is and what keeps workloads off it."""
 
     sync_mode: str = ""
@@ -35,7 +35,7 @@ class ClusterSpec(Value):
     resource_models: tuple[ResourceModel, ...] = ()
 
 
-class Condition(Value):
+class Condition(Value, frozen=True):
     """A condition (``meta/v1``); ``status`` is True, False or Unknown."""
 
     type: str
@@ -44,28 +44,28 @@ class Condition(Value):
     message: str = ""
 
 
-class APIResource(Value):
+class APIResource(Value, frozen=True):
     """A kind that an API group version serves."""
 
     name: str
     kind: str
 
 
-class APIEnablement(Value):
+class APIEnablement(Value, frozen=True):
     """An API group version that a cluster serves."""
 
     group_version: str
     resources: tuple[APIResource, ...] = ()
 
 
-class AllocatableModeling(Value):
+class AllocatableModeling(Value, frozen=True):
     """How many nodes of a grade a cluster has free."""
 
     grade: int
     count: Int64
 
 
-class ResourceSummary(Value):
+class ResourceSummary(Value, frozen=True):
     """What a cluster has, has given away, and is about to give away."""
 
     allocatable: dict[str, Quantity] = {}
@@ -74,7 +74,7 @@ class ResourceSummary(Value):
     allocatable_modelings: tuple[AllocatableModeling, ...] = ()
 
 
-class ClusterStatus(Value):
+class ClusterStatus(Value, frozen=True):
     """What a cluster reports of itself."""
 
     kubernetes_version: str = ""
@@ -83,7 +83,7 @@ class ClusterStatus(Value):
     resource_summary: ResourceSummary | None = None
 
 
-class Cluster(Value):
+class Cluster(Value, frozen=True):
     """A member cluster."""
 
     metadata: ObjectMeta

@@ -78,9 +78,11 @@ def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError
     return list(_unknown(kind, raw, ""))
 
 
-@cache
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    return msgspec.json.Decoder(kind, dec_hook=_decode_custom)
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=_decode_custom)
+    return decoder
 
 
 def _decode_custom(kind: type, raw: object) -> object:
@@ -98,6 +100,7 @@ def _encode_custom(value: object) -> object:
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 
@@ -210,7 +213,10 @@ def _merge(raw: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - any JSON
     if isinstance(raw, dict) and isinstance(before, dict) and isinstance(after, dict):
         kept = {key: value for key, value in raw.items() if key in after or key not in before}
         changed = {key: _merge(raw.get(key), before.get(key), value) for key, value in after.items()}
-        return {**kept, **{key: value for key, value in changed.items() if key in raw or before.get(key) != after[key]}}
+        return {
+            **kept,
+            **{key: value for key, value in changed.items() if key in raw or before.get(key) != after[key]},
+        }
     if isinstance(raw, list) and isinstance(before, list) and isinstance(after, list) and len(raw) == len(before):
         return [_merge_element(raw, before, index, entry) for index, entry in enumerate(after)]
     return after

@@ -3,7 +3,7 @@
 from fleet.model.base import Int64, Timestamp, Value
 
 
-class OwnerReference(Value):
+class OwnerReference(Value, frozen=True):
     """Who an object belongs to."""
 
     api_version: str
@@ -14,7 +14,7 @@ class OwnerReference(Value):
     block_owner_deletion: bool = False
 
 
-class ObjectMeta(Value):
+class ObjectMeta(Value, frozen=True):
     """The part of ``metadata`` that decisions read; the rest survives in the raw document."""
 
     name: str = ""

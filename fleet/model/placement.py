@@ -7,13 +7,13 @@ from fleet.model.selector import LabelSelector, SelectorRequirement
 from fleet.model.taint import Toleration
 
 
-class FieldSelector(Value):
+class FieldSelector(Value, frozen=True):
     """Expressions over a cluster's provider, region and zone."""
 
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
 
-class ClusterAffinity(Value):
+class ClusterAffinity(Value, frozen=True):
     """Which clusters a workload may go to; every part that is given must hold."""
 
     label_selector: LabelSelector | None = None
@@ -22,33 +22,33 @@ class ClusterAffinity(Value):
     exclude: tuple[str, ...] = ()
 
 
-class NamedAffinity(ClusterAffinity, kw_only=True):
+class NamedAffinity(ClusterAffinity, frozen=True, kw_only=True):
     """An affinity with a name: an entry of ``overflowAffinities``."""
 
     affinity_name: str
 
 
-class ClusterAffinityTerm(NamedAffinity, kw_only=True):
+class ClusterAffinityTerm(NamedAffinity, frozen=True, kw_only=True):
     """A group of clusters, tried in its turn. ``overflow_affinities`` widen it, in order, once it is full."""
 
     overflow_affinities: tuple[NamedAffinity, ...] | None = None
 
 
-class StaticClusterWeight(Value):
+class StaticClusterWeight(Value, frozen=True):
     """How much a cluster that matches weighs."""
 
     target_cluster: ClusterAffinity
     weight: Int64
 
 
-class ClusterPreferences(Value):
+class ClusterPreferences(Value, frozen=True):
     """How weighted division gets its weights."""
 
     static_weight_list: tuple[StaticClusterWeight, ...] = ()
     dynamic_weight: Literal["AvailableReplicas", ""] = ""
 
 
-class ReplicaSchedulingStrategy(Value):
+class ReplicaSchedulingStrategy(Value, frozen=True):
     """How replicas are spread over the selected clusters."""
 
     replica_scheduling_type: Literal["Duplicated", "Divided", ""] = ""
@@ -56,7 +56,7 @@ class ReplicaSchedulingStrategy(Value):
     weight_preference: ClusterPreferences | None = None
 
 
-class SpreadConstraint(Value):
+class SpreadConstraint(Value, frozen=True):
     """Over how many groups of clusters a workload goes. ``max_groups`` 0 is what Karmada makes of an absent one."""
 
     spread_by_field: Literal["cluster", "region", "zone", "provider", ""] = ""
@@ -65,20 +65,20 @@ class SpreadConstraint(Value):
     max_groups: Int64 = 0
 
 
-class WorkloadAffinityTerm(Value):
+class WorkloadAffinityTerm(Value, frozen=True):
     """Workloads with the same value of this label form a group."""
 
     group_by_label_key: str
 
 
-class WorkloadAffinity(Value):
+class WorkloadAffinity(Value, frozen=True):
     """Keep workloads of a group together, or apart."""
 
     affinity: WorkloadAffinityTerm | None = None
     anti_affinity: WorkloadAffinityTerm | None = None
 
 
-class Placement(Value):
+class Placement(Value, frozen=True):
     """What a policy asks. An absent ``cluster_affinities`` and an empty one differ, as they do in Karmada."""
 
     cluster_affinity: ClusterAffinity | None = None

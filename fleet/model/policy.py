@@ -8,7 +8,7 @@ from fleet.model.placement import Placement
 from fleet.model.selector import LabelSelector
 
 
-class ResourceSelector(Value):
+class ResourceSelector(Value, frozen=True):
     """Which resources a policy is for. With a ``name`` the ``label_selector`` is ignored."""
 
     api_version: str
@@ -18,26 +18,26 @@ class ResourceSelector(Value):
     label_selector: LabelSelector | None = None
 
 
-class DecisionConditions(Value):
+class DecisionConditions(Value, frozen=True):
     """How long a workload may be unhealthy before it fails over."""
 
     toleration_seconds: Int32 | None = None
 
 
-class StatePreservationRule(Value):
+class StatePreservationRule(Value, frozen=True):
     """A part of a workload's state that goes with it."""
 
     alias_label_name: str
     json_path: str
 
 
-class StatePreservation(Value):
+class StatePreservation(Value, frozen=True):
     """What of a workload's state goes with it."""
 
     rules: tuple[StatePreservationRule, ...] = ()
 
 
-class ApplicationFailoverBehavior(Value):
+class ApplicationFailoverBehavior(Value, frozen=True):
     """What happens when a workload is unhealthy."""
 
     decision_conditions: DecisionConditions = DecisionConditions()
@@ -46,27 +46,27 @@ class ApplicationFailoverBehavior(Value):
     state_preservation: StatePreservation | None = None
 
 
-class ClusterFailoverBehavior(Value):
+class ClusterFailoverBehavior(Value, frozen=True):
     """What happens when a cluster fails."""
 
     purge_mode: Literal["Directly", "Gracefully", ""] = ""
     state_preservation: StatePreservation | None = None
 
 
-class FailoverBehavior(Value):
+class FailoverBehavior(Value, frozen=True):
     """What happens when a workload or its cluster fails."""
 
     application: ApplicationFailoverBehavior | None = None
     cluster: ClusterFailoverBehavior | None = None
 
 
-class SuspendClusters(Value):
+class SuspendClusters(Value, frozen=True):
     """The clusters that nothing is dispatched to."""
 
     cluster_names: tuple[str, ...] = ()
 
 
-class Suspension(Value):
+class Suspension(Value, frozen=True):
     """What is suspended. ``scheduling`` stands on bindings only."""
 
     dispatching: bool | None = None
@@ -74,14 +74,14 @@ class Suspension(Value):
     scheduling: bool | None = None
 
 
-class SchedulePriority(Value):
+class SchedulePriority(Value, frozen=True):
     """Whose priority class a binding gets."""
 
     priority_class_source: str
     priority_class_name: str
 
 
-class PropagationSpec(Value):
+class PropagationSpec(Value, frozen=True):
     """The spec of both policy kinds."""
 
     resource_selectors: tuple[ResourceSelector, ...]
@@ -100,7 +100,7 @@ class PropagationSpec(Value):
     schedule_priority: SchedulePriority | None = None
 
 
-class Policy(Value):
+class Policy(Value, frozen=True):
     """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all."""
 
     kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]

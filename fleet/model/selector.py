@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from fleet.errors import FieldError
 from fleet.model.base import Value
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -18,7 +19,7 @@ LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 
 
-class SelectorRequirement(Value):
+class SelectorRequirement(Value, frozen=True):
     """One expression of a label or field selector. ``operator`` is as written; see ``requirement_problem``."""
 
     key: str
@@ -26,7 +27,7 @@ class SelectorRequirement(Value):
     values: tuple[str, ...] = ()
 
 
-class LabelSelector(Value):
+class LabelSelector(Value, frozen=True):
     """All of ``match_labels`` and all of ``match_expressions`` must hold; an empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
@@ -97,21 +98,27 @@ def parse_requirements(
 
 
 def requirement_problem(expression: SelectorRequirement, operators: tuple[str, ...]) -> str | None:
-    """Why an expression is broken and what is accepted, or None (apimachinery ``labels.NewRequirement``)."""
-    if expression.operator not in operators:
-        return f"unknown operator {expression.operator!r}; accepted are {', '.join(operators)}"
+    """Why an expression is broken and what is accepted, or None."""
+    error = requirement_error(expression, operators)
+    return None if error is None else error.problem
+
+
+def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...]) -> FieldError | None:
+    """The broken part of an expression and what is accepted (apimachinery ``labels.NewRequirement``), or None."""
+    operator, values = expression.operator, expression.values
+    if operator not in operators:
+        return FieldError("operator", f"unknown operator {operator!r}; accepted are {', '.join(operators)}")
     if not is_label_key(expression.key):
-        return f"{expression.key!r} is not a label key"
-    count = len(expression.values)
-    match expression.operator:
-        case "In" | "NotIn" if count == 0:
-            return f"operator {expression.operator} needs at least one value"
-        case "Exists" | "DoesNotExist" if count > 0:
-            return f"operator {expression.operator} takes no values"
-        case "Gt" | "Lt" if count != 1 or _integer(expression.values[0]) is None:
-            return f"operator {expression.operator} needs exactly one integer value"
-    bad = next((value for value in expression.values if not is_label_value(value)), None)
-    return None if bad is None else f"{bad!r} is no value a label can have"
+        return FieldError("key", f"{expression.key!r} is not a label key")
+    match operator:
+        case "In" | "NotIn" if not values:
+            return FieldError("values", f"operator {operator} needs at least one value")
+        case "Exists" | "DoesNotExist" if values:
+            return FieldError("values", f"operator {operator} takes no values")
+        case "Gt" | "Lt" if len(values) != 1 or _integer(values[0]) is None:
+            return FieldError("values", f"operator {operator} needs exactly one integer value")
+    bad = next((index for index, value in enumerate(values) if not is_label_value(value)), None)
+    return None if bad is None else FieldError(f"values[{bad}]", f"{values[bad]!r} is no value a label can have")
 
 
 def is_label_key(text: str) -> bool:

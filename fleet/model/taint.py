@@ -13,7 +13,7 @@ REPELLING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """Effects that keep new workloads away."""
 
 
-class Taint(Value):
+class Taint(Value, frozen=True):
     """What keeps workloads off a cluster unless they tolerate it."""
 
     key: str
@@ -24,7 +24,7 @@ class Taint(Value):
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
-class Toleration(Value):
+class Toleration(Value, frozen=True):
     """What lets a workload onto a tainted cluster. Empty ``effect`` and ``key`` are wildcards."""
 
     key: str = ""

@@ -1,0 +1,165 @@
+"""Fleets and bindings to time decisions on, generated from a seed, or read from a file in the vectors' format."""
+
+import gzip
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleet.model.binding import Binding, BindingSpec, BindingStatus
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert, decode_json
+from fleet.model.meta import ObjectMeta
+
+FLEET_SIZES = (3, 10, 100, 1000, 5000)
+REGION_SPREADS = ((20, 10, 10), (24, 12, 12), (26, 13, 13), (30, 10, 12))
+BINDINGS = 64
+_SIZES_CPU = (64, 128, 512, 2000)
+_GIB_PER_CPU = 4
+
+
+class Workload(NamedTuple):
+    """A fleet and the bindings to schedule on it, one after the other."""
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    bindings: tuple[Binding, ...]
+
+
+class _NamedBinding(msgspec.Struct):
+    name: str
+    spec: BindingSpec
+    status: BindingStatus = BindingStatus()
+
+
+class _Line(msgspec.Struct):
+    id: str
+    clusters: tuple[Cluster, ...]
+    bindings: tuple[_NamedBinding, ...]
+
+
+def generated(seed: int) -> Iterator[Workload]:
+    """A fleet of each size with bindings of all strategies, two groups each, every third with a spread constraint."""
+    for size in FLEET_SIZES:
+        draw = random.Random(f"{seed}-{size}")
+        clusters = tuple(_cluster(draw, index, regions=max(1, size // 20)) for index in range(size))
+        yield Workload(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
+
+
+def generated_regions(seed: int) -> Iterator[Workload]:
+    """One binding spread over many regions of five clusters each."""
+    for regions, least, most in REGION_SPREADS:
+        draw = random.Random(f"{seed}-{regions}-regions")
+        clusters = tuple(_cluster(draw, index, regions) for index in range(5 * regions))
+        constraints = [
+            {"spreadByField": "region", "minGroups": least, "maxGroups": most},
+            {"spreadByField": "cluster", "minGroups": 4 * least, "maxGroups": 5 * least},
+        ]
+        placement = {"replicaScheduling": _STRATEGIES[1], "spreadConstraints": constraints}
+        many = f"{least}" if least == most else f"{least} to {most}"
+        yield Workload(f"{many} of {regions} regions", clusters, (_as_binding("spread", 50, placement),))
+
+
+def read(path: Path) -> Iterator[Workload]:
+    """The fleets of a file of JSON lines, gzipped or not."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
+        for line in lines:
+            fleet = decode_json(_Line, line)
+            bindings = (Binding(each.spec, ObjectMeta(each.name), each.status) for each in fleet.bindings)
+            yield Workload(fleet.id, fleet.clusters, tuple(bindings))
+
+
+def with_other_usage(cluster: Cluster, draw: random.Random) -> Cluster:
+    """The same cluster as its next status update would tell it: only the allocated amounts differ."""
+    raw = msgspec.to_builtins(cluster, enc_hook=str)
+    cpu = int(cluster.status.resource_summary.allocatable["cpu"].value()) if cluster.status.resource_summary else 0
+    raw["status"]["resourceSummary"] = _summary(draw, cpu)
+    return convert(Cluster, raw)
+
+
+def _cluster(draw: random.Random, index: int, regions: int) -> Cluster:
+    region = f"region-{index % regions}"
+    environment = draw.choices(("prod", "stage", "dev"), (2, 1, 1))[0]
+    taint = draw.choices(
+        (None, {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, _NOT_READY), (92, 6, 2)
+    )[0]
+    kinds = {"apps/v1": ("Deployment", "StatefulSet"), "v1": ("Pod", "Service", "ConfigMap"), "batch/v1": ("Job",)}
+    raw = {
+        "metadata": {"name": f"member{index:05}", "labels": {"env": environment, "tier": str(index % 5)}},
+        "spec": {
+            "provider": f"p{index % 4}",
+            "region": region,
+            "zones": [f"{region}-z{draw.randrange(3)}"],
+            "taints": [] if taint is None else [taint],
+        },
+        "status": {
+            "apiEnablements": [
+                {"groupVersion": version, "resources": [{"name": kind.lower() + "s", "kind": kind} for kind in served]}
+                for version, served in kinds.items()
+            ],
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "resourceSummary": _summary(draw, draw.choice(_SIZES_CPU)),
+        },
+    }
+    return convert(Cluster, raw)
+
+
+_NOT_READY = {"key": "cluster.karmada.io/not-ready", "effect": "NoExecute"}
+
+
+def _summary(draw: random.Random, cpu: int) -> dict[str, Any]:
+    used = int(draw.uniform(0, 0.9) * cpu * 1000)
+    return {
+        "allocatable": {"cpu": str(cpu), "memory": f"{cpu * _GIB_PER_CPU}Gi", "pods": str(cpu * 10)},
+        "allocated": {"cpu": f"{used}m", "memory": f"{used * _GIB_PER_CPU // 1000}Gi", "pods": str(used // 100)},
+    }
+
+
+_STRATEGIES: tuple[dict[str, Any], ...] = (
+    {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    },
+    {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    {"replicaSchedulingType": "Duplicated"},
+    {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {
+            "staticWeightList": [
+                {"targetCluster": {"labelSelector": {"matchLabels": {"env": "prod"}}}, "weight": 3},
+                {"targetCluster": {"labelSelector": {"matchLabels": {"env": "stage"}}}, "weight": 1},
+            ]
+        },
+    },
+)
+
+
+def _binding(index: int) -> Binding:
+    backup = [{"key": "region", "operator": "In", "values": ["region-0", "region-1"]}]
+    placement: dict[str, Any] = {
+        "replicaScheduling": _STRATEGIES[index % 4],
+        "clusterAffinities": [
+            {"affinityName": "primary", "labelSelector": {"matchLabels": {"env": "prod", "tier": str(index % 5)}}},
+            {"affinityName": "backup", "fieldSelector": {"matchExpressions": backup}},
+        ],
+    }
+    if index % 3 == 0:
+        placement["spreadConstraints"] = [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 5}]
+    return _as_binding(f"w{index}", 20 + index, placement)
+
+
+def _as_binding(name: str, replicas: int, placement: dict[str, Any]) -> Binding:
+    raw = {
+        "metadata": {"name": f"{name}-deployment"},
+        "spec": {
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name, "uid": name},
+            "replicas": replicas,
+            "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
+            "placement": placement,
+        },
+    }
+    return convert(Binding, raw)

@@ -1,0 +1,161 @@
+"""Documents sorted into what scheduling needs: clusters, policies, bindings, and the resources to place."""
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Final, NamedTuple, TypeVar
+
+from cli.manifests.document import DEFAULT_LIMITS, Document, Limits
+from cli.manifests.files import read_documents
+from fleet.errors import FieldError, InputError
+from fleet.model.base import Value
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert, unknown_fields
+from fleet.model.defaults import DEFAULT_NAMESPACE, defaulted
+from fleet.model.policy import Policy
+from fleet.model.scope import group_of, is_namespaced
+from fleet.model.validity import binding_errors, cluster_errors, policy_errors
+from fleet.model.watched import not_watched
+
+V = TypeVar("V", bound=Value)
+
+_CLUSTER: Final = "cluster.karmada.io/v1alpha1"
+_POLICY: Final = "policy.karmada.io/v1alpha1"
+_BINDING: Final = "work.karmada.io/v1alpha2"
+
+
+class Ignored(NamedTuple):
+    """A document that plays no part, and why."""
+
+    document: Document
+    reason: str
+
+
+@dataclass(slots=True)
+class Manifests:
+    """What a set of files says, in the order in which it was read.
+
+    Attributes:
+        clusters: the fleet, one or more, each name once.
+        policies: both kinds, with their defaults (``fleet.model.defaults``).
+        bindings: where workloads are now, as far as the files say.
+        templates: every other resource. A namespaced one has its namespace in ``raw``.
+        ignored: what is never propagated.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[Policy] = field(default_factory=list)
+    bindings: list[Binding] = field(default_factory=list)
+    templates: list[Document] = field(default_factory=list)
+    ignored: list[Ignored] = field(default_factory=list)
+
+
+def load(
+    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Manifests:
+    """Read and sort everything that the paths hold; see ``read_documents`` for what a path may be.
+
+    Raises:
+        ManifestError: at the first document that is wrong or stands twice.
+        InputError: there is no cluster.
+    """
+    given = [str(path) for path in paths]
+    sorter = _Sorter()
+    for document in read_documents(given, stdin=stdin, limits=limits):
+        sorter.take(document)
+    if not sorter.manifests.clusters:
+        raise InputError(
+            f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) as well, such as "
+            "the output of `kubectl get clusters -o yaml`"
+        )
+    return sorter.manifests
+
+
+class _Sorter:
+    """Puts each document where it belongs, once."""
+
+    def __init__(self) -> None:
+        self.manifests = Manifests()
+        self._places: dict[Hashable, Document] = {}
+
+    def take(self, document: Document) -> None:
+        """Sort one document in."""
+        group, kind = group_of(document.api_version), document.kind
+        match group, kind:
+            case "cluster.karmada.io", "Cluster":
+                self._cluster(document)
+            case "policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy":
+                self._policy(document)
+            case "work.karmada.io", "ResourceBinding" | "ClusterResourceBinding":
+                self._binding(document)
+            case _:
+                self._template(document)
+
+    def _cluster(self, document: Document) -> None:
+        cluster = _decoded(Cluster, document, _CLUSTER)
+        _refuse(document, cluster_errors(cluster))
+        self._claim_place(document, "Cluster", "", cluster.name)
+        self.manifests.clusters.append(cluster)
+
+    def _policy(self, document: Document) -> None:
+        _refuse(document, unknown_fields(Policy, document.raw))
+        policy = defaulted(_decoded(Policy, document, _POLICY))
+        _refuse(document, policy_errors(policy))
+        self._claim_place(document, policy.kind, policy.metadata.namespace, policy.metadata.name)
+        self.manifests.policies.append(policy)
+
+    def _binding(self, document: Document) -> None:
+        binding = _decoded(Binding, _with_namespace(document), _BINDING)
+        _refuse(document, binding_errors(binding))
+        self._claim_place(document, binding.kind, binding.metadata.namespace, binding.metadata.name)
+        self.manifests.bindings.append(binding)
+
+    def _template(self, document: Document) -> None:
+        document = _with_namespace(document)
+        reason = not_watched(document.api_version, document.kind, document.namespace)
+        if reason is not None:
+            self.manifests.ignored.append(Ignored(document, reason))
+            return
+        self._claim_place(
+            document, (group_of(document.api_version), document.kind), document.namespace, document.name
+        )
+        self.manifests.templates.append(document)
+
+    def _claim_place(self, document: Document, kind: Hashable, namespace: str, name: str) -> None:
+        """Remember where an object stands.
+
+        Raises:
+            ManifestError: the same object stands somewhere else as well.
+        """
+        first = self._places.setdefault((kind, namespace, name), document)
+        if first is not document:
+            shown_name = f"{namespace}/{name}" if namespace else name
+            problem = f"{document.kind} {shown_name!r} is already defined in {first.place}"
+            raise document.error(FieldError("metadata.name", problem))
+
+
+def _decoded(kind: type[V], document: Document, api_version: str) -> V:
+    if document.api_version != api_version:
+        problem = f"{document.api_version!r} is not accepted; accepted is {api_version!r}"
+        raise document.error(FieldError("apiVersion", problem))
+    try:
+        return convert(kind, document.raw)
+    except FieldError as error:
+        raise document.error(error) from None
+
+
+def _refuse(document: Document, errors: Iterable[FieldError]) -> None:
+    """Raise the first of the errors, if there is one."""
+    for error in errors:
+        raise document.error(error)
+
+
+def _with_namespace(document: Document) -> Document:
+    """The document with the namespace that ``kubectl apply`` would give it."""
+    if not is_namespaced(document.api_version, document.kind):
+        return document
+    if document.namespace:
+        return document
+    metadata = {**document.raw["metadata"], "namespace": DEFAULT_NAMESPACE}
+    return Document(document.source, document.number, document.prefix, {**document.raw, "metadata": metadata})

@@ -1,0 +1,1 @@
+"""The extender: answers what goes where for an existing control plane."""

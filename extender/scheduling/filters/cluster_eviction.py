@@ -1,0 +1,26 @@
+"""ClusterEviction: not back to a cluster that the workload is being moved off."""
+
+import numpy as np
+
+from extender.scheduling.columns import IntArray
+from extender.scheduling.context import Context
+from extender.scheduling.filters import Filter
+from fleet.model.cluster import Cluster
+
+
+class ClusterEviction(Filter):
+    """Clusters with a graceful eviction task for the workload are out."""
+
+    name = "ClusterEviction"
+
+    def prune(self, context: Context, rows: IntArray) -> IntArray:
+        """Nearly always there is no task."""
+        evicted = context.request.evicted_from
+        if not evicted:
+            return rows
+        row_of = context.fleet.row_of
+        return rows[~np.isin(rows, [row_of[name] for name in evicted if name in row_of])]
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        """Whether a task moves the workload off it."""
+        return "is being evicted of this workload" if cluster.name in context.request.evicted_from else None

@@ -1,0 +1,105 @@
+"""Which plugins take part: the built-in ones, those of third parties, and the switches for both."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Final, TypeVar
+
+from extender.scheduling.filters import Filter
+from extender.scheduling.filters.api_enablement import APIEnablement
+from extender.scheduling.filters.cluster_affinity import ClusterAffinity
+from extender.scheduling.filters.cluster_eviction import ClusterEviction
+from extender.scheduling.filters.spread_constraint import SpreadConstraint
+from extender.scheduling.filters.taint_toleration import TaintToleration
+from extender.scheduling.filters.workload_affinity import WorkloadAffinity, WorkloadAntiAffinity
+from extender.scheduling.scores import Score
+from extender.scheduling.scores.cluster_locality import ClusterLocality
+from fleet.errors import InputError, PluginError
+
+FILTER_GROUP: Final = "berthmaster.filters"
+SCORE_GROUP: Final = "berthmaster.scores"
+ALL: Final = "*"
+
+P = TypeVar("P", Filter, Score)
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """The plugins that take part, in the order in which their reasons are told."""
+
+    filters: tuple[Filter, ...]
+    scores: tuple[Score, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all of them."""
+        return [each.name for each in self.filters] + [each.name for each in self.scores]
+
+    def selected(self, switches: Sequence[str]) -> "Plugins":
+        """Those that switches leave on, written as Karmada's ``--plugins``.
+
+        Args:
+            switches: ``*`` turns all on, wherever it stands; a name turns one on, ``-name`` turns one off.
+
+        Raises:
+            InputError: a name is unknown.
+        """
+        known = self.names
+        unknown = [each for each in switches if each != ALL and each.removeprefix("-") not in known]
+        if unknown:
+            raise InputError(f"unknown plugin {unknown[0].removeprefix('-')!r}; known are {', '.join(known)}")
+        on = set(known) if ALL in switches else set()
+        for switch in switches:
+            if switch.startswith("-"):
+                on.discard(switch[1:])
+            elif switch != ALL:
+                on.add(switch)
+        return Plugins(
+            tuple(plugin for plugin in self.filters if plugin.name in on),
+            tuple(plugin for plugin in self.scores if plugin.name in on),
+        )
+
+
+def built_in(*, workload_affinity: bool = False) -> Plugins:
+    """Karmada's plugins, with those behind the gate ``WorkloadAffinity`` if asked for."""
+    gated = (WorkloadAffinity(), WorkloadAntiAffinity()) if workload_affinity else ()
+    filters = (
+        ClusterAffinity(),
+        TaintToleration(),
+        APIEnablement(),
+        SpreadConstraint(),
+        ClusterEviction(),
+        *gated,
+    )
+    return Plugins(filters, (ClusterLocality(),))
+
+
+def with_third_parties(plugins: Plugins) -> Plugins:
+    """The same with every plugin that installed distributions offer through entry points.
+
+    Raises:
+        PluginError: one cannot be loaded, is not what it says, or takes a name that is taken.
+    """
+    filters = _load(entry_points(group=FILTER_GROUP), Filter)  # type: ignore[type-abstract] # only subclasses are made
+    scores = _load(entry_points(group=SCORE_GROUP), Score)  # type: ignore[type-abstract] # only subclasses are made
+    extended = Plugins((*plugins.filters, *filters), (*plugins.scores, *scores))
+    names = extended.names
+    doubled = next((name for name in names if names.count(name) > 1), None)
+    if doubled is not None:
+        raise PluginError(f"there are two plugins named {doubled}; uninstall one of them")
+    return extended
+
+
+def _load(offered: Iterable[EntryPoint], base: type[P]) -> list[P]:
+    loaded = []
+    for entry in sorted(offered, key=lambda each: each.name):
+        try:
+            kind = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise PluginError(f"plugin {entry.name} ({entry.value}) cannot be loaded: {error}") from error
+        if not (isinstance(kind, type) and issubclass(kind, base)):
+            raise PluginError(
+                f"plugin {entry.name} ({entry.value}) is no subclass of {base.__module__}.{base.__name__}"
+            )
+        loaded.append(kind())
+    return loaded

@@ -1,0 +1,174 @@
+"""The one function that all of Berthmaster calls: where a workload goes on a fleet."""
+
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+import numpy as np
+
+from extender.scheduling.assignment import assign
+from extender.scheduling.candidates import Candidates, candidates_of
+from extender.scheduling.columns import BoolArray, Column, IntArray
+from extender.scheduling.context import Context, Peers
+from extender.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
+from extender.scheduling.filters import PlacementFilter
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.group import Affinities, Group
+from extender.scheduling.plan import Plan
+from extender.scheduling.plugins import Plugins, built_in
+from extender.scheduling.request import Request
+from extender.scheduling.selection import select
+from fleet.model.decode import encode_json
+from fleet.model.placement import Placement
+
+_PLANS_KEPT: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """How a scheduler decides.
+
+    Attributes:
+        plugins: the filters and scores that take part.
+        keep_empty: a workload's selected clusters stay in its assignment even with no replicas (Karmada's
+            ``--enable-empty-workload-propagation``).
+    """
+
+    plugins: Plugins
+    keep_empty: bool = False
+
+
+class Scheduler:
+    """Decides on one fleet. It keeps what placements mean there; it is not safe for several threads."""
+
+    def __init__(self, fleet: Fleet, profile: Profile | None = None, peers: Peers | None = None) -> None:
+        self.fleet = fleet
+        self.profile = profile or Profile(built_in())
+        self.peers = peers or Peers()
+        self._affinities = Affinities(fleet)
+        self._plans: dict[bytes, Plan] = {}
+        self._plan_of: dict[int, Plan] = {}
+        self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
+
+    def schedule(self, request: Request) -> Decision:
+        """Try one group of clusters after the other; the first that satisfies everything wins.
+
+        The walk goes on with the group that the current assignment came from, and starts at the first group if a
+        rescheduling was asked for, or that group is gone. If all groups fail, the first failure is told.
+        """
+        plan = self.plan(request.placement)
+        mode = Mode.FRESH if request.fresh else Mode.STEADY
+        start = 0 if request.fresh else plan.group_index(request.observed_group)
+        attempts: list[Attempt] = []
+        for group in plan.groups[start:]:
+            attempt = self._attempt(Context(self.fleet, request, plan, group, self.peers))
+            attempts.append(attempt)
+            if attempt.failure is None and attempt.assignment is not None:
+                return Decision(group.name, attempt.assignment, None, mode, attempts)
+        if not attempts:
+            # An empty list of groups is a success that changes nothing, as in Karmada.
+            return Decision(None, dict(request.current), None, mode)
+        return Decision(None, {}, attempts[0].failure, mode, attempts)
+
+    def plan(self, placement: Placement) -> Plan:
+        """A placement taken apart for this fleet; equal content shares one plan."""
+        plan = self._plan_of.get(id(placement))
+        if plan is not None and plan.placement is placement:
+            return plan
+        if len(self._plan_of) >= _PLANS_KEPT:
+            self._plan_of.clear()
+            self._plans.clear()
+            self._feasible.clear()
+        key = encode_json(placement)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = Plan(placement, self.fleet, self._affinities)
+        self._plan_of[id(placement)] = plan
+        return plan
+
+    def _attempt(self, context: Context) -> Attempt:
+        """One group: filter, score, select, assign."""
+        request, plan, group = context.request, context.plan, context.group
+        attempt = Attempt(group, self._filter(context))
+        if not len(attempt.rows):
+            attempt.failure = Failure(FailureKind.NO_FIT, self._no_fit())
+            return attempt
+        attempt.candidates = self._score(context, attempt.rows)
+        selected = select(plan, request, attempt.candidates)
+        if isinstance(selected, Failure):
+            attempt.failure = selected
+            return attempt
+        attempt.selected = selected
+        assigned = assign(plan, group, request, selected)
+        if isinstance(assigned, Failure):
+            attempt.failure = assigned
+            return attempt
+        if self.profile.keep_empty:
+            assigned = {**dict.fromkeys(selected.names(), 0), **assigned}
+        attempt.assignment = assigned
+        return attempt
+
+    def _no_fit(self) -> str:
+        return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
+
+    def _filter(self, context: Context) -> IntArray:
+        """The rows that pass all filters."""
+        request = context.request
+        rows = self._feasible_for(context).rows_for(request)
+        for plugin in self.profile.plugins.filters:
+            if not isinstance(plugin, PlacementFilter):
+                rows = plugin.prune(context, rows)
+        return rows
+
+    def _feasible_for(self, context: Context) -> "_Feasible":
+        request = context.request
+        key = (context.group, request.api_version, request.kind, request.is_workload)
+        feasible = self._feasible.get(key)
+        if feasible is None:
+            if len(self._feasible) >= _PLANS_KEPT:
+                self._feasible.clear()
+            feasible = self._feasible[key] = _Feasible(context, self.profile.plugins)
+        return feasible
+
+    def _score(self, context: Context, rows: IntArray) -> Candidates:
+        """The clusters that fit, with scores and capacity."""
+        given = [
+            scores for plugin in self.profile.plugins.scores if (scores := plugin.scores(context, rows)) is not None
+        ]
+        total = reduce(np.add, given) if given else None
+        return candidates_of(self.fleet, context.request, rows, total, context.group.tiers(rows))
+
+
+class _Feasible:
+    """The rows that pass all filters that look only at the placement and the workload's kind."""
+
+    def __init__(self, context: Context, plugins: Plugins) -> None:
+        self._fleet = context.fleet
+        self._strict: list[Column[np.bool_]] = []
+        self._sparing_current: list[Column[np.bool_]] = []
+        for plugin in plugins.filters:
+            column = plugin.column(context) if isinstance(plugin, PlacementFilter) else None
+            if column is not None:
+                (self._sparing_current if plugin.exempts_current else self._strict).append(column)
+        self._version = -1
+        self._rows: IntArray = np.zeros(0, dtype=np.int64)
+        self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
+
+    def rows_for(self, request: Request) -> IntArray:
+        """The rows for a workload; its current clusters are spared the filters that exempt them. Not to be kept."""
+        fleet = self._fleet
+        if self._version != fleet.structure.version:
+            mask = fleet.schedulable.copy()
+            for column in (*self._strict, *self._sparing_current):
+                mask &= column.current()
+            self._mask, self._rows, self._version = mask, mask.nonzero()[0], fleet.structure.version
+        spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
+        return np.sort(np.append(self._rows, spared)) if spared else self._rows
+
+    def _spares(self, row: int) -> bool:
+        """Whether a current cluster passes although the mask says no."""
+        return (
+            not self._mask[row]
+            and bool(self._fleet.schedulable[row])
+            and all(column.current()[row] for column in self._strict)
+        )

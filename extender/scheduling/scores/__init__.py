@@ -1,0 +1,46 @@
+"""Score plugins: which of the clusters that fit are better.
+
+Scores go from 0 to 100 and are added up, without weights, as in Karmada.
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Final
+
+import numpy as np
+
+from extender.scheduling.columns import IntArray
+from extender.scheduling.context import Context
+from fleet.errors import PluginError
+from fleet.model.cluster import Cluster
+
+MIN_SCORE: Final = 0
+MAX_SCORE: Final = 100
+
+
+class Score(ABC):
+    """A score plugin.
+
+    Attributes:
+        name: by which it is switched on and off and named in diagnoses.
+    """
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def score(self, context: Context, cluster: Cluster) -> int:
+        """How good a cluster is for the workload, 0 to 100."""
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
+        """The scores of rows, in their order; None where all are 0.
+
+        Raises:
+            PluginError: a score is no integer from 0 to 100.
+        """
+        clusters = context.fleet.clusters
+        found = [self.score(context, cluster) for row in rows.tolist() if (cluster := clusters[row]) is not None]
+        bad = next((each for each in found if not isinstance(each, int) or not MIN_SCORE <= each <= MAX_SCORE), None)
+        if bad is not None:
+            raise PluginError(
+                f"score plugin {self.name} gave {bad!r}; scores are integers from {MIN_SCORE} to {MAX_SCORE}"
+            )
+        return np.array(found, dtype=np.int64)

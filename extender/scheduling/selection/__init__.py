@@ -1,0 +1,27 @@
+"""Selection: which of the clusters that fit get the workload, by spread constraints (karmada ``spreadconstraint``)."""
+
+from extender.scheduling.candidates import Candidates
+from extender.scheduling.decision import Failure, FailureKind
+from extender.scheduling.plan import Plan, Strategy
+from extender.scheduling.request import Request
+from extender.scheduling.selection.by_cluster import select_by_cluster
+from extender.scheduling.selection.by_region import select_by_region
+
+
+def select(plan: Plan, request: Request, candidates: Candidates) -> Candidates | Failure:
+    """The selected ones, in the order of selection, or why the constraints cannot be met."""
+    if not plan.constrained:
+        return candidates
+    if "region" in plan.spread:
+        return select_by_region(plan, request, candidates)
+    if "cluster" in plan.spread:
+        # Without division every selected cluster takes all replicas, so that capacity does not matter here.
+        needed = None if plan.strategy is Strategy.DUPLICATED else request.replicas
+        return select_by_cluster(plan.spread["cluster"], needed, candidates)
+    fields = sorted(
+        each.spread_by_field or f"label {each.spread_by_label}" for each in plan.placement.spread_constraints
+    )
+    return Failure(
+        FailureKind.SELECT_FAILED,
+        f"cannot spread by {' and '.join(fields)} alone: a constraint on cluster or region is needed",
+    )

@@ -1,0 +1,94 @@
+"""Which kinds belong to a namespace: what discovery would answer, for the kinds that are known without it."""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+
+class Scope(Enum):
+    """Where the objects of a kind live."""
+
+    NAMESPACED = "Namespaced"
+    CLUSTER = "Cluster"
+
+
+_CLUSTER_KINDS: Final[Mapping[str, str]] = {
+    "": "ComponentStatus Namespace Node PersistentVolume",
+    "admissionregistration.k8s.io": """
+        MutatingAdmissionPolicy MutatingAdmissionPolicyBinding MutatingWebhookConfiguration
+        ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding ValidatingWebhookConfiguration""",
+    "apiextensions.k8s.io": "CustomResourceDefinition",
+    "apiregistration.k8s.io": "APIService",
+    "authentication.k8s.io": "SelfSubjectReview TokenReview",
+    "authorization.k8s.io": "SelfSubjectAccessReview SelfSubjectRulesReview SubjectAccessReview",
+    "certificates.k8s.io": "CertificateSigningRequest ClusterTrustBundle",
+    "flowcontrol.apiserver.k8s.io": "FlowSchema PriorityLevelConfiguration",
+    "internal.apiserver.k8s.io": "StorageVersion",
+    "networking.k8s.io": "IPAddress IngressClass ServiceCIDR",
+    "node.k8s.io": "RuntimeClass",
+    "policy": "PodSecurityPolicy",
+    "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding",
+    "resource.k8s.io": "DeviceClass DeviceTaintRule ResourceSlice",
+    "scheduling.k8s.io": "PriorityClass",
+    "storage.k8s.io": "CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass",
+    "storagemigration.k8s.io": "StorageVersionMigration",
+    "apps.karmada.io": "WorkloadRebalancer",
+    "cluster.karmada.io": "Cluster",
+    "config.karmada.io": "ResourceInterpreterCustomization ResourceInterpreterWebhookConfiguration",
+    "policy.karmada.io": "ClusterOverridePolicy ClusterPropagationPolicy ClusterTaintPolicy",
+    "remedy.karmada.io": "Remedy",
+    "search.karmada.io": "ResourceRegistry",
+    "work.karmada.io": "ClusterResourceBinding",
+    "core.kubeadmiral.io": """
+        ClusterCollectedStatus ClusterFederatedObject ClusterOverridePolicy ClusterPropagatedVersion
+        ClusterPropagationPolicy FederatedCluster FederatedTypeConfig SchedulerPluginWebhookConfiguration
+        SchedulingProfile""",
+}
+
+_NAMESPACED_KINDS: Final[Mapping[str, str]] = {
+    "": """
+        Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate
+        ReplicationController ResourceQuota Secret Service ServiceAccount""",
+    "apps": "ControllerRevision DaemonSet Deployment ReplicaSet StatefulSet",
+    "authorization.k8s.io": "LocalSubjectAccessReview",
+    "autoscaling": "HorizontalPodAutoscaler",
+    "batch": "CronJob Job",
+    "certificates.k8s.io": "PodCertificateRequest",
+    "coordination.k8s.io": "Lease LeaseCandidate",
+    "discovery.k8s.io": "EndpointSlice",
+    "events.k8s.io": "Event",
+    "networking.k8s.io": "Ingress NetworkPolicy",
+    "policy": "PodDisruptionBudget",
+    "rbac.authorization.k8s.io": "Role RoleBinding",
+    "resource.k8s.io": "ResourceClaim ResourceClaimTemplate",
+    "storage.k8s.io": "CSIStorageCapacity",
+    "autoscaling.karmada.io": "CronFederatedHPA FederatedHPA",
+    "networking.karmada.io": "MultiClusterIngress MultiClusterService",
+    "policy.karmada.io": "FederatedResourceQuota OverridePolicy PropagationPolicy",
+    "work.karmada.io": "ResourceBinding Work",
+    "core.kubeadmiral.io": """
+        CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy""",
+}
+
+
+def _by_kind(kinds: Mapping[str, str], scope: Scope) -> dict[tuple[str, str], Scope]:
+    return {(group, kind): scope for group, names in kinds.items() for kind in names.split()}
+
+
+_SCOPES: Final = {**_by_kind(_CLUSTER_KINDS, Scope.CLUSTER), **_by_kind(_NAMESPACED_KINDS, Scope.NAMESPACED)}
+
+
+def group_of(api_version: str) -> str:
+    """The API group of an ``apiVersion``; empty for the core group."""
+    group, slash, _ = api_version.partition("/")
+    return group if slash else ""
+
+
+def scope_of(api_version: str, kind: str) -> Scope | None:
+    """The scope of a kind of Kubernetes, Karmada or KubeAdmiral in any version; None for every other kind."""
+    return _SCOPES.get((group_of(api_version), kind))
+
+
+def is_namespaced(api_version: str, kind: str) -> bool:
+    """Whether objects of a kind live in a namespace. Unknown kinds do, as most custom resources."""
+    return scope_of(api_version, kind) is not Scope.CLUSTER

@@ -1,0 +1,1 @@
+"""KubeAdmiral's policies, which have no webhook of their own."""

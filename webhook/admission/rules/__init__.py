@@ -1,0 +1,1 @@
+"""Rules beyond what the peers check: each has an id, and a level that is configured."""
