@@ -14,9 +14,7 @@ from kubernetes.dynamic.exceptions import DynamicApiError
 from kubernetes.dynamic.resource import Resource
 
 REQUEST_LIMIT_S: Final = 30.0
-_WARNING: Final = re.compile(
-    r'299 \S+ "((?:[^"\\]|\\.)*)"'
-)  # RFC 7234, 5.5; the API server sends code 299 only
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, 5.5; the API server sends code 299 only
 
 Manifest = Mapping[str, Any]
 
@@ -36,13 +34,23 @@ class RefusedError(Exception):
         status: the HTTP status.
         reason: the machine's word, as ``Invalid`` or ``Forbidden``.
         message: the sentence people see.
+        fields: the path of each field that is at fault, as programs read them.
         warnings: the texts of the ``Warning`` headers.
     """
 
-    def __init__(self, status: int, reason: str, message: str, warnings: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        *,
+        fields: tuple[str, ...] = (),
+        warnings: tuple[str, ...] = (),
+    ) -> None:
         self.status = status
         self.reason = reason
         self.message = message
+        self.fields = fields
         self.warnings = warnings
         super().__init__(f"{status} {reason}: {message}")
 
@@ -177,6 +185,11 @@ def refusal_of(error: DynamicApiError) -> RefusedError:
         status = json.loads(error.body or "{}")
     except json.JSONDecodeError:
         status = {}
-    warnings = warnings_in(error.headers) if error.headers else ()
-    message = status.get("message") or str(error.body)
-    return RefusedError(error.status, status.get("reason") or error.reason, message, warnings)
+    causes = (status.get("details") or {}).get("causes") or []
+    return RefusedError(
+        error.status,
+        status.get("reason") or error.reason,
+        status.get("message") or str(error.body),
+        fields=tuple(cause.get("field", "") for cause in causes),
+        warnings=warnings_in(error.headers) if error.headers else (),
+    )

@@ -106,18 +106,14 @@ def go_version() -> str:
         raise BuildError(f"no `go` on the PATH: install Go {wanted_go()} or newer (https://go.dev/dl/)")
     found = go_output("etcd", "version").split()[2]
     if numbers(found) < numbers(wanted_go()):
-        raise BuildError(
-            f"{found} is too old: the binaries need Go {wanted_go()} or newer (https://go.dev/dl/)"
-        )
+        raise BuildError(f"{found} is too old: the binaries need Go {wanted_go()} or newer (https://go.dev/dl/)")
     return found
 
 
 def wanted_go() -> str:
     """The newest ``go`` line among the modules."""
     modules = (path.read_text() for path in TOOLS_FOLDER.glob("*/go.mod"))
-    return max(
-        (line for text in modules for line in re.findall(r"^go (\S+)$", text, re.MULTILINE)), key=numbers
-    )
+    return max((line for text in modules for line in re.findall(r"^go (\S+)$", text, re.MULTILINE)), key=numbers)
 
 
 def go_output(module: str, *arguments: str) -> str:

@@ -29,9 +29,7 @@ def needed(find: Callable[[], Value]) -> Value:
 
 
 @pytest.fixture(scope="session")
-def processes(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Processes]:
+def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
     """All child processes of the run; ended at its end, by Ctrl-C and by SIGTERM as well."""
     children = Processes(tmp_path_factory.mktemp("control-plane"))
     request.config.stash[CHILDREN] = children
@@ -76,9 +74,7 @@ def nodes(api: Api) -> Iterator[Callable[..., dict[str, Any]]]:
         wanted = node(cpu, memory, **labels)
         added.append(wanted)
         api.create(wanted)
-        api.patch(
-            wanted, {"spec": {"taints": None}}
-        )  # admission adds not-ready, for a controller to take away
+        api.patch(wanted, {"spec": {"taints": None}})  # admission adds not-ready, for a controller to take away
         return api.patch(wanted, {"status": wanted["status"]}, subresource="status").object
 
     yield add

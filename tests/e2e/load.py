@@ -29,9 +29,7 @@ class Load:
         self._lock = threading.Lock()
         self.answered = 0
         self.failures: list[str] = []
-        self._threads = [
-            threading.Thread(target=self._run, name=f"client-{number}") for number in range(clients)
-        ]
+        self._threads = [threading.Thread(target=self._run, name=f"client-{number}") for number in range(clients)]
 
     def __enter__(self) -> Self:
         for thread in self._threads:

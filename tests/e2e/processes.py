@@ -70,9 +70,7 @@ class Process:
         log: the file that takes its standard output and error.
     """
 
-    def __init__(
-        self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]
-    ) -> None:
+    def __init__(self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
         with log.open("wb") as output:
@@ -150,9 +148,7 @@ class Processes:
         self.ports = Ports()
         self._started: list[Process] = []
 
-    def start(
-        self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None
-    ) -> Process:
+    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Process:
         """Start a child; the log of a second one by the same name gets a number."""
         count = sum(1 for process in self._started if process.name.partition("#")[0] == name)
         name = f"{name}#{count + 1}" if count else name

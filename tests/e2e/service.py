@@ -30,8 +30,7 @@ KARMADA_HOOKS: Final = tuple(
 )
 REBALANCER_HOOK: Final = Hook("/validate-workloadrebalancer", "apps.karmada.io", "workloadrebalancers")
 KUBEADMIRAL_HOOKS: Final = tuple(
-    Hook(hook.path.replace("-", "-kubeadmiral-", 1), "core.kubeadmiral.io", hook.resource)
-    for hook in KARMADA_HOOKS
+    Hook(hook.path.replace("-", "-kubeadmiral-", 1), "core.kubeadmiral.io", hook.resource) for hook in KARMADA_HOOKS
 )
 ALL_HOOKS: Final = (*KARMADA_HOOKS, REBALANCER_HOOK, *KUBEADMIRAL_HOOKS)
 

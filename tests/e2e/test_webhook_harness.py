@@ -23,8 +23,7 @@ from e2e.registration import Hook, registered
 pytestmark = pytest.mark.e2e
 
 HOOKS = tuple(
-    Hook(f"/{verb}-propagationpolicy", "policy.karmada.io", "propagationpolicies")
-    for verb in ("mutate", "validate")
+    Hook(f"/{verb}-propagationpolicy", "policy.karmada.io", "propagationpolicies") for verb in ("mutate", "validate")
 )
 
 
@@ -44,9 +43,7 @@ class Admission(http.server.BaseHTTPRequestHandler):
             "warnings": [f'asked at "{urlsplit(self.path).path}"'],
         }
         self.answer(
-            json.dumps(
-                {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}
-            ).encode()
+            json.dumps({"apiVersion": review["apiVersion"], "kind": review["kind"], "response": response}).encode()
         )
 
     def answer(self, body: bytes) -> None:
@@ -107,9 +104,7 @@ def test_a_call_that_fails_reaches_the_client_and_the_count(
     policy = propagation_policy(namespace)
     with (
         serving(port, server_context(authority, tmp_path)),
-        registered(
-            control_plane, HOOKS, f"https://{HOST}:{port}", authority.certificate, [policy]
-        ) as registration,
+        registered(control_plane, HOOKS, f"https://{HOST}:{port}", authority.certificate, [policy]) as registration,
     ):
         registration.trust(stranger.certificate)
         with Load(api, lambda: policy, clients=1) as load:

@@ -35,9 +35,33 @@ def mode(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+FAULTY = {
+    "PropagationPolicy": lambda: propagation_policy(
+        "default", placement={"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "any"}]}
+    ),
+    "KubeAdmiral ClusterPropagationPolicy": lambda: admiral_cluster_policy(maxClusters=-1),
+    "WorkloadRebalancer": lambda: workload_rebalancer(ttlSecondsAfterFinished=-1),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(control_plane: ControlPlane, mode: str) -> dict[str, JSON]:  # noqa: ARG001  anew for each mode
+    """Objects from before the webhook, held by a finalizer, that it would not have let in."""
+    stored = {}
+    for kind, make in FAULTY.items():
+        stored[kind] = make()
+        stored[kind]["metadata"]["finalizers"] = ["berthmaster.io/hold"]
+        control_plane.api.create(stored[kind])
+    return stored
+
+
 @pytest.fixture(scope="module")
 def webhook(
-    control_plane: ControlPlane, processes: Processes, mode: str, tmp_path_factory: pytest.TempPathFactory
+    control_plane: ControlPlane,
+    processes: Processes,
+    mode: str,
+    faulty: dict[str, JSON],  # noqa: ARG001  they stand before the webhook is asked
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Replica]:
     """One replica, asked about everything."""
     samples = policies_of_every_kind(control_plane.new_namespace()).values()
@@ -96,9 +120,7 @@ def test_defaults_of_a_propagation_policy_arrive(api: Api, namespace: str):
         )
     ).object["spec"]
     assert spec["resourceSelectors"][0]["namespace"] == namespace
-    assert spec["placement"]["spreadConstraints"] == [
-        {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3}
-    ]
+    assert spec["placement"]["spreadConstraints"] == [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3}]
     assert spec["placement"]["replicaScheduling"]["replicaDivisionPreference"] == "Weighted"
     assert spec["failover"]["application"]["gracePeriodSeconds"] == 600
     assert (spec["preemption"], spec["priority"]) == ("Never", 0)
@@ -108,9 +130,7 @@ def test_defaults_of_a_cluster_propagation_policy_leave_namespaces_alone(api: Ap
     policy = cluster_propagation_policy(resourceSelectors=[deployments()], **by_field(maxGroups=2))
     spec = api.create(policy).object["spec"]
     assert "namespace" not in spec["resourceSelectors"][0]
-    assert spec["placement"]["spreadConstraints"] == [
-        {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}
-    ]
+    assert spec["placement"]["spreadConstraints"] == [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}]
     remove(api, policy)
 
 
@@ -151,10 +171,6 @@ REFUSED = {
         ),
         "spec.resourceSelectors[0].name",
     ),
-    "preemption by a cluster policy without a resource's namespace": (
-        lambda ns: cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()]),  # noqa: ARG005
-        "spec.resourceSelectors[0].namespace",
-    ),
     "a weight above a hundred": (
         lambda ns: admiral_policy(ns, placement=[{"cluster": "a", "preferences": {"weight": 101}}]),
         "spec.placement[0].preferences.weight",
@@ -163,7 +179,7 @@ REFUSED = {
         lambda ns: admiral_cluster_policy(  # noqa: ARG005
             placement=[{"cluster": "a", "preferences": {"minReplicas": 3, "maxReplicas": 2}}]
         ),
-        "spec.placement[0].preferences",
+        "spec.placement[0].preferences.minReplicas",
     ),
     "no cluster at most": (lambda ns: admiral_policy(ns, maxClusters=0), "spec.maxClusters"),
     "a cluster listed twice": (
@@ -174,7 +190,7 @@ REFUSED = {
         lambda ns: admiral_policy(
             ns, clusterAffinity=[{"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["big"]}]}]
         ),
-        "spec.clusterAffinity[0].matchExpressions[0].values",
+        "spec.clusterAffinity[0].matchExpressions[0]",
     ),
     "a namespaced workload without its namespace": (
         lambda ns: workload_rebalancer(REBALANCED),  # noqa: ARG005
@@ -210,7 +226,8 @@ def test_a_refusal_names_the_field(api: Api, namespace: str, case: str):
         api.create(policy)
     assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
     assert "denied the request" in caught.value.message
-    assert f"{path}" in caught.value.message
+    assert f"{path}: " in caught.value.message
+    assert path in caught.value.fields
     assert not api.exists(policy)
 
 
@@ -218,8 +235,21 @@ def test_a_refusal_names_every_field_at_once(api: Api, namespace: str):
     placement = [{"cluster": "a", "preferences": {"weight": 101}}, {"cluster": "a"}]
     with pytest.raises(RefusedError) as caught:
         api.create(admiral_policy(namespace, maxClusters=0, placement=placement))
-    paths = ("spec.maxClusters", "spec.placement[0].preferences.weight", "spec.placement[1].cluster")
+    paths = {"spec.maxClusters", "spec.placement[0].preferences.weight", "spec.placement[1].cluster"}
+    assert set(caught.value.fields) == paths
     assert all(path in caught.value.message for path in paths)
+
+
+def test_a_preempting_cluster_policy_names_the_namespace_of_a_namespaced_kind(api: Api, mode: str):
+    policy = cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()])
+    path = "spec.resourceSelectors[0].namespace"
+    if mode == "companion":
+        with pytest.raises(RefusedError) as caught:
+            api.create(policy)
+        assert caught.value.fields == (path,)
+    else:  # there the verdict is karmada-webhook's, who lets it pass
+        assert any(path in text for text in api.create(policy).warnings)
+        remove(api, policy)
 
 
 def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, namespace: str):
@@ -230,10 +260,14 @@ def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, nam
     assert api.get(policy) == stored
 
 
-def test_a_policy_that_cannot_be_repaired_can_still_be_deleted(api: Api, namespace: str):
-    policy = admiral_policy(namespace)
-    api.create(policy)
+@pytest.mark.parametrize("kind", FAULTY)
+def test_a_faulty_object_from_before_the_webhook_can_still_be_deleted(api: Api, faulty: dict[str, JSON], kind: str):
+    policy = faulty[kind]
+    with pytest.raises(RefusedError):
+        api.patch(policy, {"metadata": {"labels": {"touched": "yes"}}})
     api.delete(policy)
+    assert "deletionTimestamp" in api.get(policy)["metadata"]
+    api.patch(policy, {"metadata": {"finalizers": None}})
     assert not api.exists(policy)
 
 
@@ -257,9 +291,7 @@ WARNED = {
         "spec.placement.clusterTolerations[0]",
     ),
     "a group behind one that takes every cluster": (
-        lambda ns: propagation_policy(
-            ns, placement={"clusterAffinities": [{"affinityName": "all"}, GROUPS[1]]}
-        ),
+        lambda ns: propagation_policy(ns, placement={"clusterAffinities": [{"affinityName": "all"}, GROUPS[1]]}),
         "spec.placement.clusterAffinities[1]",
     ),
 }
