@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-from e2e.api import Api
+from e2e.api import Api, Manifest
 from e2e.assets import MissingAssetError, binary
 from e2e.certificates import Authority
 from e2e.processes import Process, Processes, wait_for
@@ -24,6 +24,7 @@ HOST: Final = "127.0.0.1"
 SERVICE_RANGE: Final = "10.0.0.0/24"  # routed nowhere: the API server only wants to own one
 START_LIMIT_S: Final = 60.0
 PROBE_LIMIT_S: Final = 5.0
+AUDITED_GROUPS: Final = ("policy.karmada.io", "apps.karmada.io", "core.kubeadmiral.io")
 ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
@@ -87,6 +88,17 @@ class ControlPlane:
             check = partial(lambda one: established(self.api.get(one)), definition)
             wait_for(f"{definition['metadata']['name']} to be established", check, START_LIMIT_S)
         return wanted
+
+    def audit_annotations(self, target: Manifest) -> list[dict[str, str]]:
+        """For each write to an object so far, in order, what was annotated in the audit log."""
+        wanted = (target["metadata"].get("namespace"), target["metadata"]["name"])
+        events = map(json.loads, self._file("audit.jsonl").read_text().splitlines())
+        about = ((event, event["objectRef"]) for event in events)
+        return [
+            event.get("annotations", {})
+            for event, thing in about
+            if (thing.get("namespace"), thing.get("name")) == wanted
+        ]
 
     def new_namespace(self) -> str:
         """Make a namespace nobody else uses; its name."""
@@ -159,6 +171,25 @@ class ControlPlane:
         path.write_text(json.dumps(content, indent=1))
         return path
 
+    def _write_audit_policy(self) -> Path:
+        """A file that says what is audited: writes to policies, without their contents."""
+        policy = {
+            "apiVersion": "audit.k8s.io/v1",
+            "kind": "Policy",
+            "omitStages": ["RequestReceived"],
+            "rules": [
+                {
+                    "level": "Metadata",
+                    "verbs": ["create", "update", "patch", "delete"],
+                    "resources": [{"group": group} for group in AUDITED_GROUPS],
+                },
+                {"level": "None"},
+            ],
+        }
+        path = self._file("audit-policy.yaml")
+        path.write_text(yaml.safe_dump(policy))
+        return path
+
     def _start_etcd(self) -> Process:
         peers = f"http://{HOST}:{self.processes.ports.free()}"
         command = [
@@ -203,6 +234,9 @@ class ControlPlane:
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={self._file('front-proxy.crt')}",
+            f"--audit-policy-file={self._write_audit_policy()}",
+            f"--audit-log-path={self._file('audit.jsonl')}",
+            "--audit-log-mode=blocking",
             f"--proxy-client-key-file={self._file('front-proxy.key')}",
         ]
         return self.processes.start("kube-apiserver", command)

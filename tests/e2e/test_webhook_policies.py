@@ -19,7 +19,7 @@ from e2e.manifests import (
     propagation_policy,
     workload_rebalancer,
 )
-from e2e.processes import Processes
+from e2e.processes import Processes, wait_for
 from e2e.registration import registered
 from e2e.service import ALL_HOOKS, Replica, Service
 
@@ -336,6 +336,19 @@ def test_a_priority_drop_is_recorded_merged_narrowed_and_removed(api: Api, names
     assert drop_of(to_priority(api, policy, 7)) == {"from": 10, "to": 7}
     assert drop_of(to_priority(api, policy, 10)) is None
     remove(api, policy)
+
+
+def test_a_priority_drop_is_annotated_in_the_audit_log(control_plane: ControlPlane, api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    api.create(policy)
+    to_priority(api, policy, 5)
+
+    def annotated() -> list[str]:
+        """Blocking mode writes an event before the request ends, but maybe after its answer."""
+        found = control_plane.audit_annotations(policy)
+        return [text for one in found for key, text in one.items() if key.endswith("/priority-drop")]
+
+    assert wait_for("the audit log", annotated, 5) == ['{"from": 10, "to": 5}']
 
 
 def test_a_record_of_a_drop_is_neither_removed_nor_forged_by_hand(api: Api, namespace: str):
