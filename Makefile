@@ -71,6 +71,10 @@ coverage: $(VENV)/.dev ## Run the tests and show what they do not reach
 ci: ## All that has to hold before a change lands
 	@bash .ci/run
 
+.PHONY: pictures
+pictures: $(VENV)/.run ## Draw the pictures of README.md anew from what the commands print
+	@$(BIN)/python docs/pictures.py
+
 .PHONY: pins
 pins: $(VENV)/.dev ## Compile requirements/*.txt anew from pyproject.toml
 	@$(PIP) install "uv>=0.5,<1"

@@ -82,9 +82,9 @@ def with_other_usage(cluster: Cluster, draw: random.Random) -> Cluster:
 def _cluster(draw: random.Random, index: int, regions: int) -> Cluster:
     region = f"region-{index % regions}"
     environment = draw.choices(("prod", "stage", "dev"), (2, 1, 1))[0]
-    taint = draw.choices(
-        (None, {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, _NOT_READY), (92, 6, 2)
-    )[0]
+    taint = draw.choices((None, {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, _NOT_READY), (92, 6, 2))[
+        0
+    ]
     kinds = {"apps/v1": ("Deployment", "StatefulSet"), "v1": ("Pod", "Service", "ConfigMap"), "batch/v1": ("Job",)}
     raw = {
         "metadata": {"name": f"member{index:05}", "labels": {"env": environment, "tier": str(index % 5)}},
@@ -156,7 +156,13 @@ def _as_binding(name: str, replicas: int, placement: dict[str, Any]) -> Binding:
     raw = {
         "metadata": {"name": f"{name}-deployment"},
         "spec": {
-            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "default", "name": name, "uid": name},
+            "resource": {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "namespace": "default",
+                "name": name,
+                "uid": name,
+            },
             "replicas": replicas,
             "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
             "placement": placement,

@@ -172,9 +172,7 @@ def binding(
                 ReplicaRequirements(resource_request=quantities(requests)) if requests is not None else None
             ),
             placement=placement or Placement(),
-            clusters=tuple(
-                TargetCluster(name=each, replicas=count) for each, count in (clusters or {}).items()
-            ),
+            clusters=tuple(TargetCluster(name=each, replicas=count) for each, count in (clusters or {}).items()),
             **spec,
         ),
         status=status or BindingStatus(),

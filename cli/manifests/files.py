@@ -67,9 +67,7 @@ def _expanded(paths: Iterable[str | Path]) -> Iterator[str]:
             continue
         files = _files_below(path)
         if not files:
-            raise ManifestError(
-                path, None, f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} file in this folder"
-            )
+            raise ManifestError(path, None, f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} file in this folder")
         yield from files
 
 
@@ -154,9 +152,7 @@ def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Documen
         return
     items = raw["items"] if raw["items"] is not None else []
     if not isinstance(items, list):
-        raise ManifestError(
-            source, number, f"{_described(items)} is not accepted; accepted is an array", "items"
-        )
+        raise ManifestError(source, number, f"{_described(items)} is not accepted; accepted is an array", "items")
     for index, item in enumerate(items):
         prefix = f"items[{index}]"
         if not isinstance(item, dict):
@@ -188,9 +184,7 @@ def _checked(document: Document) -> Document:
         _require_text(document, field, raw.get(field))
     metadata = raw.get("metadata")
     if metadata is not None and not isinstance(metadata, dict):
-        raise document.error(
-            FieldError("metadata", f"{_described(metadata)} is not accepted; accepted is an object")
-        )
+        raise document.error(FieldError("metadata", f"{_described(metadata)} is not accepted; accepted is an object"))
     _require_text(document, "metadata.name", (metadata or {}).get("name"))
     if (metadata or {}).get("namespace") is not None:
         _require_text(document, "metadata.namespace", metadata["namespace"], empty=True)  # type: ignore[index]

@@ -51,9 +51,7 @@ class Manifests:
     ignored: list[Ignored] = field(default_factory=list)
 
 
-def load(
-    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS
-) -> Manifests:
+def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS) -> Manifests:
     """Read and sort everything that the paths hold; see ``read_documents`` for what a path may be.
 
     Raises:
@@ -117,9 +115,7 @@ class _Sorter:
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))
             return
-        self._claim_place(
-            document, (group_of(document.api_version), document.kind), document.namespace, document.name
-        )
+        self._claim_place(document, (group_of(document.api_version), document.kind), document.namespace, document.name)
         self.manifests.templates.append(document)
 
     def _claim_place(self, document: Document, kind: Hashable, namespace: str, name: str) -> None:

@@ -107,9 +107,7 @@ class _Builder:
         self._put(value, event)
 
     def _awaits_key(self) -> bool:
-        return (
-            bool(self._frames) and isinstance(self._frames[-1].node, dict) and self._frames[-1].key is _NO_KEY
-        )
+        return bool(self._frames) and isinstance(self._frames[-1].node, dict) and self._frames[-1].key is _NO_KEY
 
     def _open(self, event: Any, node: dict[str, Any] | list[Any]) -> None:  # noqa: ANN401
         if event.tag not in _COLLECTION_TAGS:
@@ -119,9 +117,7 @@ class _Builder:
         if len(self._frames) >= self._limits.depth:
             raise self._error(event, f"nested more than {self._limits.depth} levels deep")
         if event.anchor is not None:
-            self._anchors[event.anchor] = (
-                _NO_KEY  # known, but not complete: an alias to it would contain itself
-            )
+            self._anchors[event.anchor] = _NO_KEY  # known, but not complete: an alias to it would contain itself
         self._frames.append(_Frame(node, event.anchor))
 
     def _close(self, event: Any) -> None:  # noqa: ANN401
@@ -179,9 +175,7 @@ class _Builder:
 
     def _error(self, event: Any, problem: str) -> ManifestError:  # noqa: ANN401
         mark = event.start_mark
-        return ManifestError(
-            self.source, self.number, f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
-        )
+        return ManifestError(self.source, self.number, f"line {mark.line + 1}, column {mark.column + 1}: {problem}")
 
 
 def _weight(value: Any, limit: int) -> int:  # noqa: ANN401 - any JSON value

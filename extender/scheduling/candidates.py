@@ -62,11 +62,11 @@ class Candidates:
 
     def names(self) -> list[str]:
         """The clusters' names."""
-        return self._fleet.names(self.rows.tolist())
+        return self._fleet.names(self.rows)
 
     def names_at(self, positions: IntArray) -> list[str]:
         """The names of the clusters at these positions."""
-        return self._fleet.names(self.rows[positions].tolist())
+        return self._fleet.names(self.rows[positions])
 
     def name_rank(self) -> IntArray:
         """The ranks of the names in byte order."""

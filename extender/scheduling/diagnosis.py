@@ -4,8 +4,10 @@ Nothing here is worked out while deciding. A decision keeps what it looked at, a
 its reasons afterwards, on the same state of the fleet.
 """
 
-from dataclasses import dataclass, field
+from collections import Counter
 from enum import Enum
+
+import msgspec
 
 from extender.scheduling.assignment.division import load_of, static_weights
 from extender.scheduling.candidates import Candidates
@@ -36,16 +38,18 @@ class Outcome(Enum):
     """It gets the workload."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rejection:
+class Told(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of a diagnosis: encoded as it is, in camelCase."""
+
+
+class Rejection(Told, frozen=True):
     """Why a filter ruled a cluster out: ``<cluster> <reason>`` is a sentence."""
 
     plugin: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterDiagnosis:
+class ClusterDiagnosis(Told, frozen=True):
     """One cluster in one group's turn.
 
     Attributes:
@@ -64,8 +68,8 @@ class ClusterDiagnosis:
     cluster: str
     outcome: Outcome
     reason: str = ""
-    rejections: list[Rejection] = field(default_factory=list)
-    scores: dict[str, int] = field(default_factory=dict)
+    rejections: list[Rejection] = []
+    scores: dict[str, int] = {}
     capacity: int | None = None
     bound_by: str = ""
     current: int | None = None
@@ -73,17 +77,20 @@ class ClusterDiagnosis:
     replicas: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupDiagnosis:
+class GroupDiagnosis(Told, frozen=True):
     """One group's turn: its name, why it was left (None if it won), and its clusters by name."""
 
     group: str | None
     failure: Failure | None
     clusters: list[ClusterDiagnosis]
 
+    def rejected_by(self) -> list[tuple[str, int]]:
+        """How many clusters each filter ruled out first, the busiest filter first."""
+        counts = Counter(each.rejections[0].plugin for each in self.clusters if each.rejections)
+        return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
+
+class Diagnosis(Told, frozen=True):
     """A decision explained.
 
     Attributes:
@@ -170,11 +177,18 @@ class _Explainer:
         if row not in self.selected:
             if self.attempt.selected is None and failure is not None:
                 return Outcome.NOT_SELECTED, failure.message
-            taken = f"the spread constraints took {len(self.selected)} of {len(self.fitting)} clusters that fit"
-            return Outcome.NOT_SELECTED, f"{taken}; {name} is number {self.rank[row]} by score and capacity"
+            return Outcome.NOT_SELECTED, self._why_not_selected(row, name)
         if failure is not None:
             return Outcome.NO_REPLICAS, failure.message
         return Outcome.NO_REPLICAS, self._why_no_replicas(row)
+
+    def _why_not_selected(self, row: int, name: str) -> str:
+        regions = self.attempt.selected.regions() if self.attempt.selected is not None else []
+        region = self.fleet.regions.values[self.fleet.region_code[row]]
+        if "region" in self.plan.spread and region not in regions:
+            return f"its region {region} was not chosen; chosen were {', '.join(sorted(set(regions)))}"
+        taken = f"the spread constraints took {len(self.selected)} of {len(self.fitting)} clusters that fit"
+        return f"{taken}; {name} is number {self.rank[row]} by score and capacity"
 
     def _why_no_replicas(self, row: int) -> str:
         if not self.request.replicas:
@@ -183,7 +197,7 @@ class _Explainer:
             by_rule = self.plan.strategy is Strategy.STATIC_WEIGHT
             return "no rule of the static weights means it" if by_rule else "it has no room for another replica"
         if self.plan.strategy is Strategy.AGGREGATED:
-            return "clusters with more room hold all replicas"
+            return "clusters that come before it hold all replicas"
         return "its share is less than one replica"
 
     def _capacity(self, row: int) -> tuple[int | None, str]:

@@ -14,6 +14,9 @@ from fleet.model.cluster import Cluster
 from fleet.model.taint import Taint
 
 _FIRST_CAPACITY: Final = 16
+_COLUMNS: Final = (
+    "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code", "_name_of",
+)  # fmt: skip
 MAX_CLUSTERS: Final = 2**18
 """Names are ranked in 18 bits of a sort key; see ``candidates``."""
 
@@ -46,6 +49,7 @@ class Fleet:
         self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
         self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
         self.taint_code, self.kinds_code, self.region_code = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self._name_of = np.zeros(0, dtype=np.object_)
         self._names: list[str] = []
         self._name_rank: IntArray | None = None
         self._free_rows: list[int] = []
@@ -108,10 +112,10 @@ class Fleet:
             self._name_rank = rank
         return self._name_rank
 
-    def names(self, rows: Iterable[int]) -> list[str]:
+    def names(self, rows: IntArray) -> list[str]:
         """The names of clusters by row."""
-        clusters = self.clusters
-        return [clusters[row].metadata.name for row in rows]  # type: ignore[union-attr] # rows of a decision are taken
+        names: list[str] = self._name_of[rows].tolist()
+        return names
 
     def _take_row(self, name: str) -> int:
         if len(self.row_of) >= MAX_CLUSTERS:
@@ -120,6 +124,7 @@ class Fleet:
             self._grow()
         row = self._free_rows.pop()
         self.row_of[name] = row
+        self._name_of[row] = name
         insort(self._names, name)
         self._name_rank = None
         return row
@@ -129,9 +134,7 @@ class Fleet:
         new = max(_FIRST_CAPACITY, 2 * old)
         self.clusters.extend([None] * (new - old))
         self._free_rows.extend(range(new - 1, old - 1, -1))
-        for name in (
-            "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code",
-        ):  # fmt: skip
+        for name in _COLUMNS:
             column = getattr(self, name)
             setattr(self, name, np.concatenate([column, np.zeros(new - old, dtype=column.dtype)]))
         self.structure.reset()

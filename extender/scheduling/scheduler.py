@@ -45,6 +45,9 @@ class Scheduler:
         self.fleet = fleet
         self.profile = profile or Profile(built_in())
         self.peers = peers or Peers()
+        self._request_filters = [
+            plugin for plugin in self.profile.plugins.filters if not isinstance(plugin, PlacementFilter)
+        ]
         self._affinities = Affinities(fleet)
         self._plans: dict[bytes, Plan] = {}
         self._plan_of: dict[int, Plan] = {}
@@ -115,9 +118,8 @@ class Scheduler:
         """The rows that pass all filters."""
         request = context.request
         rows = self._feasible_for(context).rows_for(request)
-        for plugin in self.profile.plugins.filters:
-            if not isinstance(plugin, PlacementFilter):
-                rows = plugin.prune(context, rows)
+        for plugin in self._request_filters:
+            rows = plugin.prune(context, rows)
         return rows
 
     def _feasible_for(self, context: Context) -> "_Feasible":

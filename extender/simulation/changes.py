@@ -121,7 +121,9 @@ class Scale:
         if not found:
             raise InputError(f"--scale {self.resource}={self.replicas}: {_no_such_resource(world, self.resource)}")
         if len(found) > 1:
-            raise InputError(f"--scale {self.resource}={self.replicas}: {len(found)} resources have this name; {_QUALIFY}")
+            raise InputError(
+                f"--scale {self.resource}={self.replicas}: {len(found)} resources have this name; {_QUALIFY}"
+            )
         return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
 
     def _scaled(self, workload: Workload) -> Workload:

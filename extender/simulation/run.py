@@ -69,7 +69,7 @@ def run(world: World, profile: Profile, now: datetime, *, diagnose: bool = False
 
 
 def moves(before: Outcome, after: Outcome) -> dict[str, tuple[int | None, int | None]]:
-    """For each cluster where something changed the replicas before and after; None where it did not have the workload."""
+    """The replicas before and after of each cluster where they differ; None where it did not have the workload."""
     then, now = before.assignment, after.assignment
     return {
         cluster: (then.get(cluster), now.get(cluster))

@@ -36,9 +36,10 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
         FieldError: it is not JSON, or a value does not have its type.
     """
     try:
-        return _decoder(kind).decode(document)
-    except msgspec.ValidationError:
-        return convert(kind, msgspec.json.decode(document))
+        try:
+            return _decoder(kind).decode(document)
+        except msgspec.ValidationError:
+            return convert(kind, msgspec.json.decode(document))
     except msgspec.DecodeError as error:
         raise FieldError("", f"not valid JSON: {error}") from None
     except RecursionError:

@@ -23,8 +23,7 @@ def defaulted(policy: Policy) -> Policy:
     if not policy.cluster_scoped:
         metadata = msgspec.structs.replace(metadata, namespace=metadata.namespace or DEFAULT_NAMESPACE)
         selectors = tuple(
-            msgspec.structs.replace(each, namespace=each.namespace or metadata.namespace)
-            for each in selectors
+            msgspec.structs.replace(each, namespace=each.namespace or metadata.namespace) for each in selectors
         )
     spec = msgspec.structs.replace(
         spec,
@@ -34,8 +33,7 @@ def defaulted(policy: Policy) -> Policy:
         preemption=spec.preemption or "Never",
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
         conflict_resolution=spec.conflict_resolution or "Abort",
-        propagate_deps=spec.propagate_deps
-        or any((s.api_version, s.kind) == _SERVICE_IMPORT for s in selectors),
+        propagate_deps=spec.propagate_deps or any((s.api_version, s.kind) == _SERVICE_IMPORT for s in selectors),
     )
     return msgspec.structs.replace(policy, metadata=metadata, spec=spec)
 
@@ -62,6 +60,4 @@ def _defaulted_constraint(constraint: SpreadConstraint) -> SpreadConstraint:
 def _defaulted_strategy(strategy: ReplicaSchedulingStrategy) -> ReplicaSchedulingStrategy:
     kind = strategy.replica_scheduling_type or "Divided"
     preference = strategy.replica_division_preference or ("Weighted" if kind == "Divided" else "")
-    return msgspec.structs.replace(
-        strategy, replica_scheduling_type=kind, replica_division_preference=preference
-    )
+    return msgspec.structs.replace(strategy, replica_scheduling_type=kind, replica_division_preference=preference)

@@ -14,14 +14,14 @@ Amounts = Mapping[str, Quantity]
 _ALWAYS: Final = "Always"
 
 
-class ResourceRequirements(Value):
+class ResourceRequirements(Value, frozen=True):
     """What a container, or a pod as a whole, asks for and may use at most."""
 
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
 
 
-class Container(Value):
+class Container(Value, frozen=True):
     """A container; an init container with ``restart_policy`` Always is a sidecar."""
 
     name: str = ""
@@ -38,19 +38,19 @@ class Container(Value):
         return {**self.resources.limits, **self.resources.requests}
 
 
-class NodeAffinity(Value):
+class NodeAffinity(Value, frozen=True):
     """Which nodes a pod may run on; preferences play no part."""
 
     required_during_scheduling_ignored_during_execution: dict[str, Any] | None = None
 
 
-class Affinity(Value):
+class Affinity(Value, frozen=True):
     """The part of a pod's affinity that is about nodes."""
 
     node_affinity: NodeAffinity | None = None
 
 
-class PodSpec(Value):
+class PodSpec(Value, frozen=True):
     """The part of a pod's spec that says what it needs."""
 
     containers: tuple[Container, ...] = ()
@@ -69,7 +69,7 @@ class PodSpec(Value):
         return node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
 
 
-class PodTemplate(Value):
+class PodTemplate(Value, frozen=True):
     """A pod, or the template of one."""
 
     spec: PodSpec = PodSpec()
@@ -84,9 +84,7 @@ def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
     """
     running = _sum([*(each.requests() for each in pod.containers), *_sidecar_requests(pod.init_containers)])
     requests = _largest([running, *_starting(pod.init_containers)])
-    return dict(
-        _sum([{**_pod_level_limits(pod, requests), **requests, **pod.resources.requests}, pod.overhead])
-    )
+    return dict(_sum([{**_pod_level_limits(pod, requests), **requests, **pod.resources.requests}, pod.overhead]))
 
 
 def pod_errors(pod: PodSpec) -> Iterator[FieldError]:

@@ -120,9 +120,7 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
     affinity = pod.required_node_affinity
     if pod.node_selector is None and affinity is None and not pod.tolerations:
         return None
-    return NodeClaim(
-        hard_node_affinity=affinity, node_selector=pod.node_selector or {}, tolerations=pod.tolerations
-    )
+    return NodeClaim(hard_node_affinity=affinity, node_selector=pod.node_selector or {}, tolerations=pod.tolerations)
 
 
 def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:

@@ -82,9 +82,7 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
         yield from _request_errors("spec.replicaRequirements", binding.spec.replica_requirements)
     for index, component in enumerate(binding.spec.components):
         if component.replica_requirements is not None:
-            yield from _request_errors(
-                f"spec.components[{index}].replicaRequirements", component.replica_requirements
-            )
+            yield from _request_errors(f"spec.components[{index}].replicaRequirements", component.replica_requirements)
 
 
 def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
@@ -120,9 +118,7 @@ def _field_selector_errors(selector: FieldSelector) -> Iterator[FieldError]:
             yield error.below(f"matchExpressions[{index}]")
 
 
-def _expression_errors(
-    expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]
-) -> Iterator[FieldError]:
+def _expression_errors(expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]) -> Iterator[FieldError]:
     for index, expression in enumerate(expressions):
         error = requirement_error(expression, operators)
         if error is not None:

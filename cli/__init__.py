@@ -1,0 +1,1 @@
+"""The `berthmaster` command: the one place that may know everybody."""

@@ -1,0 +1,105 @@
+"""What simulate and explain have in common: their input, and how to decide."""
+
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
+
+import click
+
+from cli.manifests import Manifests, load
+from extender.scheduling.plugins import built_in, with_third_parties
+from extender.scheduling.scheduler import Profile
+from extender.simulation.world import Claimant, ResourceName, World
+from fleet.errors import FieldError
+from fleet.model.template import ReplicaPath
+
+_WORKLOAD_AFFINITY = "WorkloadAffinity"
+
+
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say what to schedule, and how."""
+    options = (
+        click.option(
+            "-f", "--filename", "paths", multiple=True, metavar="PATH",
+            help="Manifests: a file, a folder, or - for stdin. Repeatable.",
+        ),
+        click.option(
+            "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
+            help="Where a custom resource keeps its replicas, and its pod template. Repeatable.",
+        ),
+        click.option(
+            "--plugins", default="*", show_default=True, metavar="LIST",
+            help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
+        ),
+        click.option(
+            "--feature-gates", default="", metavar="LIST", help=f"Only {_WORKLOAD_AFFINITY}=true|false is known.",
+        ),
+        click.option(
+            "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
+            help="Clusters that are selected but get no replicas stay in the assignment.",
+        ),
+    )  # fmt: skip
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def workload_affinity_on(feature_gates: str) -> bool:
+    """Whether the gate WorkloadAffinity is on.
+
+    Raises:
+        click.UsageError: the gates are not written as Kubernetes writes them, or unknown.
+    """
+    on = False
+    for gate in filter(None, feature_gates.split(",")):
+        name, _, value = gate.partition("=")
+        if name != _WORKLOAD_AFFINITY or value not in {"true", "false"}:
+            raise click.UsageError(f"--feature-gates: {gate!r} is unknown; accepted is {_WORKLOAD_AFFINITY}=true|false")
+        on = value == "true"
+    return on
+
+
+def profile(plugins: str, *, workload_affinity: bool, keep_empty: bool) -> Profile:
+    """How to decide, third parties' plugins included."""
+    known = with_third_parties(built_in(workload_affinity=workload_affinity))
+    return Profile(known.selected([switch.strip() for switch in plugins.split(",") if switch.strip()]), keep_empty)
+
+
+def read_world(
+    paths: tuple[str, ...], replica_paths: tuple[str, ...], *, workload_affinity: bool
+) -> tuple[World, Manifests]:
+    """The world that manifests describe.
+
+    Raises:
+        InputError: something in them is wrong.
+    """
+    if not paths:
+        raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for stdin)")
+    parsed = [ReplicaPath.parse(text) for text in replica_paths]
+    manifests = load(paths, stdin=sys.stdin.buffer)
+    claimant = Claimant(manifests.policies, manifests.bindings, parsed, workload_affinity=workload_affinity)
+    workloads = []
+    for document in manifests.templates:
+        try:
+            workloads.append(claimant.claim(document.raw))
+        except FieldError as error:
+            raise document.error(error) from None
+    clusters = {cluster.name: cluster for cluster in manifests.clusters}
+    return World(clusters, [*workloads, *claimant.unclaimed()]), manifests
+
+
+def resource_name(text: str) -> ResourceName:
+    """A resource as a command line names it.
+
+    Raises:
+        click.UsageError: it is not named so.
+    """
+    name = ResourceName.parse(text)
+    if name is None:
+        raise click.UsageError(f"{text!r} names no resource; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
+    return name
+
+
+def now() -> datetime:
+    """The time, to the second, as the API server records it."""
+    return datetime.now(UTC).replace(microsecond=0)

@@ -1,0 +1,87 @@
+"""The command's root: subcommands, exit codes, completion."""
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+from click.shell_completion import get_completion_class
+
+from cli.console import complain
+from fleet.errors import BerthmasterError
+from fleet.version import __version__
+
+EXIT_CHECK_FAILED: Final = 1
+EXIT_BAD_INPUT: Final = 2
+EXIT_INTERRUPTED: Final = 130
+
+_PROGRAM: Final = "berthmaster"
+# Loaded when called: `--help` and completion must not wait for numpy.
+_COMMANDS: Final = {
+    "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
+    "simulate": ("cli.simulate", "Schedule the workloads of some manifests, and show what changes would move."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """All names, in alphabetical order."""
+        return sorted({*_COMMANDS, *super().list_commands(ctx)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command by its name."""
+        if cmd_name not in _COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _ = _COMMANDS[cmd_name]
+        command: click.Command = importlib.import_module(module).command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """The list of commands without importing them."""
+        own = {name: command.get_short_help_str() for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted({**own, **{name: text for name, (_, text) in _COMMANDS.items()}}.items()))
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done; 1 a check failed (--check); 2 bad usage or input; 130 interrupted.",
+)
+@click.version_option(__version__, prog_name=_PROGRAM, message="%(prog)s %(version)s")
+def main() -> None:
+    """Decide where workloads go in a fleet of Kubernetes clusters, and say why."""
+
+
+@main.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    r"""Print a completion script.
+
+    \b
+    bash:  berthmaster completion bash > ~/.local/share/bash-completion/completions/berthmaster
+    zsh:   berthmaster completion zsh > "${fpath[1]}/_berthmaster"
+    fish:  berthmaster completion fish > ~/.config/fish/completions/berthmaster.fish
+    """
+    script = get_completion_class(shell)
+    if script is not None:
+        click.echo(script(main, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
+
+
+def run() -> None:
+    """The console script: every error that is ours is one line on stderr."""
+    try:
+        main(prog_name=_PROGRAM)
+    except BerthmasterError as error:
+        complain(str(error))
+        sys.exit(EXIT_BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of a pipe left, as `head` does. Python would complain once more when it closes stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+if __name__ == "__main__":
+    run()

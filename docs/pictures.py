@@ -1,0 +1,46 @@
+"""Draw the pictures of README.md from what the commands print today: ``make pictures``."""
+
+import io
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from cli import explain, simulate
+
+ROOT = Path(__file__).resolve().parent.parent
+IMAGES = ROOT / "docs" / "images"
+_COLUMNS = 118
+
+
+def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
+    """Run some commands and save what they print as ``docs/images/<name>.svg``."""
+    console = Console(
+        record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
+    )
+    explain.stdout = simulate.stdout = lambda: console
+    for command, line in calls:
+        console.print(f"[bold cyan]$[/] berthmaster {command.name} {line}", soft_wrap=True)
+        command.main(line.split(), standalone_mode=False)
+        console.print()
+    console.save_svg(str(IMAGES / f"{name}.svg"), title=title)
+
+
+def main() -> None:
+    """Draw all of them."""
+    simulate.command.name, explain.command.name = "simulate", "explain"
+    fleet = "-f examples/clusters.yaml"
+    draw(
+        "story",
+        "berthmaster",
+        [
+            (simulate.command, f"{fleet} -f examples/groups --down member1"),
+            (explain.command, f"{fleet} -f examples/nowhere Deployment/trainer"),
+        ],
+    )
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

@@ -1,0 +1,24 @@
+"""What all tests share."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write what is printed today to tests/golden")
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest):
+    """Compare a text with the golden file of a name, or write it with --update-golden."""
+
+    def compare(name: str, text: str) -> None:
+        path = ROOT / "tests" / "golden" / name
+        if request.config.getoption("--update-golden"):
+            path.write_text(text)
+        assert text == path.read_text(), f"differs from {path}; if that is right, run pytest --update-golden"
+
+    return compare

@@ -1,0 +1,221 @@
+"""`berthmaster simulate`: what-if, exit codes, errors."""
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli import main as entry
+from cli.main import main
+
+CLUSTERS = Path(__file__).resolve().parents[3] / "examples" / "clusters.yaml"
+GROUPS = CLUSTERS.parent / "groups"
+
+POLICY = """
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: default}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: PLACEMENT
+"""
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: default}
+spec:
+  replicas: 4
+  template: {spec: {containers: [{name: web, resources: {requests: {cpu: 500m}}}]}}
+"""
+DIVIDED = "{replicaScheduling: {replicaSchedulingType: Divided, weightPreference: {dynamicWeight: AvailableReplicas}}}"
+
+
+def invoke(*args: str, stdin: bytes | None = None):
+    return CliRunner().invoke(main, args, input=stdin, prog_name="berthmaster")
+
+
+@pytest.fixture
+def simulate(tmp_path):
+    """Simulate a placement of the deployment `web`, and return the rows in JSON."""
+
+    def call(placement: str, flags: str = "", *more: str):
+        path = tmp_path / "web.yaml"
+        path.write_text("---".join([POLICY.replace("PLACEMENT", placement), DEPLOYMENT, *more]))
+        result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(path), "-o", "json", *shlex.split(flags))
+        assert result.exit_code == 0, result.output + repr(result.exception)
+        return json.loads(result.stdout)
+
+    return call
+
+
+def row(rows, resource="default/Deployment/web"):
+    return next(each for each in rows if each["resource"] == resource)
+
+
+@pytest.mark.parametrize(
+    ("flags", "trigger"),
+    [
+        pytest.param("--label member2=env=staging", "None", id="a label that no longer matches does not move it"),
+        pytest.param("--taint member2=a=b:NoSchedule", "None", id="a taint against new workloads does not move it"),
+        pytest.param("--taint member2=a=b:NoExecute", "Failover", id="a taint that drives out does"),
+        pytest.param("--down member2", "Failover", id="a lost cluster does"),
+        pytest.param("--scale deployment/web=7", "Scale", id="another number of replicas does"),
+        pytest.param("--reschedule", "Rescheduled", id="a rescheduling does"),
+    ],
+)
+def test_a_divided_workload_is_rescheduled_only_where_karmada_would(simulate, flags, trigger):
+    placement = DIVIDED[:-1] + ", clusterAffinity: {labelSelector: {matchLabels: {env: prod}}}}"
+    web = row(simulate(placement, flags))
+    assert web["after"]["trigger"] == trigger
+    assert (web["moves"] == {}) == (trigger in {"None", "Rescheduled"})
+
+
+def test_a_workload_that_tolerates_a_lost_cluster_for_good_stays(simulate):
+    tolerant = DIVIDED[:-1] + ", clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists}]}"
+    assert row(simulate(tolerant, "--down member2"))["moves"] == {}
+
+
+def test_scaling_up_never_takes_replicas_away(simulate):
+    web = row(simulate(DIVIDED, "--scale default/Deployment/web=40"))
+    assert sum(web["after"]["clusters"].values()) == 40
+    assert all(after is not None and after > (before or 0) for before, after in web["moves"].values())
+
+
+def test_a_lost_cluster_takes_the_only_place_away(simulate):
+    only = "{clusterAffinity: {clusterNames: [member1]}}"
+    after = row(simulate(only, "--down member1"))["after"]
+    assert (after["clusters"], after["error"]) == ({}, "NoFit")
+    assert "ClusterEviction" in after["message"] or "ClusterAffinity" in after["message"]
+
+
+def test_a_binding_among_the_manifests_says_where_the_workload_is(simulate):
+    binding = """
+apiVersion: work.karmada.io/v1alpha2
+kind: ResourceBinding
+metadata: {name: web-deployment, namespace: default}
+spec:
+  resource: {apiVersion: apps/v1, kind: Deployment, name: web, namespace: default}
+  replicas: 3
+  clusters: [{name: member3, replicas: 3}]
+"""
+    # Scaling up from 3 to 4 in steady mode keeps the three where they are.
+    assert row(simulate(DIVIDED, "", binding))["clusters"]["member3"] >= 3
+
+
+def test_a_resource_that_no_policy_selects_is_told(simulate):
+    config = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
+    settings = row(simulate(DIVIDED, "", config), "default/ConfigMap/settings")
+    assert (settings["policy"], settings["clusters"], settings["message"]) == (None, {}, "no policy selects it")
+
+
+def test_workload_affinity_keeps_peers_together(simulate):
+    peer = DEPLOYMENT.replace("{name: web,", "{name: peer, labels: {app: x},")
+    labelled = DEPLOYMENT.replace("{name: web,", "{name: other, labels: {app: x},")
+    apart = "workloadAffinity: {antiAffinity: {groupByLabelKey: app}}"
+    placement = f"{{clusterAffinity: {{labelSelector: {{matchLabels: {{env: prod}}}}}}, {apart}}}"
+    rows = simulate(placement, "--feature-gates WorkloadAffinity=true", peer, labelled)
+    first, second = row(rows, "default/Deployment/peer"), row(rows, "default/Deployment/other")
+    assert first["clusters"]
+    assert (second["clusters"], second["error"]) == ({}, "NoFit")
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        pytest.param("--down member7", "there is no cluster 'member7'", id="an unknown cluster is lost"),
+        pytest.param("--taint member1", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="a taint without a key"),
+        pytest.param("--taint member1=a:Sometimes", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="an unknown effect"),
+        pytest.param("--label member1=env", "accepted is CLUSTER=KEY=VALUE", id="a label without a value"),
+        pytest.param("--label member1=env=a/b", "accepted is CLUSTER=KEY=VALUE", id="a value no label can have"),
+        pytest.param("--scale Deployment/nginx=-1", "N from 0 to 2147483647", id="a negative scale"),
+        pytest.param("--scale Deployment/nginx=2147483648", "N from 0 to 2147483647", id="a scale beyond int32"),
+        pytest.param("--scale Deployment/ngin=1", "did you mean", id="an unknown resource is scaled"),
+        pytest.param("--scale nginx=1", "accepted is KIND/NAME or NAMESPACE/KIND/NAME", id="a scale without a kind"),
+        pytest.param("--plugins Taints", "unknown plugin 'Taints'", id="an unknown plugin"),
+        pytest.param("--feature-gates Failover=true", "--feature-gates", id="an unknown gate"),
+        pytest.param(
+            "--replica-path Widget", "accepted is GROUP/VERSION/KIND=PATH", id="a replica path without a path"
+        ),
+        pytest.param("--jsonl", "-f and changes do not go with it", id="lines and files at once"),
+    ],
+)
+def test_bad_usage_is_told_with_what_is_accepted(flags, said):
+    result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS), *shlex.split(flags))
+    assert result.exit_code != 0
+    assert said in result.output + str(result.exception)
+
+
+MALFORMED = {
+    "malformed YAML": ("a: [1,\nb: }", "document 1: line 2"),
+    "an unknown field of a policy": (
+        POLICY.replace("PLACEMENT", "{clusterAfinity: {}}"),
+        "spec.placement.clusterAfinity",
+    ),
+    "a selector with a bad operator": (
+        POLICY.replace(
+            "PLACEMENT", "{clusterAffinity: {labelSelector: {matchExpressions: [{key: a, operator: Has}]}}}"
+        ),
+        "matchExpressions[0].operator: unknown operator 'Has'; accepted are In, NotIn, Exists, DoesNotExist",
+    ),
+    "an unknown spread field": (
+        POLICY.replace("PLACEMENT", "{spreadConstraints: [{spreadByField: planet}]}"),
+        "accepted are cluster, region, zone, provider",
+    ),
+    "a negative quantity": (DEPLOYMENT.replace("500m", '"-1"'), "requests[cpu]: '-1' is negative"),
+    "a cluster twice": (CLUSTERS.read_text(), "'member1' is already defined in"),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), MALFORMED.values(), ids=MALFORMED)
+def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkeypatch, capsys, text, said):
+    path = tmp_path / "bad.yaml"
+    path.write_text(text)
+    arguments = ["berthmaster", "simulate", "-f", str(CLUSTERS), "-f", str(path)]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        entry.run()
+    captured = capsys.readouterr()
+    assert ended.value.code == 2
+    assert captured.out == ""
+    (line,) = captured.err.splitlines()
+    assert line.startswith(f"berthmaster: {path}: document ")
+    assert said in line
+
+
+def test_an_empty_fleet_is_told(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "empty.yaml"
+    path.write_text("")
+    monkeypatch.setattr("sys.argv", ["berthmaster", "simulate", "-f", str(path)])
+    with pytest.raises(SystemExit) as ended:
+        entry.run()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith(f"berthmaster: no cluster in {path}")
+
+
+@pytest.mark.parametrize(
+    ("example", "code"), [("groups", 0), ("nowhere", 1)], ids=["all have a place", "one has no place"]
+)
+def test_check_exits_with_1_if_a_workload_has_no_place(example, code):
+    result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS.parent / example), "--check")
+    assert result.exit_code == code
+
+
+def test_manifests_from_stdin():
+    result = invoke("simulate", "-f", "-", "-f", str(GROUPS), "-o", "json", stdin=CLUSTERS.read_bytes())
+    assert json.loads(result.stdout)[0]["clusters"] == {"member1": 2}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_call_the_command(shell):
+    assert "_BERTHMASTER_COMPLETE" in invoke("completion", shell).stdout
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["simulate"], ["explain"], ["completion"]], ids=["root", "simulate", "explain", "completion"]
+)
+def test_help_everywhere(command):
+    result = invoke(*command, "--help")
+    assert result.exit_code == 0
+    assert "Usage: berthmaster" in result.output
