@@ -8,6 +8,7 @@ from typing import Any
 import jsonpatch
 
 from webhook.admission import codec
+from webhook.admission.context import Context
 from webhook.admission.routes import ROUTES, review
 from webhook.admission.settings import Mode, Settings
 
@@ -50,7 +51,7 @@ def admission_review(
 def answer(path: str, document: Mapping[str, Any], settings: Settings = COMPANION) -> dict[str, Any]:
     """The response to a review, over the bytes of the wire."""
     request = codec.decode(json.dumps(document).encode())
-    outcome = review(ROUTES[path], request, settings, lambda: FRESH_ID)
+    outcome = review(ROUTES[path], request, Context(settings, lambda: FRESH_ID))
     response: dict[str, Any] = json.loads(codec.encode(request.uid, outcome))["response"]
     return response
 

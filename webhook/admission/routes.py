@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from fleet.errors import FieldError
+from webhook.admission.context import Context
 from webhook.admission.karmada import reviews as karmada
 from webhook.admission.kubeadmiral import reviews as kubeadmiral
 from webhook.admission.outcome import ALLOWED, Outcome
 from webhook.admission.review import Request
-from webhook.admission.settings import Settings
 
-Reviewer = Callable[[Request, Settings, Callable[[], str]], Outcome]
+Reviewer = Callable[[Request, Context], Outcome]
 
 _KARMADA: Final = "policy.karmada.io"
 _KUBEADMIRAL: Final = "core.kubeadmiral.io"
@@ -51,7 +51,7 @@ ROUTES: Final[Mapping[str, Route]] = {
 }
 
 
-def review(route: Route, request: Request, settings: Settings, new_id: Callable[[], str]) -> Outcome:
+def review(route: Route, request: Request, context: Context) -> Outcome:
     """Review a request. What makes no sense is an outcome too, a malformed one."""
     asked = request.kind
     if (asked.group, asked.kind) != (route.group, route.kind):
@@ -70,7 +70,7 @@ def review(route: Route, request: Request, settings: Settings, new_id: Callable[
     if missing:
         return Outcome(malformed=missing)
     try:
-        return route.reviewer(request, settings, new_id)
+        return route.reviewer(request, context)
     except FieldError as error:
         return Outcome(malformed=f"the object cannot be read: {error}")
 

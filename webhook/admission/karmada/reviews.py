@@ -1,11 +1,12 @@
 """The reviews of Karmada's kinds, each a function of a request."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from fleet.errors import FieldError
 from fleet.model.decode import convert
 from fleet.model.rebalancer import RebalancerSpec
+from webhook.admission.context import Context
 from webhook.admission.karmada import checks, placement_checks, rebalancer
 from webhook.admission.karmada.defaulting import apply_defaults, permanent_id_label, take_charge
 from webhook.admission.karmada.drop_review import review_drop
@@ -14,42 +15,41 @@ from webhook.admission.outcome import Outcome
 from webhook.admission.patch import Draft
 from webhook.admission.problem import ABSENT, Problem
 from webhook.admission.review import Request
-from webhook.admission.rules.catalog import POLICY_RULES, REBALANCER_RULES
-from webhook.admission.rules.rule import PolicyChange, run_rules
-from webhook.admission.settings import Settings
+from webhook.admission.rules.catalog import RebalancerChange
+from webhook.admission.rules.rule import PolicyChange
 
 _PROPAGATION_POLICY = "PropagationPolicy"
 
 
-def mutate_policy(request: Request, settings: Settings, new_id: Callable[[], str]) -> Outcome:
+def mutate_policy(request: Request, context: Context) -> Outcome:
     """Default a policy and keep its record of priority drops."""
     draft = Draft(request.object or {})
     new, old = read(draft.document), _old(request)
     kind = request.kind.kind
     namespace = request.namespace if kind == _PROPAGATION_POLICY else ""
     apply_defaults(draft, namespace)
-    if settings.standalone:
-        take_charge(draft, kind=kind, creating=old is None, new_id=new_id)
-    by_handler = request.user_info.username in settings.drop_handlers
+    if context.settings.standalone:
+        take_charge(draft, kind=kind, creating=old is None, new_id=context.new_id)
+    by_handler = request.user_info.username in context.settings.drop_handlers
     drop = review_drop(draft, new, old, namespace=namespace, by_handler=by_handler)
     return Outcome(patch=draft.operations, warnings=drop.warnings, audit=drop.audit)
 
 
-def validate_policy(request: Request, settings: Settings, _new_id: Callable[[], str]) -> Outcome:
+def validate_policy(request: Request, context: Context) -> Outcome:
     """Check a policy, and run the rules."""
     policy, old = read(request.object or {}), _old(request)
     namespace = request.namespace if request.kind.kind == _PROPAGATION_POLICY else ""
-    change = PolicyChange(policy, old, namespace, settings)
-    found = run_rules(POLICY_RULES, change, settings)
+    change = PolicyChange(policy, old, namespace, context.settings)
+    found = context.policy_rules.run(change)
     denials = (*_refusals(change), *found.denials)
     return Outcome(denials=denials, warnings=found.warnings)
 
 
-def validate_rebalancer(request: Request, settings: Settings, _new_id: Callable[[], str]) -> Outcome:
+def validate_rebalancer(request: Request, context: Context) -> Outcome:
     """Check a WorkloadRebalancer."""
     spec = _rebalancer_spec(request.object or {})
-    found = run_rules(REBALANCER_RULES, (spec, settings), settings)
-    return Outcome(denials=(*rebalancer.check_spec(spec, settings), *found.denials), warnings=found.warnings)
+    found = context.rebalancer_rules.run(RebalancerChange(spec, context.settings))
+    return Outcome(denials=(*rebalancer.check_spec(spec, context.settings), *found.denials), warnings=found.warnings)
 
 
 def _rebalancer_spec(raw: dict[str, Any]) -> RebalancerSpec:

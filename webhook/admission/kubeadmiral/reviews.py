@@ -1,22 +1,19 @@
 """The reviews of KubeAdmiral's kinds, each a function of a request."""
 
-from collections.abc import Callable
 from typing import Any
 
 from fleet.errors import FieldError
 from fleet.model.decode import convert
 from fleet.model.kubeadmiral import KubeAdmiralSpec
+from webhook.admission.context import Context
 from webhook.admission.kubeadmiral.checks import check_spec
 from webhook.admission.kubeadmiral.defaulting import apply_defaults
 from webhook.admission.outcome import Outcome
 from webhook.admission.patch import Draft
 from webhook.admission.review import Request
-from webhook.admission.rules.catalog import KUBEADMIRAL_RULES
-from webhook.admission.rules.rule import run_rules
-from webhook.admission.settings import Settings
 
 
-def mutate_policy(request: Request, _settings: Settings, _new_id: Callable[[], str]) -> Outcome:
+def mutate_policy(request: Request, _context: Context) -> Outcome:
     """Default a policy."""
     draft = Draft(request.object or {})
     _spec(draft.document)
@@ -24,10 +21,10 @@ def mutate_policy(request: Request, _settings: Settings, _new_id: Callable[[], s
     return Outcome(patch=draft.operations)
 
 
-def validate_policy(request: Request, settings: Settings, _new_id: Callable[[], str]) -> Outcome:
+def validate_policy(request: Request, context: Context) -> Outcome:
     """Check a policy, and run the rules."""
     spec = _spec(request.object or {})
-    found = run_rules(KUBEADMIRAL_RULES, spec, settings)
+    found = context.kubeadmiral_rules.run(spec)
     return Outcome(denials=(*check_spec(spec), *found.denials), warnings=found.warnings)
 
 

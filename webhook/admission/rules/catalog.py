@@ -1,9 +1,12 @@
 """All rules, as documentation and configuration see them."""
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
+from fleet.model.kubeadmiral import KubeAdmiralSpec
 from fleet.model.rebalancer import RebalancerSpec
 from webhook.admission.karmada.rebalancer import unknown_scopes
+from webhook.admission.problem import Problem
 from webhook.admission.rules import affinities, division, kubeadmiral, selection, spreading, tolerations
 from webhook.admission.rules.rule import PolicyChange, Rule
 from webhook.admission.settings import Settings
@@ -11,18 +14,25 @@ from webhook.admission.settings import Settings
 POLICY_RULES: Final[tuple[Rule[PolicyChange], ...]] = (
     *selection.RULES, *affinities.RULES, *spreading.RULES, *division.RULES, *tolerations.RULES,
 )  # fmt: skip
-KUBEADMIRAL_RULES: Final = kubeadmiral.RULES
+KUBEADMIRAL_RULES: Final[tuple[Rule[KubeAdmiralSpec], ...]] = kubeadmiral.RULES
 
 
-def _scopes_of(subject: tuple[RebalancerSpec, Settings]) -> Any:  # noqa: ANN401 - an iterator of problems
-    return unknown_scopes(*subject)
+class RebalancerChange(NamedTuple):
+    """What rules about WorkloadRebalancers look at."""
+
+    spec: RebalancerSpec
+    settings: Settings
 
 
-REBALANCER_RULES: Final[tuple[Rule[tuple[RebalancerSpec, Settings]], ...]] = (
+def _unknown_scopes(change: RebalancerChange) -> Iterator[Problem]:
+    return unknown_scopes(change.spec, change.settings)
+
+
+REBALANCER_RULES: Final[tuple[Rule[RebalancerChange], ...]] = (
     Rule(
         "rebalancer-scope-unknown",
         "A workload without a namespace, of a kind whose scope is not known.",
-        _scopes_of,
+        _unknown_scopes,
     ),
 )
 ALL_RULES: Final[tuple[Rule[Any], ...]] = (*POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES)

@@ -61,11 +61,22 @@ class Findings(NamedTuple):
     warnings: tuple[Problem, ...]
 
 
-def run_rules(rules: Iterable[Rule[S]], subject: S, settings: Settings) -> Findings:
-    """Run the rules that are not off."""
-    found: dict[Level, list[Problem]] = {Level.DENY: [], Level.WARN: []}
-    for rule in rules:
-        level = rule.level(settings)
-        if level is not Level.OFF:
-            found[level].extend(problem._replace(rule=rule.id) for problem in rule.check(subject))
-    return Findings(tuple(found[Level.DENY]), tuple(found[Level.WARN]))
+class RuleSet(Generic[S]):
+    """Rules with their levels settled, and without those that are off."""
+
+    __slots__ = ("_checks",)
+
+    def __init__(self, rules: Iterable[Rule[S]], settings: Settings) -> None:
+        levels = [(rule, rule.level(settings)) for rule in rules]
+        self._checks = [
+            (rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF
+        ]
+
+    def run(self, subject: S) -> Findings:
+        """What the rules find in a subject."""
+        denials: list[Problem] = []
+        warnings: list[Problem] = []
+        for rule_id, check, denies in self._checks:
+            for problem in check(subject):
+                (denials if denies else warnings).append(problem._replace(rule=rule_id))
+        return Findings(tuple(denials), tuple(warnings))

@@ -1,0 +1,128 @@
+"""The Flask application, and the short way that reviews take through it.
+
+Flask owns every path, and answers whatever is not a plain review. A review is most of what comes, and Flask's own dispatch costs
+more than the decision: ``ShortWay`` therefore stands in front of it as WSGI middleware, for POSTs to the paths of the table only,
+with the same handler behind it.
+"""
+
+import sys
+from collections.abc import Callable, Iterable
+from http import HTTPStatus
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from flask import Flask, Response, request
+
+from webhook.admission.routes import ROUTES
+from webhook.handler import Answer, Reviewer
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+JSON: Final = "application/json"
+_STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+
+
+class BodyError(Exception):
+    """A body that is not read.
+
+    Attributes:
+        answer: what to say about it.
+        got: the part that was read.
+    """
+
+    def __init__(self, status: int, problem: str, got: bytes = b"") -> None:
+        super().__init__(problem)
+        self.status = status
+        self.got = got
+
+
+def create_app(reviewer: Reviewer, *, body_bytes: int) -> Flask:
+    """The application.
+
+    Args:
+        reviewer: what answers reviews.
+        body_bytes: the largest body that is read.
+    """
+    app = Flask("berthmaster.webhook", static_folder=None)
+
+    def review(path: str) -> Response:
+        answer = _answered(reviewer, path, request.environ, body_bytes)
+        return Response(answer.body, answer.status, mimetype=JSON, headers=_closing(answer))
+
+    for path in ROUTES:
+        app.add_url_rule(path, endpoint=path, view_func=_bound(review, path), methods=["POST"])
+    for status, problem in {
+        404: "there is no such path; docs/webhook.md lists them all",
+        405: "reviews are posted",
+        500: "the webhook failed",
+    }.items():
+        app.register_error_handler(status, _refusing(reviewer, status, problem))
+    app.wsgi_app = ShortWay(app.wsgi_app, reviewer, body_bytes)  # type: ignore[method-assign]  # how Flask wants it
+    return app
+
+
+class ShortWay:
+    """Middleware that answers reviews itself and hands on everything else."""
+
+    def __init__(self, others: "WSGIApplication", reviewer: Reviewer, body_bytes: int) -> None:
+        self._others = others
+        self._reviewer = reviewer
+        self._body_bytes = body_bytes
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """One WSGI request."""
+        path = environ["PATH_INFO"]
+        if path not in ROUTES or environ["REQUEST_METHOD"] != "POST":
+            return self._others(environ, start_response)
+        answer = _answered(self._reviewer, path, environ, self._body_bytes)
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body))), *_closing(answer).items()]
+        start_response(_STATUS_LINES[answer.status], headers)
+        return [answer.body]
+
+
+def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_bytes: int) -> Answer:
+    try:
+        body = _body(environ, body_bytes)
+    except BodyError as error:
+        return reviewer.refuse(error.status, str(error), error.got)
+    return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
+
+
+def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
+    """The whole body.
+
+    Raises:
+        BodyError: it is too large, or did not come in time.
+    """
+    declared = environ.get("CONTENT_LENGTH") or ""
+    length = int(declared) if declared.isdecimal() and len(declared) < len(str(sys.maxsize)) else None
+    if declared and length is None:
+        raise BodyError(400, "Content-Length is not a number")
+    if length is not None and length > limit:
+        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read")
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        body = stream.read(limit + 1 if length is None else length)
+    except TimeoutError:
+        raise BodyError(408, "the body did not arrive in time") from None
+    if len(body) > limit:
+        raise BodyError(413, f"the body has more than {limit} bytes", body)
+    if length is not None and len(body) < length:
+        raise BodyError(400, f"the body ended after {len(body)} of {length} bytes", body)
+    return body
+
+
+def _closing(answer: Answer) -> dict[str, str]:
+    """After a refusal there may be something unread on the connection: it is not used again."""
+    return {"Connection": "close"} if answer.status in {400, 408, 413, 500} else {}
+
+
+def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:
+    return lambda: view(path)
+
+
+def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
+    def refuse(_error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
+        return Response(reviewer.refuse(status, problem).body, status, mimetype=JSON)
+
+    return refuse

@@ -1,0 +1,108 @@
+"""One HTTP request to one answer: the frame around ``webhook.admission`` that counts, logs and never fails.
+
+Independent of any framework: ``webhook.app`` calls it with what it found in the request.
+"""
+
+import logging
+import time
+import uuid
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from fleet.ops.logs import fields
+from webhook import metrics
+from webhook.admission import codec
+from webhook.admission.codec import NotAReview
+from webhook.admission.context import Context
+from webhook.admission.outcome import Outcome
+from webhook.admission.review import Request
+from webhook.admission.routes import ROUTES, Route, review
+from webhook.admission.settings import Settings
+
+_LOG: Final = logging.getLogger("berthmaster.webhook")
+_REASONS: Final = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    411: "LengthRequired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+}
+_OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+
+class Answer(NamedTuple):
+    """What goes back. The body is always an AdmissionReview."""
+
+    status: int
+    body: bytes
+
+
+def fresh_id() -> str:
+    """A permanent id."""
+    return str(uuid.uuid4())
+
+
+class Reviewer:
+    """Answers review requests with fixed settings. Holds nothing that changes: threads may share it."""
+
+    def __init__(self, settings: Settings, new_id: Callable[[], str] = fresh_id) -> None:
+        self._context = Context(settings, new_id)
+        self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
+
+    def answer(self, path: str, content_type: str, body: bytes) -> Answer:
+        """Review what was posted to a path of ``ROUTES``."""
+        started = time.perf_counter()
+        if content_type.partition(";")[0].strip().lower() != "application/json":
+            return self.refuse(415, f"content type {content_type[:64]!r} is not application/json", body)
+        try:
+            request = codec.decode(body)
+        except NotAReview as error:
+            return self._refused(error.status, error.uid, str(error))
+        try:
+            answer = self._review(path, ROUTES[path], request)
+        except Exception:  # the crash handler: an API server must get an answer, and its UID
+            _LOG.exception("a review failed", extra=fields(uid=request.uid, path=path))
+            return self._refused(500, request.uid, "the webhook failed on this object; its log says why")
+        self._seconds[path].observe(time.perf_counter() - started)
+        return answer
+
+    def refuse(self, status: int, problem: str, body: bytes = b"") -> Answer:
+        """Answer a request that cannot be a review, with the UID if there is one to be made out."""
+        return self._refused(status, codec.salvaged_uid(body), problem)
+
+    def _review(self, path: str, route: Route, request: Request) -> Answer:
+        outcome = review(route, request, self._context)
+        body = codec.encode(request.uid, outcome)
+        verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
+        operation = request.operation if request.operation in _OPERATIONS else "other"
+        metrics.REVIEWS.labels(path, operation, verdict, "true" if request.dry_run else "false").inc()
+        for rule in outcome.rules:
+            metrics.RULE_HITS.labels(rule).inc()
+        level = logging.DEBUG if outcome.allowed else logging.INFO
+        if _LOG.isEnabledFor(level):
+            _LOG.log(level, "reviewed", extra=_entry(path, verdict, request, outcome))
+        return Answer(200, body)
+
+    def _refused(self, status: int, uid: str, problem: str) -> Answer:
+        metrics.REFUSED.labels(str(status)).inc()
+        _LOG.info("refused a request", extra=fields(status=status, uid=uid))
+        return Answer(status, codec.encode_failure(uid, status, _REASONS[status], problem))
+
+
+def _entry(path: str, verdict: str, request: Request, outcome: Outcome) -> dict[str, object]:
+    """What is logged of a review: who and what it was about, and nothing of what the object says."""
+    return fields(
+        uid=request.uid,
+        path=path,
+        operation=request.operation,
+        namespace=request.namespace,
+        name=request.name,
+        dry_run=bool(request.dry_run),
+        verdict=verdict,
+        denied_fields=[each.path for each in outcome.denials][:20],
+        rules=sorted(set(outcome.rules)),
+        patched=len(outcome.patch),
+    )

@@ -1,0 +1,32 @@
+"""What the webhook counts. See ``fleet.ops.metrics`` for when this may be imported."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+REVIEWS: Final = Counter(
+    "berthmaster_webhook_reviews_total",
+    "Reviews by path, operation, verdict (allowed, denied, malformed) and dry run.",
+    ["path", "operation", "verdict", "dry_run"],
+)
+SECONDS: Final = Histogram(
+    "berthmaster_webhook_review_duration_seconds",
+    "Time from a request's headers to its answer.",
+    ["path"],
+    buckets=(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5),
+)
+REFUSED: Final = Counter(
+    "berthmaster_webhook_refused_requests_total",
+    "Requests that were no reviews, by the status of the answer.",
+    ["status"],
+)
+RULE_HITS: Final = Counter("berthmaster_webhook_rule_findings_total", "What the rules found, by rule.", ["rule"])
+CERTIFICATE_EXPIRY: Final = Gauge(
+    "berthmaster_webhook_certificate_expiry_timestamp_seconds",
+    "When the certificate in use expires.",
+    multiprocess_mode="livemin",
+)
+CERTIFICATE_FAILURES: Final = Counter(
+    "berthmaster_webhook_certificate_reload_failures_total",
+    "New certificates and keys that could not be used.",
+)
