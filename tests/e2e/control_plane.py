@@ -25,6 +25,7 @@ SERVICE_RANGE: Final = "10.0.0.0/24"  # routed nowhere: the API server only want
 START_LIMIT_S: Final = 60.0
 PROBE_LIMIT_S: Final = 5.0
 AUDITED_GROUPS: Final = ("policy.karmada.io", "apps.karmada.io", "core.kubeadmiral.io")
+WEBHOOK_CLIENT: Final = "kube-apiserver-webhook-client"
 ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
@@ -57,6 +58,7 @@ class ControlPlane:
         authority: the authority of the API server and all its clients.
         url: where the API server answers.
         kubeconfig: a file with an administrator's access.
+        webhook_client: the files of the certificate and key by which the API server shows itself to webhooks.
         api: the administrator's client.
     """
 
@@ -65,6 +67,7 @@ class ControlPlane:
         self._folder = processes.folder
         self.authority = Authority("berthmaster-e2e")
         self._write_certificates()
+        self.webhook_client = self._file("webhook-client.crt"), self._file("webhook-client.key")
         self._etcd_url = f"http://{HOST}:{processes.ports.free()}"
         self.url = f"https://{HOST}:{processes.ports.free()}"
         self.kubeconfig = self._write_kubeconfig("admin")
@@ -190,6 +193,29 @@ class ControlPlane:
         path.write_text(yaml.safe_dump(policy))
         return path
 
+    def _write_admission_configuration(self) -> Path:
+        """A file that gives the API server a client certificate for every webhook it calls."""
+        certificate, key = self.webhook_client
+        self.authority.issue(WEBHOOK_CLIENT).write(certificate, key)
+        access = self._file("webhook-client.kubeconfig")
+        user = {"client-certificate": str(certificate), "client-key": str(key)}
+        access.write_text(json.dumps({"apiVersion": "v1", "kind": "Config", "users": [{"name": "*", "user": user}]}))
+        plugin = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "WebhookAdmissionConfiguration",
+            "kubeConfigFile": str(access),
+        }
+        configuration = {
+            "apiVersion": "apiserver.config.k8s.io/v1",
+            "kind": "AdmissionConfiguration",
+            "plugins": [
+                {"name": f"{kind}AdmissionWebhook", "configuration": plugin} for kind in ("Mutating", "Validating")
+            ],
+        }
+        path = self._file("admission.yaml")
+        path.write_text(yaml.safe_dump(configuration))
+        return path
+
     def _start_etcd(self) -> Process:
         peers = f"http://{HOST}:{self.processes.ports.free()}"
         command = [
@@ -234,6 +260,7 @@ class ControlPlane:
             "--requestheader-group-headers=X-Remote-Group",
             "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--proxy-client-cert-file={self._file('front-proxy.crt')}",
+            f"--admission-control-config-file={self._write_admission_configuration()}",
             f"--audit-policy-file={self._write_audit_policy()}",
             f"--audit-log-path={self._file('audit.jsonl')}",
             "--audit-log-mode=blocking",

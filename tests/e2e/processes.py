@@ -114,10 +114,10 @@ class Process:
         except NotInTimeError as problem:
             raise NotInTimeError(f"{problem}\nthe end of {self.log}:\n{self.tail()}") from None
 
-    def ask_to_stop(self) -> None:
-        """Send SIGTERM and return at once."""
+    def ask_to_stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal and return at once."""
         if self.running:
-            self._child.send_signal(signal.SIGTERM)
+            self._child.send_signal(how)
 
     def wait(self, timeout_s: float) -> int:
         """Wait for its end; its exit code.

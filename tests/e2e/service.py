@@ -1,5 +1,6 @@
 """``berthmaster webhook`` as a cluster runs it: processes that come and go behind one address."""
 
+import signal
 import socket
 import ssl
 import sys
@@ -73,6 +74,7 @@ class Service:
     def __init__(self, processes: Processes, folder: Path, mode: str) -> None:
         self._processes = processes
         self._mode = mode
+        self._replicas: list[Replica] = []
         self.authority = Authority("berthmaster-e2e-webhook")
         self.certificate_file, self.key_file = folder / "tls.crt", folder / "tls.key"
         self.write(self.issue())
@@ -99,13 +101,14 @@ class Service:
             "webhook",
             f"--mode={self._mode}",
             f"--bind={HOST}:{port}",
-            f"--health-bind={HOST}:{plain_port}",
+            f"--probe-bind={HOST}:{plain_port}",
             f"--cert-file={self.certificate_file}",
             f"--key-file={self.key_file}",
             *flags,
         )
         replica = Replica(self._processes.start("webhook", command), port, plain_port)
         replica.process.wait_for("to be ready", replica.ready, START_LIMIT_S)
+        self._replicas.append(replica)
         self.front.add(port, replica.ready)
         return replica
 
@@ -121,8 +124,12 @@ class Service:
         return code
 
     def close(self) -> None:
-        """Take the address away; the replicas are ended with all other processes."""
+        """Take the address away, and its replicas without ceremony."""
         self.front.close()
+        for replica in self._replicas:
+            replica.process.ask_to_stop(signal.SIGQUIT)
+        for replica in self._replicas:
+            replica.process.stop()
 
 
 def served_serial(port: int) -> int:
