@@ -20,7 +20,9 @@ _PROGRAM: Final = "berthmaster"
 # Loaded when called: `--help` and completion must not wait for numpy.
 _COMMANDS: Final = {
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
+    "lint": ("cli.lint", "Check policies as the admission webhook would, offline."),
     "simulate": ("cli.simulate", "Schedule the workloads of some manifests, and show what changes would move."),
+    "webhook": ("cli.webhook", "Serve the admission webhook."),
 }
 
 
