@@ -263,7 +263,7 @@ def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, nam
 def test_a_faulty_object_from_before_the_webhook_can_still_be_deleted(api: Api, faulty: dict[str, JSON], kind: str):
     policy = faulty[kind]
     with pytest.raises(RefusedError):
-        api.patch(policy, {"metadata": {"labels": {"touched": "yes"}}})
+        api.create(FAULTY[kind](), dry_run=True)
     api.delete(policy)
     assert "deletionTimestamp" in api.get(policy)["metadata"]
     api.patch(policy, {"metadata": {"finalizers": None}})
