@@ -107,6 +107,14 @@ class Api:
         arguments = {**address(target), "body": dict(change), "content_type": "application/merge-patch+json"}
         return self._send("patch", target, arguments, dry_run=dry_run, subresource=subresource)
 
+    def apply(self, manifest: Manifest, *, manager: str = "e2e") -> Reply:
+        """Server-side apply, as ``kubectl apply --server-side``.
+
+        Raises:
+            RefusedError: by the API server, as over a conflict with another manager, or by a webhook it asked.
+        """
+        return self._send("server_side_apply", manifest, {**whole(manifest), "field_manager": manager})
+
     def get(self, target: Manifest) -> dict[str, Any]:
         """GET the object a manifest names.
 

@@ -29,7 +29,7 @@ class Hook:
     path: str
     group: str
     resource: str
-    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    operations: tuple[str, ...] = ("CREATE", "UPDATE", "DELETE")
 
     @property
     def verb(self) -> str:

@@ -365,6 +365,17 @@ def test_a_record_of_a_drop_is_neither_removed_nor_forged_by_hand(api: Api, name
     assert drop_of(replaced.object) == {"from": 10, "to": 5}
 
 
+def test_a_record_of_a_drop_survives_who_applies_a_file_again_and_again(api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    api.apply(policy)
+    policy["spec"]["priority"] = 5
+    dropped = api.apply(policy).object
+    assert drop_of(dropped) == {"from": 10, "to": 5}
+    again = api.apply(policy)
+    assert again.object == dropped
+    assert again.warnings == ()
+
+
 def without_record(policy: Mapping[str, Any]) -> JSON:
     """The metadata of a stored policy as a file in version control would hold it, of the same version."""
     return {**policy["metadata"], "annotations": {}}
@@ -403,6 +414,14 @@ def test_unknown_fields_pass_untouched(api: Api, namespace: str):
     policy["metadata"]["annotations"] = {"someone.example/else": '{"a": [1, 2.50]}', "umlaut": "Köln ~/\\"}
     stored = api.create(policy).object
     assert stored["metadata"]["annotations"] == policy["metadata"]["annotations"]
+
+
+def test_a_policy_named_by_the_api_server_is_reviewed(api: Api, namespace: str):
+    policy = propagation_policy(namespace, **by_field(maxGroups=2))
+    policy["metadata"] = {"generateName": "generated-", "namespace": namespace}
+    stored = api.create(policy).object
+    assert stored["metadata"]["name"].startswith("generated-")
+    assert stored["spec"]["placement"]["spreadConstraints"][0]["minGroups"] == 1
 
 
 def test_reviews_are_counted(api: Api, namespace: str, webhook: Replica):
