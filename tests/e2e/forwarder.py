@@ -29,6 +29,7 @@ class Forwarder:
         self.taken: Counter[int] = Counter()
         self._probes: dict[int, Callable[[], bool]] = {}
         self._ready: list[int] = []
+        self._open: set[asyncio.StreamWriter] = set()
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._listening = threading.Event()
@@ -81,13 +82,15 @@ class Forwarder:
         self._listening.set()
         await self._stop.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0)
+        connections = asyncio.all_tasks() - {asyncio.current_task()}
+        for writer in self._open:
+            writer.transport.abort()
+        await asyncio.wait_for(asyncio.gather(*connections), STOP_LIMIT_S)
 
     def _next(self) -> int | None:
-        """The ready server with the fewest connections so far."""
-        return min(self._ready, key=lambda port: self.taken[port], default=None)
+        """Each ready server in turn, old or new."""
+        ready = self._ready
+        return ready[self.taken.total() % len(ready)] if ready else None
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = self._next()
@@ -99,7 +102,10 @@ class Forwarder:
         except OSError:
             writer.transport.abort()
             return
+        ends = {writer, far_writer}
+        self._open |= ends
         await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+        self._open -= ends
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -13,8 +13,8 @@ from e2e.certificates import Authority
 from e2e.control_plane import HOST, ControlPlane
 from e2e.load import Load
 from e2e.manifests import propagation_policy
-from e2e.processes import Processes
-from e2e.registration import Registration, registered
+from e2e.processes import Processes, wait_for
+from e2e.registration import EFFECT_LIMIT_S, Registration, registered
 from e2e.service import KARMADA_HOOKS, Service, wait_until_served
 
 pytestmark = pytest.mark.e2e
@@ -23,6 +23,7 @@ HOOKS = tuple(hook for hook in KARMADA_HOOKS if hook.resource == "propagationpol
 ENOUGH = 100  # requests between two events
 ROUNDS = 2
 DRAIN_S = 1.5  # longer than the forwarder takes to notice, as in a cluster
+SETTLE_S = 2.0  # the API server reads the two configurations one after the other, and at its leisure
 REST_S = 6.0  # longer than servers commonly keep idle connections
 
 
@@ -44,6 +45,14 @@ def register(plane: ControlPlane, service: Service, namespace: str):
     """Let the API server call the service about PropagationPolicies."""
     sample = propagation_policy(namespace)
     return registered(plane, HOOKS, service.url, service.authority.certificate, [sample])
+
+
+def trust(registration: Registration, service: Service, bundle: bytes) -> None:
+    """Change the caBundle under load and let the API server act on it: by new connections, so new handshakes."""
+    before = service.front.taken.total()
+    registration.trust(bundle)
+    wait_for("new connections", lambda: service.front.taken.total() > before, EFFECT_LIMIT_S)
+    time.sleep(SETTLE_S)
 
 
 def assert_nothing_lost(load: Load, registration: Registration) -> None:
@@ -74,11 +83,12 @@ def test_a_rotated_certificate_is_served_without_a_failed_request(
     replica = service.start()
     with register(control_plane, service, namespace) as registration:
         with load:
-            for _ in range(ROUNDS):
+            for turn in range(ROUNDS):
                 load.more(ENOUGH)
                 renewed = service.issue()
                 service.write(renewed)
                 wait_until_served(replica, renewed)
+                trust(registration, service, service.authority.certificate * (2 + turn))
             load.more(ENOUGH)
         assert_nothing_lost(load, registration)
 
@@ -111,13 +121,12 @@ def test_a_new_authority_takes_over_without_a_failed_request(
     with register(control_plane, service, namespace) as registration:
         with load:
             load.more(ENOUGH)
-            registration.trust(service.authority.certificate + successor.certificate)
-            time.sleep(2)  # the API server reads its webhooks a moment later
+            trust(registration, service, service.authority.certificate + successor.certificate)
             renewed = service.issue(successor)
             service.write(renewed)
             wait_until_served(replica, renewed)
             load.more(ENOUGH)
-            registration.trust(successor.certificate)
+            trust(registration, service, successor.certificate)
             load.more(ENOUGH)
         assert_nothing_lost(load, registration)
 
