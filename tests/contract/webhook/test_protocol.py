@@ -67,7 +67,9 @@ def test_every_path_reviews_its_kind(connection, path):
         pytest.param({"body": b"\x00\xff" * 50}, 400, "", id="no JSON at all"),
         pytest.param({"body": REVIEW.replace(b"k8s.io/v1", b"k8s.io/v1beta1", 1)}, 400, UID, id="v1beta1"),
         pytest.param({"body": REVIEW + b" " * 65536}, 413, UID, id="a body over the limit"),
-        pytest.param({"body": iter([REVIEW, b" " * 65536]), "encode_chunked": True}, 413, UID, id="a long one in chunks"),
+        pytest.param(
+            {"body": iter([REVIEW, b" " * 65536]), "encode_chunked": True}, 413, UID, id="a long one in chunks"
+        ),
     ],
 )
 def test_what_is_no_review_gets_a_clear_answer(connection, changes, status, uid):
