@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from flask import Flask, Response, request
+from werkzeug.exceptions import MethodNotAllowed
 
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 JSON: Final = "application/json"
+_HEAD_BYTES: Final = 4096
+_CLOSING: Final = frozenset({400, 404, 405, 408, 413, 500})
 _STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 
 
@@ -99,7 +102,7 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
     if declared and length is None:
         raise BodyError(400, "Content-Length is not a number")
     if length is not None and length > limit:
-        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read")
+        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read", _head(environ))
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         body = stream.read(limit + 1 if length is None else length)
@@ -112,9 +115,18 @@ def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
     return body
 
 
+def _head(environ: "WSGIEnvironment") -> bytes:
+    """The beginning of a body that is not read as a whole: it may say which review it was."""
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        return stream.read(_HEAD_BYTES)
+    except OSError:
+        return b""
+
+
 def _closing(answer: Answer) -> dict[str, str]:
     """After a refusal there may be something unread on the connection: it is not used again."""
-    return {"Connection": "close"} if answer.status in {400, 408, 413, 500} else {}
+    return {"Connection": "close"} if answer.status in _CLOSING else {}
 
 
 def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:
@@ -122,7 +134,11 @@ def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]
 
 
 def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
-    def refuse(_error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
-        return Response(reviewer.refuse(status, problem).body, status, mimetype=JSON)
+    def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
+        answer = reviewer.refuse(status, problem, _head(request.environ))
+        headers = dict(_closing(answer))
+        if isinstance(error, MethodNotAllowed):
+            headers["Allow"] = "POST"
+        return Response(answer.body, status, mimetype=JSON, headers=headers)
 
     return refuse
