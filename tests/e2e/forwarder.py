@@ -30,6 +30,7 @@ class Forwarder:
         self._probes: dict[int, Callable[[], bool]] = {}
         self._ready: list[int] = []
         self._open: set[asyncio.StreamWriter] = set()
+        self._held: Counter[int] = Counter()
         self._lock = threading.Lock()
         self._loop = asyncio.new_event_loop()
         self._listening = threading.Event()
@@ -88,16 +89,23 @@ class Forwarder:
         await asyncio.wait_for(asyncio.gather(*connections), STOP_LIMIT_S)
 
     def _next(self) -> int | None:
-        """Each ready server in turn, old or new."""
-        ready = self._ready
-        return ready[self.taken.total() % len(ready)] if ready else None
+        """The ready server with the fewest connections: a new one soon, and one that is closing its own at once."""
+        return min(self._ready, key=lambda port: self._held[port], default=None)
 
     async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         port = self._next()
+        if port is None:
+            writer.transport.abort()
+            return
+        self.taken[port] += 1
+        self._held[port] += 1
         try:
-            if port is None:
-                raise ConnectionRefusedError("no server is ready")
-            self.taken[port] += 1
+            await self._join(reader, writer, port)
+        finally:
+            self._held[port] -= 1
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, port: int) -> None:
+        try:
             far_reader, far_writer = await asyncio.open_connection(HOST, port)
         except OSError:
             writer.transport.abort()
