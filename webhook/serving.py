@@ -1,5 +1,6 @@
 """gunicorn as the webhook's server: TLS that rotates, workers that share metrics, a stop that nobody notices."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _DRAINING: Final = "draining"
 _READY: Final = "ready-"
+_GC_THRESHOLD: Final = 20_000  # allocations that stay; a review makes a few hundred, and they go
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,6 @@ def serve(options: ServingOptions) -> None:
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
     """
-    TLSSource(options.tls)  # each worker makes its own; a mistake should show before there are any
     with tempfile.TemporaryDirectory(prefix="berthmaster-webhook-") as folder:
         run = Path(folder)
         shared_metrics.share(run)
@@ -82,7 +83,14 @@ class _Application(BaseApplication):
         self._run = run
         self._probes = probes
         self._probe_pid = 0
-        self._tls: TLSSource | None = None
+        self._in_worker = False
+        # Made before the fork: a worker that starts while a rotation is half written inherits the last good pair.
+        self._tls = TLSSource(
+            options.tls,
+            socket_class=type("RequestSocket", (DeadlineSocket,), {"limit_s": options.request_timeout_s}),
+            on_load=self._certificate_loaded,
+            on_failure=_report_certificate,
+        )
         super().__init__()
 
     def load_config(self) -> None:
@@ -108,6 +116,7 @@ class _Application(BaseApplication):
             "proc_name": "berthmaster-webhook",
             "control_socket_disable": True,
             "when_ready": self._start_probes,
+            "pre_fork": self._refresh_certificate,
             "post_fork": self._prepare_worker,
             "post_worker_init": self._worker_ready,
             "child_exit": self._worker_ended,
@@ -128,7 +137,6 @@ class _Application(BaseApplication):
         _DrainingArbiter(self, self._run, self._options.drain_s).run()
 
     def _ssl_context(self, _config: Any, _default: Any) -> "ssl.SSLContext":  # noqa: ANN401 - gunicorn's own
-        assert self._tls is not None, "made after the fork"  # noqa: S101 - the order of gunicorn's hooks
         return self._tls.context()
 
     def _start_probes(self, server: Arbiter) -> None:
@@ -148,18 +156,25 @@ class _Application(BaseApplication):
             with suppress(ProcessLookupError):
                 os.kill(self._probe_pid, signal.SIGKILL)
 
-    def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        from webhook import metrics  # noqa: PLC0415 - metrics are defined on import, after they are shared
+    def _refresh_certificate(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        self._tls.context()
 
-        limit_s = self._options.request_timeout_s
-        self._tls = TLSSource(
-            self._options.tls,
-            socket_class=type("RequestSocket", (DeadlineSocket,), {"limit_s": limit_s}),
-            on_load=metrics.CERTIFICATE_EXPIRY.set,
-            on_failure=_report_certificate,
-        )
+    def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        self._in_worker = True
+        self._certificate_loaded(self._tls.expires_at)
+
+    def _certificate_loaded(self, expires_at: float) -> None:
+        """Tell when the certificate expires; the arbiter, which serves nobody, does not."""
+        if self._in_worker:
+            from webhook import metrics  # noqa: PLC0415 - metrics are defined on import, after they are shared
+
+            metrics.CERTIFICATE_EXPIRY.set(expires_at)
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        # What is there now stays: the collector need not look at it, nor come by with every few requests.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
         (self._run / f"{_READY}{worker.pid}").touch()
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own

@@ -95,7 +95,8 @@ def test_a_body_that_never_ends_is_answered_in_time_and_holds_up_nobody(server, 
     with ExitStack() as slow:
         halves = [slow.enter_context(closing(raw(server))) for _ in range(6)]
         for each in halves:
-            head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(REVIEW)}\r\n\r\n"
+            lines = (f"POST {PATH} HTTP/1.1", "Host: x", "Content-Type: application/json")
+            head = "\r\n".join((*lines, f"Content-Length: {len(REVIEW)}", "", ""))
             each.sendall(head.encode() + REVIEW[:100])
         assert post(connection)[0].status == 200
         for each in halves:
