@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import click
 
-from cli.manifests.document import Limits
-from cli.manifests.yaml_reader import read_yaml
 from fleet.errors import InputError, shown
+from fleet.manifests.document import Limits
+from fleet.manifests.yaml_reader import read_yaml
 
 _MAX_BYTES: Final = 2**20
 _LIMITS: Final = Limits(file_bytes=_MAX_BYTES, depth=8, documents=1)

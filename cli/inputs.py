@@ -8,11 +8,11 @@ from typing import Any
 
 import click
 
-from cli.manifests import Manifests, load
 from extender.scheduling.plugins import built_in, with_third_parties
 from extender.scheduling.scheduler import Profile
 from extender.simulation.world import Claimant, ResourceName, World
 from fleet.errors import FieldError
+from fleet.manifests import Manifests, load
 from fleet.model.template import ReplicaPath
 
 _WORKLOAD_AFFINITY = "WorkloadAffinity"

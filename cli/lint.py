@@ -9,9 +9,9 @@ import click
 from cli.lines import Lines
 from cli.lint_output import FORMATS, Finding, write
 from cli.main import EXIT_CHECK_FAILED
-from cli.manifests import read_documents
-from cli.manifests.document import Document
 from cli.rule_options import rule_levels, rule_options, scopes
+from fleet.manifests import read_documents
+from fleet.manifests.document import Document
 from webhook.admission.context import Context
 from webhook.admission.lint import lint
 from webhook.admission.problem import Problem

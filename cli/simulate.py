@@ -10,11 +10,11 @@ from cli.batch import answer_lines
 from cli.console import complain, output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
 from cli.main import EXIT_CHECK_FAILED
-from cli.manifests import Manifests
 from extender.scheduling.decision import Failure
 from extender.scheduling.trigger import Trigger
 from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
 from extender.simulation.run import Outcome, moves, run, unplaced
+from fleet.manifests import Manifests
 from fleet.model.base import INT32_MAX
 from fleet.model.selector import is_label_key, is_label_value
 from fleet.model.taint import EFFECTS, Taint

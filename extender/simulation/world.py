@@ -66,10 +66,11 @@ class ResourceName:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Clusters by name, and workloads."""
+    """Clusters by name, workloads, and the policies that may claim them, as far as they are known."""
 
     clusters: Mapping[str, Cluster]
     workloads: Sequence[Workload]
+    policies: Sequence[Policy] = ()
 
     def find(self, name: ResourceName) -> list[Workload]:
         """The workloads that a name means."""

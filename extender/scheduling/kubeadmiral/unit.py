@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 from fleet.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralSpec
 from fleet.model.quantity import Quantity
@@ -90,7 +91,7 @@ class SchedulingUnit:
 _NO_PREFERENCE = Preference()
 
 
-def unit_fields(policy: KubeAdmiralSpec) -> dict[str, object]:
+def unit_fields(policy: KubeAdmiralSpec) -> dict[str, Any]:
     """The fields of a unit that come from its policy, taken as written: no default is applied here."""
     rescheduling = policy.reschedule_policy.replica_rescheduling if policy.reschedule_policy is not None else None
     migration = policy.auto_migration

@@ -5,9 +5,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cli.manifests import Limits
-from cli.manifests.yaml_reader import read_yaml
 from fleet.errors import ManifestError
+from fleet.manifests import Limits
+from fleet.manifests.yaml_reader import read_yaml
 
 
 def read(text, **limits):

@@ -9,9 +9,9 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from cli.manifests.document import DEFAULT_LIMITS, STDIN, Document, Limits
-from cli.manifests.yaml_reader import read_yaml
 from fleet.errors import FieldError, ManifestError, shown
+from fleet.manifests.document import DEFAULT_LIMITS, STDIN, Document, Limits
+from fleet.manifests.yaml_reader import read_yaml
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
 _NOT_AN_OBJECT: Final = "is not an object of an API, but"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
-from cli.manifests.document import DEFAULT_LIMITS, Document, Limits
-from cli.manifests.files import read_documents
 from fleet.errors import FieldError, InputError
+from fleet.manifests.document import DEFAULT_LIMITS, Document, Limits
+from fleet.manifests.files import read_documents
 from fleet.model.base import Value
 from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster

@@ -5,8 +5,8 @@ import pytest
 import yaml
 from builders import binding, cluster, deployment, policy
 
-from cli.manifests import load
 from fleet.errors import InputError, ManifestError
+from fleet.manifests import load
 from fleet.model.decode import builtins
 
 MEMBER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"}}

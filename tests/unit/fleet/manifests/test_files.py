@@ -5,8 +5,8 @@ import os
 import pytest
 from builders import deployment
 
-from cli.manifests import Limits, read_documents
 from fleet.errors import ManifestError
+from fleet.manifests import Limits, read_documents
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 

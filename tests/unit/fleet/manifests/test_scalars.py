@@ -1,7 +1,7 @@
 import pytest
 
-from cli.manifests.scalars import plain_scalar, tagged_scalar
 from fleet.errors import InputError
+from fleet.manifests.scalars import plain_scalar, tagged_scalar
 
 # What sigs.k8s.io/yaml v1.4.0 makes of each scalar on its way to JSON.
 PLAIN = [

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import yaml
 
-from cli.manifests.document import Limits
-from cli.manifests.scalars import plain_scalar, tagged_scalar
 from fleet.errors import InputError, ManifestError, shown
+from fleet.manifests.document import Limits
+from fleet.manifests.scalars import plain_scalar, tagged_scalar
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COLLECTION_TAGS: Final = {None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}

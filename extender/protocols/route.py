@@ -1,0 +1,72 @@
+"""One path of a protocol, and what goes in and out of it."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from extender.protocols.problem import PROBLEM_JSON, Problem, encode_problem
+
+if TYPE_CHECKING:
+    from extender.protocols.services import Services
+
+JSON: Final = "application/json"
+JSON_LINES: Final = "application/x-ndjson"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Call(NamedTuple):
+    """One request.
+
+    Attributes:
+        request_id: its name in logs, answers and problem details.
+        deadline_s: when its answer is due, on the monotonic clock of ``Services.clock``.
+        body: all of it; empty on a streamed route.
+        lines: on a streamed route the body line by line, read as it is asked for; each without its end.
+        query: the first value of each query parameter.
+        path_values: what stood at the ``{names}`` of the route's path.
+    """
+
+    request_id: str
+    deadline_s: float
+    body: bytes = b""
+    lines: Iterable[bytes] = ()
+    query: Mapping[str, str] = _NOTHING
+    path_values: Mapping[str, str] = _NOTHING
+
+
+class Reply(NamedTuple):
+    """An answer. An iterator as its body is sent piece by piece, and made while it is sent."""
+
+    body: bytes | Iterator[bytes]
+    status: int = 200
+    content_type: str = JSON
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+Handler = Callable[["Services", Call], Reply]
+Refuser = Callable[[Problem], Reply]
+
+
+def problem_reply(problem: Problem) -> Reply:
+    """A refusal as problem details (RFC 9457)."""
+    return Reply(encode_problem(problem), problem.status, PROBLEM_JSON)
+
+
+class Route(NamedTuple):
+    """A path, and who answers there.
+
+    Attributes:
+        method: ``GET`` or ``POST``.
+        path: exact, or with ``{names}`` that each stand for one segment.
+        handler: answers.
+        protocol: whose it is; the label of its metrics.
+        streamed: the handler reads ``Call.lines`` instead of ``Call.body``.
+        refuse: says in the protocol's own shape that a request was not answered, from wrong method to crash.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    protocol: str
+    streamed: bool = False
+    refuse: Refuser = problem_reply
