@@ -62,6 +62,10 @@ format: $(VENV)/.dev ## Rewrite the sources in the house style
 bench: $(VENV)/.run ## Time the scheduling core (ARGS="--input FILE" for fleets of your own)
 	@$(BIN)/python bench/scheduling.py $(ARGS)
 
+.PHONY: bench-webhook
+bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (wrk makes the load if it is installed)
+	@$(BIN)/python bench/admission.py $(ARGS)
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show what they do not reach
 	@$(BIN)/coverage run -m pytest -q

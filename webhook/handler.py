@@ -7,7 +7,10 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from functools import cache
 from typing import Final, NamedTuple
+
+from prometheus_client import Counter
 
 from fleet.ops.logs import fields
 from webhook import metrics
@@ -31,6 +34,17 @@ _REASONS: Final = {
     500: "InternalError",
 }
 _OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+
+@cache
+def _reviews(path: str, operation: str, verdict: str, dry_run: str) -> Counter:
+    """The counter of one combination; there are few, and finding one costs more than counting."""
+    return metrics.REVIEWS.labels(path, operation, verdict, dry_run)
+
+
+@cache
+def _rule_hits(rule: str) -> Counter:
+    return metrics.RULE_HITS.labels(rule)
 
 
 class Answer(NamedTuple):
@@ -67,7 +81,7 @@ class Reviewer:
             _LOG.exception("a review failed", extra=fields(uid=request.uid, path=path))
             metrics.REFUSED.labels("500").inc()
             problem = "the webhook failed on this object; its log says why"
-            # In the review, not in HTTP: whether to go on without an answer is decided for servers that cannot be reached.
+            # In the review, not in HTTP: what a failurePolicy decides about is servers that cannot be reached.
             return Answer(200, codec.encode_failure(request.uid, 500, _REASONS[500], problem))
         self._seconds[path].observe(time.perf_counter() - started)
         return answer
@@ -81,9 +95,9 @@ class Reviewer:
         body = codec.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
-        metrics.REVIEWS.labels(path, operation, verdict, "true" if request.dry_run else "false").inc()
+        _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
         for rule in outcome.rules:
-            metrics.RULE_HITS.labels(rule).inc()
+            _rule_hits(rule).inc()
         level = logging.DEBUG if outcome.allowed else logging.INFO
         if _LOG.isEnabledFor(level):
             _LOG.log(level, "reviewed", extra=_entry(path, verdict, request, outcome))

@@ -13,7 +13,6 @@ from cryptography import x509
 from reviews import admission_review
 from webhook_process import Pair, Server, make_pair, running
 
-
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "p"}}
 REVIEW = json.dumps(admission_review({**POLICY, "spec": {}})).encode()
 FAILURES = "berthmaster_webhook_certificate_reload_failures_total"
@@ -96,18 +95,21 @@ def test_a_stop_fails_readiness_first_and_no_request(tmp_path):
         assert server.probe("/livez")[0] == 0, "the probes end with the server"
 
 
-def test_a_worker_that_dies_is_replaced(tmp_path):
+def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tmp_path):
     with running(tmp_path, "--workers=1", "--drain-s=0") as server:
+        kept = server.connection()  # trusts the certificate that is served, not the files
+        (tmp_path / "tls.key").write_bytes(make_pair().key)
         booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
         os.kill(int(booted[0].rsplit(" ", 1)[1]), signal.SIGKILL)
         deadline = time.monotonic() + 10
         while True:
             try:
-                with closing(server.connection()) as fresh:
-                    assert reviewed(fresh) == 200
-                    break
+                assert reviewed(kept) == 200
+                break
             except OSError:
+                kept.close()
                 assert time.monotonic() < deadline
+        kept.close()
 
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])

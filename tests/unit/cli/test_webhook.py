@@ -37,7 +37,7 @@ def started(monkeypatch):
 
 def test_defaults(started):
     options = started(*FILES)
-    assert (options.host, options.port, options.workers) == ("0.0.0.0", 8443, 2)
+    assert (options.host, options.port, options.workers) == ("0.0.0.0", 8443, 2)  # noqa: S104 - not bound here
     assert options.tls.certificate == Path("c")
     assert options.settings.mode is Mode.COMPANION
     assert options.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
