@@ -10,8 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from flask import Flask, Response, request
+from werkzeug.exceptions import MethodNotAllowed
 
-from fleet.ops.body import BodyError, read_body
+from fleet.ops.body import BodyError, read_body, read_head
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 JSON: Final = "application/json"
+_CLOSING: Final = frozenset({400, 404, 405, 408, 413, 500})
 _STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 
 
@@ -76,7 +78,7 @@ def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_by
 
 def _closing(answer: Answer) -> dict[str, str]:
     """After a refusal there may be something unread on the connection: it is not used again."""
-    return {"Connection": "close"} if answer.status in {400, 408, 413, 500} else {}
+    return {"Connection": "close"} if answer.status in _CLOSING else {}
 
 
 def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:
@@ -84,7 +86,11 @@ def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]
 
 
 def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
-    def refuse(_error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
-        return Response(reviewer.refuse(status, problem).body, status, mimetype=JSON)
+    def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
+        answer = reviewer.refuse(status, problem, read_head(request.environ))
+        headers = dict(_closing(answer))
+        if isinstance(error, MethodNotAllowed):
+            headers["Allow"] = "POST"
+        return Response(answer.body, status, mimetype=JSON, headers=headers)
 
     return refuse

@@ -1,10 +1,12 @@
 """The body of a WSGI request, within bounds."""
 
 import sys
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
+
+_HEAD_BYTES: Final = 4096
 
 
 class BodyError(Exception):
@@ -29,7 +31,7 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     """
     length = declared_length(environ)
     if length is not None and length > limit:
-        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read")
+        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read", read_head(environ))
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         body = stream.read(limit + 1 if length is None else length)
@@ -40,6 +42,15 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     if length is not None and len(body) < length:
         raise BodyError(400, f"the body ended after {len(body)} of {length} bytes", body)
     return body
+
+
+def read_head(environ: "WSGIEnvironment") -> bytes:
+    """The beginning of a body that is not read as a whole, for what it may say of the request; empty if none comes."""
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        return stream.read(_HEAD_BYTES)
+    except OSError:
+        return b""
 
 
 def declared_length(environ: "WSGIEnvironment") -> int | None:
