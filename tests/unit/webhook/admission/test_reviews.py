@@ -202,10 +202,17 @@ def test_a_subresource_is_left_alone():
         pytest.param({"object": None}, "request.object is missing", id="no object"),
         pytest.param({"operation": "UPDATE"}, "request.oldObject is missing", id="an update of nothing"),
         pytest.param({"object": {"kind": "ConfigMap"}}, "request.object is of kind", id="an object of another kind"),
-        pytest.param({"object": {"spec": {"priority": "high"}}}, "spec.priority", id="a value of the wrong type"),
-        pytest.param({"object": {"spec": []}}, "spec", id="a spec that is a list"),
+        pytest.param({"object": {"metadata": {}}}, "request.object is of kind 'None'", id="an object of no kind"),
         pytest.param(
-            {"object": {"metadata": {"labels": {"a": 1}}}}, "metadata.labels[a]", id="a label that is a number"
+            {"object": {"kind": "PropagationPolicy", "spec": {"priority": "high"}}},
+            "spec.priority",
+            id="a value of the wrong type",
+        ),
+        pytest.param({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec", id="a spec that is a list"),
+        pytest.param(
+            {"object": {"kind": "PropagationPolicy", "metadata": {"labels": {"a": 1}}}},
+            "metadata.labels[a]",
+            id="a label that is a number",
         ),
     ],
 )
