@@ -83,6 +83,6 @@ def _missing(route: Route, request: Request) -> str:
     if request.operation == "UPDATE" and request.old_object is None:
         return "request.oldObject is missing, which UPDATE needs"
     written = request.object.get("kind")
-    if written not in (None, route.kind):
+    if written != route.kind:
         return f"request.object is of kind {str(written)[:64]!r}, and request.kind says {route.kind}"
     return ""

@@ -202,10 +202,17 @@ def test_a_subresource_is_left_alone():
         pytest.param({"object": None}, "request.object is missing", id="no object"),
         pytest.param({"operation": "UPDATE"}, "request.oldObject is missing", id="an update of nothing"),
         pytest.param({"object": {"kind": "ConfigMap"}}, "request.object is of kind", id="an object of another kind"),
-        pytest.param({"object": {"spec": {"priority": "high"}}}, "spec.priority", id="a value of the wrong type"),
-        pytest.param({"object": {"spec": []}}, "spec", id="a spec that is a list"),
+        pytest.param({"object": {"metadata": {}}}, "request.object is of kind 'None'", id="an object of no kind"),
         pytest.param(
-            {"object": {"metadata": {"labels": {"a": 1}}}}, "metadata.labels[a]", id="a label that is a number"
+            {"object": {"kind": "PropagationPolicy", "spec": {"priority": "high"}}},
+            "spec.priority",
+            id="a value of the wrong type",
+        ),
+        pytest.param({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec", id="a spec that is a list"),
+        pytest.param(
+            {"object": {"kind": "PropagationPolicy", "metadata": {"labels": {"a": 1}}}},
+            "metadata.labels[a]",
+            id="a label that is a number",
         ),
     ],
 )
@@ -230,3 +237,28 @@ def test_values_that_only_a_newer_schema_knows_are_not_refused():
     for settings in (COMPANION, Settings(peer_checks=True)):
         after = mutated(obj, settings)
         assert answer(VALIDATE, admission_review(after), settings)["allowed"] is True
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "allowed"),
+    [
+        pytest.param({}, {}, True, id="only metadata"),
+        pytest.param({"priority": 5}, {"priority": None}, False, id="the priority"),
+        pytest.param({"priority": 0}, {"priority": None}, True, id="a default that was not there before"),
+    ],
+)
+def test_what_was_stored_before_a_check_can_still_be_labelled(new, old, allowed):
+    spec = {"preemption": "Always", "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]}
+    after, before = policy(**spec, **new), policy(**spec, **old)
+    after["metadata"]["labels"] = {"new": "label"}
+    response = answer(VALIDATE, admission_review(mutated(after, old=before), before))
+    assert response["allowed"] is allowed
+    if allowed:
+        assert any("spec.resourceSelectors[0].name" in each for each in response["warnings"])
+
+
+def test_a_deletion_is_never_held_up():
+    before = policy("ClusterPropagationPolicy", **CLUSTER_WIDE["spec"])
+    after = policy("ClusterPropagationPolicy", **{**CLUSTER_WIDE["spec"], "priority": 7})
+    after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert answer("/validate-clusterpropagationpolicy", admission_review(after, before))["allowed"] is True
