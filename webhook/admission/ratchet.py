@@ -39,9 +39,6 @@ def _not_about_the_spec(request: Request, complete: Callable[[Draft], None]) -> 
     new, old = request.object or {}, request.old_object
     if request.operation != "UPDATE" or old is None:
         return False
-    metadata = new.get("metadata")
-    if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
-        return True
     return bool(_spec(new, complete) == _spec(old, complete))
 
 

@@ -260,5 +260,5 @@ def test_what_was_stored_before_a_check_can_still_be_labelled(new, old, allowed)
 def test_a_deletion_is_never_held_up():
     before = policy("ClusterPropagationPolicy", **CLUSTER_WIDE["spec"])
     after = policy("ClusterPropagationPolicy", **{**CLUSTER_WIDE["spec"], "priority": 7})
-    after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    before["metadata"]["deletionTimestamp"] = after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert answer("/validate-clusterpropagationpolicy", admission_review(after, before))["allowed"] is True
