@@ -149,7 +149,7 @@ def test_each_switch_is_about_one_change(switch):
             ["clusterLabelsChanged"], TWO, [A], Verdict(Trigger.CLUSTER_LABELS), id="or like other labels, if they do"
         ),
         pytest.param([], TWO, [], Verdict(Trigger.CLUSTER_TAINTS), id="so do all that are lost"),
-        pytest.param([], TWO, [A, member("b", joined="False")], Verdict(Trigger.CLUSTER_TAINTS), id="and one that left"),
+        pytest.param([], TWO, [A, member("b", joined="False")], Verdict(Trigger.CLUSTER_TAINTS), id="one that left"),
         pytest.param(SWITCHES, TWO, [A, member("b", ready="False")], NOTHING, id="readiness counts for nothing"),
         pytest.param(
             [],
