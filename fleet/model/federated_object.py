@@ -17,6 +17,7 @@ MAX_CLUSTERS: Final = f"{_PREFIX}maxClusters"
 NO_SCHEDULING: Final = f"{_PREFIX}no-scheduling"
 FOLLOWS_OBJECT: Final = f"{_PREFIX}follows-object"
 DRY_RUN: Final = f"{_PREFIX}dry-run"
+MIGRATION_CONFIGURATION: Final = f"{_PREFIX}migration-configuration"
 APPLIED_MIGRATION: Final = f"{_PREFIX}applied-migration-configuration"
 AUTO_MIGRATION_INFO: Final = f"{_PREFIX}auto-migration-info"
 SCHEDULING_TRIGGERS: Final = f"{_PREFIX}scheduling-triggers"
@@ -84,3 +85,24 @@ class AppliedMigration(Value, frozen=True):
 
     limited_capacity: dict[str, Int64] = {}
     unavailable_clusters: tuple[UnavailableCluster, ...] = ()
+
+
+class ReplicasMigration(Value, frozen=True):
+    """How many replicas a cluster may have at most."""
+
+    cluster: str = ""
+    limited_capacity: Int64 | None = None
+
+
+class WorkloadMigration(Value, frozen=True):
+    """Until when a cluster may have none."""
+
+    cluster: str = ""
+    valid_until: Timestamp | None = None
+
+
+class MigrationConfiguration(Value, frozen=True):
+    """The annotation ``migration-configuration``: a custom migration as a user asks for it."""
+
+    replicas_migrations: tuple[ReplicasMigration, ...] = ()
+    workload_migrations: tuple[WorkloadMigration, ...] = ()

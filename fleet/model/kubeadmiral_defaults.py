@@ -73,7 +73,7 @@ def _lacking(defaults: Mapping[str, Any], given: Mapping[str, Any], path: tuple[
     for name, value in defaults.items():
         present = given.get(name)
         # An empty text is what a client writes that knows the field but not its default.
-        if present is None or present == "":
+        if present is None or (present == "" and isinstance(value, str)):
             yield Default((*path, name), _copied(value) if isinstance(value, Mapping) else value)
         elif isinstance(value, Mapping) and isinstance(present, Mapping):
             yield from _lacking(value, present, (*path, name))
