@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from extender.scheduling.decision import Failure, FailureKind
+from extender.scheduling.kubeadmiral.migration import with_migration_applied
 from extender.scheduling.kubeadmiral.pipeline import DEFAULT_PLUGINS, PluginNames, UnitDecision, schedule
 from extender.scheduling.kubeadmiral.preparation import Workload, prepare
 from extender.scheduling.kubeadmiral.profile import plugin_names
@@ -175,6 +176,8 @@ def _settle(
 ) -> FederationOutcome:
     if bound.missing:
         return FederationOutcome(bound, Trigger.NONE, notes=(bound.missing,))
+    applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
+    bound = replace(bound, annotations=applied.annotations)
     snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, marks)
     verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
     if not verdict.schedules and not federation.forced:
@@ -187,9 +190,11 @@ def _settle(
     except FieldError as error:
         failed = UnitDecision({}, Failure(FailureKind.SELECT_FAILED, str(error)))
         return FederationOutcome(bound, verdict.trigger, decision=failed)
-    notes = tuple(str(note) for note in prepared.notes)
+    notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
     if prepared.suppressed:
-        return FederationOutcome(bound, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+        # What has changed counts as seen: lifting the ban alone schedules nothing.
+        seen = replace(bound, snapshot=snapshot.text)
+        return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
     decision = schedule(prepared.unit, federation.clusters.values(), bound.plugins)
     settled = bound
     if decision.failure is None or decision.failure.kind is FailureKind.NO_FIT:
