@@ -1,29 +1,20 @@
 """``berthmaster explain``: why one workload landed where it did, and why not elsewhere."""
 
-from collections import Counter
-from typing import Final
-
 import click
 from rich.console import Console
 from rich.markup import escape
 
-from cli.console import output_option, print_data, print_table, stdout
-from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
+from cli.console import output_option, print_data, stdout
+from cli.federation import explain_in_federation, print_federation_explanation
+from cli.group_table import print_group
+from cli.inputs import input_options, now, profile, read_manifests, resource_name, workload_affinity_on
 from cli.remote import Remote, explain_remotely, server_options
-from extender.scheduling.decision import FailureKind, Mode
-from extender.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
+from extender.scheduling.decision import Mode
+from extender.simulation.loading import world_of
 from extender.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from extender.simulation.run import run
-from extender.simulation.world import ResourceName, Workload, World
+from extender.simulation.world import Workload, World
 from fleet.errors import InputError
-
-_STYLES: Final = {
-    Outcome.ASSIGNED: "green",
-    Outcome.NO_REPLICAS: "yellow",
-    Outcome.NOT_SELECTED: "yellow",
-    Outcome.REJECTED: "red",
-}
-_BEST_FIRST: Final = (Outcome.ASSIGNED, Outcome.NO_REPLICAS, Outcome.NOT_SELECTED, Outcome.REJECTED)
 
 
 @click.command()
@@ -53,34 +44,26 @@ def command(
     name = resource_name(resource)
     if remote is not None:
         explained = explain_remotely(remote, name)
-    else:
-        explained = _explain_here(
-            name, paths, replica_paths, plugins=plugins, feature_gates=feature_gates, keep_empty=keep_empty
-        )
+        _print(stdout(), explained, limit) if output == "table" else print_data(explained, output)
+        return
+    workload_affinity = workload_affinity_on(feature_gates)
+    manifests, parsed_paths = read_manifests(paths, replica_paths)
+    if manifests.federation.clusters:
+        told = explain_in_federation(manifests, parsed_paths, name)
+        print_federation_explanation(stdout(), told, limit) if output == "table" else print_data(told, output)
+        return
+    world = world_of(manifests, parsed_paths, workload_affinity=workload_affinity)
+    found = world.find(name)
+    if len(found) != 1:
+        raise InputError(_not_one(resource, found, world))
+    # The others are scheduled as well: workload affinity looks at them.
+    decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
+    index = list(world.workloads).index(found[0])
+    explained = explanation(run(world, decide, now(), diagnose=True)[1][index])
     if output == "table":
         _print(stdout(), explained, limit)
     else:
         print_data(explained, output)
-
-
-def _explain_here(
-    name: ResourceName,
-    paths: tuple[str, ...],
-    replica_paths: tuple[str, ...],
-    *,
-    plugins: str,
-    feature_gates: str,
-    keep_empty: bool,
-) -> Explanation:
-    workload_affinity = workload_affinity_on(feature_gates)
-    world, _ = read_world(paths, replica_paths, workload_affinity=workload_affinity)
-    found = world.find(name)
-    if len(found) != 1:
-        raise InputError(_not_one(str(name), found, world))
-    # The others are scheduled as well: workload affinity looks at them.
-    decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
-    index = list(world.workloads).index(found[0])
-    return explanation(run(world, decide, now(), diagnose=True)[1][index])
 
 
 def _not_one(resource: str, found: list[Workload], world: World) -> str:
@@ -103,7 +86,7 @@ def _print(console: Console, explained: Explanation, limit: int) -> None:
         console.print(f"[dim]the walk goes on after {', '.join(diagnosis.skipped)}, where the workload came from[/]")
     for group in diagnosis.groups:
         console.print()
-        _print_group(console, group, limit)
+        print_group(console, group, limit)
     if diagnosis.untried:
         console.print(f"\n[dim]not tried: {', '.join(diagnosis.untried)}[/]")
     if explained.error is not None:
@@ -126,55 +109,6 @@ def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
     for place, claim in enumerate(claims):
         how = f"priority {claim.priority}, by {claim.matched_by}"
         console.print(f"claimed by {claim.policy} ({how})" if not place else f"[dim]not by {claim.policy} ({how})[/]")
-
-
-def _print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
-    title = f"group {group.group}" if group.group else "all clusters"
-    console.print(f"[bold]{title}[/] {_verdict(group)}")
-    shown = sorted(
-        group.clusters, key=lambda each: (_BEST_FIRST.index(each.outcome), -(each.replicas or 0), each.cluster)
-    )
-    limit = limit or len(shown)
-    columns = ("CLUSTER", "RESULT", "REPLICAS:right", "NOW:right", "ROOM:right", "SCORE:right", "WEIGHT:right", "WHY")
-    print_table(console, columns, [_cells(each, group) for each in shown[:limit]])
-    hidden = shown[limit:]
-    if hidden:
-        console.print(f"[dim]and {len(hidden)} more: {_counted(hidden)} (--limit 0 shows all)[/]")
-
-
-def _verdict(group: GroupDiagnosis) -> str:
-    if group.failure is None:
-        return "[green]taken[/]"
-    nothing_fits = group.failure.kind is FailureKind.NO_FIT
-    counts = ", ".join(f"{plugin} {count}" for plugin, count in group.rejected_by() if nothing_fits)
-    return f"[red]left[/]: {escape(group.failure.message)}{f' ({counts})' if counts else ''}"
-
-
-def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str, ...]:
-    def number(value: int | None) -> str:
-        return "" if value is None else str(value)
-
-    why = "; ".join(f"{rejection.plugin}: {rejection.reason}" for rejection in each.rejections)
-    if not why and group.failure is None:
-        why = each.reason  # the failure of a whole group stands above its table
-    room = "" if each.capacity is None else f"{each.capacity} ({each.bound_by})"
-    score = str(sum(each.scores.values()) or "") if each.scores else ""
-    style = _STYLES[each.outcome]
-    return (
-        each.cluster,
-        f"[{style}]{each.outcome.value}[/]",
-        number(each.replicas),
-        number(each.current),
-        room,
-        score,
-        number(each.weight),
-        escape(why),
-    )
-
-
-def _counted(clusters: list[ClusterDiagnosis]) -> str:
-    counts = Counter(each.rejections[0].plugin if each.rejections else each.outcome.value for each in clusters)
-    return ", ".join(f"{count} {what}" for what, count in counts.most_common())
 
 
 def _told(assignment: dict[str, int]) -> str:

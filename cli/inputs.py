@@ -10,8 +10,7 @@ import click
 
 from extender.scheduling.plugins import built_in, with_third_parties
 from extender.scheduling.scheduler import Profile
-from extender.simulation.loading import world_of
-from extender.simulation.world import ResourceName, World
+from extender.simulation.world import ResourceName
 from fleet.manifests import Manifests, load
 from fleet.model.template import ReplicaPath
 
@@ -65,19 +64,16 @@ def profile(plugins: str, *, workload_affinity: bool, keep_empty: bool) -> Profi
     return Profile(known.selected([switch.strip() for switch in plugins.split(",") if switch.strip()]), keep_empty)
 
 
-def read_world(
-    paths: tuple[str, ...], replica_paths: tuple[str, ...], *, workload_affinity: bool
-) -> tuple[World, Manifests]:
-    """The world that manifests describe.
+def read_manifests(paths: tuple[str, ...], replica_paths: tuple[str, ...]) -> tuple[Manifests, list[ReplicaPath]]:
+    """What to schedule, and where custom resources keep their replicas.
 
     Raises:
-        InputError: something in them is wrong.
+        InputError: something in it is wrong.
     """
     if not paths:
         raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for stdin)")
     parsed = [ReplicaPath.parse(text) for text in replica_paths]
-    manifests = load(paths, stdin=sys.stdin.buffer)
-    return world_of(manifests, parsed, workload_affinity=workload_affinity), manifests
+    return load(paths, stdin=sys.stdin.buffer), parsed
 
 
 def resource_name(text: str) -> ResourceName:

@@ -7,11 +7,13 @@ from rich.markup import escape
 
 from cli.batch import answer_lines
 from cli.console import complain, output_option, print_data, print_table, stdout
-from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
+from cli.federation import simulate_federation
+from cli.inputs import input_options, now, profile, read_manifests, resource_name, workload_affinity_on
 from cli.main import EXIT_CHECK_FAILED
 from cli.remote import Remote, on_the_wire, server_options
 from extender.scheduling.trigger import Trigger
 from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
+from extender.simulation.loading import world_of
 from extender.simulation.report import ChangeRow, Row, change_row, row
 from extender.simulation.run import run, unplaced
 from fleet.model.base import INT32_MAX
@@ -72,7 +74,13 @@ def command(
     if remote is not None:
         _simulate_remotely(remote, changes, output, check=check)
         return
-    world, manifests = read_world(paths, replica_paths, workload_affinity=workload_affinity)
+    manifests, parsed_paths = read_manifests(paths, replica_paths)
+    if manifests.federation.clusters:
+        all_placed = simulate_federation(manifests, parsed_paths, changes, output)
+        if check and not all_placed:
+            raise SystemExit(EXIT_CHECK_FAILED)
+        return
+    world = world_of(manifests, parsed_paths, workload_affinity=workload_affinity)
     start = now()
     world, before = run(world, decide, start)
     last = before

@@ -10,8 +10,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 from flask import Flask, Response, request
+from werkzeug.exceptions import MethodNotAllowed
 
-from fleet.ops.body import BodyError, read_body
+from fleet.ops.body import BodyError, read_body, read_head
 from fleet.ops.deadline import answer_last
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
@@ -81,7 +82,12 @@ def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]
 
 
 def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
-    def refuse(_error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
-        return Response(reviewer.refuse(status, problem).body, status, mimetype=JSON)
+    def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
+        answer = reviewer.refuse(status, problem, read_head(request.environ))
+        answer_last(request.environ)
+        headers: dict[str, str] = {}
+        if isinstance(error, MethodNotAllowed):
+            headers["Allow"] = "POST"
+        return Response(answer.body, status, mimetype=JSON, headers=headers)
 
     return refuse

@@ -7,7 +7,10 @@ import logging
 import time
 import uuid
 from collections.abc import Callable
+from functools import cache
 from typing import Final, NamedTuple
+
+from prometheus_client import Counter
 
 from fleet.ops.logs import fields
 from webhook import metrics
@@ -31,6 +34,17 @@ _REASONS: Final = {
     500: "InternalError",
 }
 _OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+
+
+@cache
+def _reviews(path: str, operation: str, verdict: str, dry_run: str) -> Counter:
+    """The counter of one combination; there are few, and finding one costs more than counting."""
+    return metrics.REVIEWS.labels(path, operation, verdict, dry_run)
+
+
+@cache
+def _rule_hits(rule: str) -> Counter:
+    return metrics.RULE_HITS.labels(rule)
 
 
 class Answer(NamedTuple):
@@ -65,7 +79,10 @@ class Reviewer:
             answer = self._review(path, ROUTES[path], request)
         except Exception:  # noqa: BLE001 - the crash handler: an API server must get an answer, and its UID
             _LOG.exception("a review failed", extra=fields(uid=request.uid, path=path))
-            return self._refused(500, request.uid, "the webhook failed on this object; its log says why")
+            metrics.REFUSED.labels("500").inc()
+            problem = "the webhook failed on this object; its log says why"
+            # In the review, not in HTTP: what a failurePolicy decides about is servers that cannot be reached.
+            return Answer(200, codec.encode_failure(request.uid, 500, _REASONS[500], problem))
         self._seconds[path].observe(time.perf_counter() - started)
         return answer
 
@@ -78,9 +95,9 @@ class Reviewer:
         body = codec.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
-        metrics.REVIEWS.labels(path, operation, verdict, "true" if request.dry_run else "false").inc()
+        _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
         for rule in outcome.rules:
-            metrics.RULE_HITS.labels(rule).inc()
+            _rule_hits(rule).inc()
         level = logging.DEBUG if outcome.allowed else logging.INFO
         if _LOG.isEnabledFor(level):
             _LOG.log(level, "reviewed", extra=_entry(path, verdict, request, outcome))

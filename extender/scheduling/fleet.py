@@ -30,7 +30,8 @@ class Fleet:
         clusters: by row; None in a free row.
         row_of: the row of each cluster by name.
         schedulable: mask of rows that hold a cluster which is not being deleted.
-        structure: journal of changes to names, labels, spec and API enablements.
+        structure: journal of changes to all but resource numbers: what comes and goes, labels, annotations, spec, API
+            enablements, conditions.
         resources: capacity, with a journal of its own: numbers move far more often than structure.
         labels, fields, zones: inverted indexes.
         taints: interned tuples of taints; ``taint_code`` has one of them for each row.
@@ -145,9 +146,9 @@ class Fleet:
         self.labels.add(row, cluster.metadata.labels.items())
         self.fields.add(row, cluster.fields().items())
         self.zones.add(row, (("zone", zone) for zone in spec.zones))
-        self.taint_code[row] = self.taints.code(spec.taints)
-        self.kinds_code[row] = self.kinds.code(frozenset(cluster.enabled_kinds()))
-        self.region_code[row] = self.regions.code(spec.region)
+        self.taint_code[row] = self.taints.take(spec.taints)
+        self.kinds_code[row] = self.kinds.take(frozenset(cluster.enabled_kinds()))
+        self.region_code[row] = self.regions.take(spec.region)
         self.has_provider[row] = bool(spec.provider)
         self.has_region[row] = bool(spec.region)
         self.has_zones[row] = bool(spec.zones)
@@ -157,6 +158,12 @@ class Fleet:
         self.labels.discard(row, cluster.metadata.labels.items())
         self.fields.discard(row, cluster.fields().items())
         self.zones.discard(row, (("zone", zone) for zone in cluster.spec.zones))
+        for interned, codes in (
+            (self.taints, self.taint_code),
+            (self.kinds, self.kinds_code),
+            (self.regions, self.region_code),
+        ):
+            interned.release(int(codes[row]))
 
     def taint_tuples(self) -> list[tuple[Taint, ...]]:
         """Every distinct tuple of taints, by code."""
@@ -187,8 +194,10 @@ def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
 def _structure_differs(old: Cluster, new: Cluster) -> bool:
     return (
         old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
         or old.spec != new.spec
         or old.status.api_enablements != new.status.api_enablements
+        or old.status.conditions != new.status.conditions
         or old.deleting != new.deleting
     )
 

@@ -30,6 +30,8 @@ class Postings:
                 rows.discard(row)
                 if not rows:
                     del values[value]
+                if not values:
+                    del self._rows[key]
 
     def matching(self, requirement: Requirement, length: int) -> BoolArray:
         """The rows, as a mask of ``length``, of which some value satisfies a requirement.
@@ -55,18 +57,40 @@ class Postings:
 
 
 class Interned:
-    """One small number for each distinct value, so that a question about values is asked once for each."""
+    """One small number for each distinct value in use, so that a question about values is asked once for each.
 
-    __slots__ = ("_codes", "values")
+    Attributes:
+        values: by number. That of a value which nobody uses any more stays until its number is given to another.
+    """
+
+    __slots__ = ("_codes", "_free", "_users", "values")
 
     def __init__(self) -> None:
         self._codes: dict[object, int] = {}
+        self._free: list[int] = []
+        self._users: list[int] = []
         self.values: list[object] = []
 
-    def code(self, value: object) -> int:
-        """The number of a hashable value."""
+    def take(self, value: object) -> int:
+        """The number of a hashable value, for one more user."""
         code = self._codes.get(value)
         if code is None:
-            code = self._codes[value] = len(self.values)
-            self.values.append(value)
+            code = self._codes[value] = self._new_code(value)
+        self._users[code] += 1
         return code
+
+    def release(self, code: int) -> None:
+        """A user of a number uses it no more."""
+        self._users[code] -= 1
+        if not self._users[code]:
+            del self._codes[self.values[code]]
+            self._free.append(code)
+
+    def _new_code(self, value: object) -> int:
+        if self._free:
+            code = self._free.pop()
+            self.values[code] = value
+            return code
+        self.values.append(value)
+        self._users.append(0)
+        return len(self.values) - 1

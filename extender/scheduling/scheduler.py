@@ -56,7 +56,7 @@ class Scheduler:
         ]
         self._affinities = Affinities(fleet)
         self._plans: dict[bytes, Plan] = {}
-        self._plan_of: dict[int, Plan] = {}
+        self._plan_of: dict[int, tuple[Placement, Plan]] = {}
         self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
         self._lookups: Counter[tuple[str, str]] = Counter()
 
@@ -87,20 +87,27 @@ class Scheduler:
 
     def plan(self, placement: Placement) -> Plan:
         """A placement taken apart for this fleet; equal content shares one plan."""
-        plan = self._plan_of.get(id(placement))
-        if plan is not None and plan.placement is placement:
+        known = self._plan_of.get(id(placement))
+        if known is not None:
             self._lookups[_PLAN_HIT] += 1
-            return plan
+            return known[1]
+        plan = self._plan_by_content(placement)
         if len(self._plan_of) >= _PLANS_KEPT:
             self._plan_of.clear()
-            self._plans.clear()
-            self._feasible.clear()
+        # The placement is kept with its plan: as long as it is, no other has its identity.
+        self._plan_of[id(placement)] = placement, plan
+        return plan
+
+    def _plan_by_content(self, placement: Placement) -> Plan:
         key = encode_json(placement)
         plan = self._plans.get(key)
         self._lookups[_PLAN_HIT if plan is not None else _PLAN_MISS] += 1
         if plan is None:
+            if len(self._plans) >= _PLANS_KEPT:
+                self._plans.clear()
+                self._plan_of.clear()
+                self._feasible.clear()
             plan = self._plans[key] = Plan(placement, self.fleet, self._affinities)
-        self._plan_of[id(placement)] = plan
         return plan
 
     def _attempt(self, context: Context) -> Attempt:
@@ -174,6 +181,7 @@ class _Feasible:
             if column is not None:
                 self._in_order.append((plugin.name, column))
                 (self._sparing_current if plugin.exempts_current else self._strict).append(column)
+        self._journals = {context.fleet.structure, *(each.journal for each in (*self._strict, *self._sparing_current))}
         self._version = -1
         self._rows: IntArray = np.zeros(0, dtype=np.int64)
         self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
@@ -182,11 +190,13 @@ class _Feasible:
     def rows_for(self, request: Request) -> IntArray:
         """The rows for a workload; its current clusters are spared the filters that exempt them. Not to be kept."""
         fleet = self._fleet
-        if self._version != fleet.structure.version:
+        # Versions only grow, so that their sum stands still only if all of them do.
+        version = sum([journal.version for journal in self._journals])
+        if self._version != version:
             mask = fleet.schedulable.copy()
             for column in (*self._strict, *self._sparing_current):
                 mask &= column.current()
-            self._mask, self._rows, self._version = mask, mask.nonzero()[0], fleet.structure.version
+            self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
             self._rejected = None
         spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
         return np.sort(np.append(self._rows, spared)) if spared else self._rows

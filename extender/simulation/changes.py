@@ -41,11 +41,15 @@ class Down:
 
     def applied(self, world: World, now: datetime) -> World:
         """The world without it, failover done."""
-        lost = _with_cluster(world, self.cluster, _not_ready)
+        lost = self.not_ready(world)
         taints = (Taint(NOT_READY, NO_SCHEDULE), Taint(NOT_READY, NO_EXECUTE))
         for taint in taints:
             lost = AddTaint(self.cluster, taint).applied(lost, now)
         return lost
+
+    def not_ready(self, world: World) -> World:
+        """The world in which the cluster is not ready, and nobody has done anything about it yet."""
+        return _with_cluster(world, self.cluster, _not_ready)
 
 
 @dataclass(frozen=True, slots=True)

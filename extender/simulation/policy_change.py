@@ -42,11 +42,11 @@ class SetPolicy:
             # Nobody's: a binding that has lost its policy stays as it is, as Karmada leaves it.
             return replace(workload, claims=())
         ordered = (holder, *(each for each in matching if each is not holder))
-        if holder.policy is not self.policy:
+        if workload.claim is not None and holder.policy is workload.claim.policy:
             return replace(workload, claims=ordered)
         binding = binding_of(
             _raw(workload),
-            self.policy,
+            holder.policy,
             _replicas(workload),
             current=workload.binding,
             workload_affinity=world.workload_affinity,

@@ -15,15 +15,20 @@ from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.decode import convert, unknown_fields
 from fleet.model.defaults import DEFAULT_NAMESPACE, defaulted
+from fleet.model.federated_cluster import FederatedCluster, as_cluster
+from fleet.model.kubeadmiral import KubeAdmiralPolicy
+from fleet.model.kubeadmiral_defaults import defaulted_spec
 from fleet.model.policy import Policy
+from fleet.model.scheduling_profile import SchedulingProfile
 from fleet.model.scope import group_of, is_namespaced
-from fleet.model.validity import binding_errors, cluster_errors, policy_errors
+from fleet.model.validity import binding_errors, cluster_errors, negative_amounts, policy_errors
 from fleet.model.watched import not_watched
 
 V = TypeVar("V", bound=Value)
 
 _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
+_FEDERATION: Final = "core.kubeadmiral.io/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
 
 
@@ -32,6 +37,21 @@ class Ignored(NamedTuple):
 
     document: Document
     reason: str
+
+
+@dataclass(slots=True)
+class Federation:
+    """What a set of files says of a KubeAdmiral federation.
+
+    Attributes:
+        clusters: its members, as the scheduling core sees them.
+        policies: both kinds, with the defaults of their CRDs.
+        profiles: that policies name.
+    """
+
+    clusters: list[Cluster] = field(default_factory=list)
+    policies: list[KubeAdmiralPolicy] = field(default_factory=list)
+    profiles: list[SchedulingProfile] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -44,6 +64,7 @@ class Manifests:
         bindings: where workloads are now, as far as the files say.
         templates: every other resource. A namespaced one has its namespace in ``raw``.
         ignored: what is never propagated.
+        federation: what is KubeAdmiral's. Clusters of it do not go with those of Karmada.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -51,6 +72,7 @@ class Manifests:
     bindings: list[Binding] = field(default_factory=list)
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
+    federation: Federation = field(default_factory=Federation)
 
 
 def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS) -> Manifests:
@@ -65,12 +87,18 @@ def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: 
     with _collector_paused():
         for document in read_documents(given, stdin=stdin, limits=limits):
             sorter.take(document)
-    if not sorter.manifests.clusters:
+    manifests = sorter.manifests
+    if not manifests.clusters and not manifests.federation.clusters:
         raise InputError(
-            f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) as well, such as "
-            "the output of `kubectl get clusters -o yaml`"
+            f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
+            f"({_FEDERATION}) as well, such as the output of `kubectl get clusters -o yaml`"
         )
-    return sorter.manifests
+    if manifests.clusters and manifests.federation.clusters:
+        raise InputError(
+            f"both Clusters and FederatedClusters in {', '.join(given)}: a workload is scheduled by Karmada or by "
+            "KubeAdmiral; pass the clusters of one of them"
+        )
+    return manifests
 
 
 @contextmanager
@@ -102,8 +130,39 @@ class _Sorter:
                 self._policy(document)
             case "work.karmada.io", "ResourceBinding" | "ClusterResourceBinding":
                 self._binding(document)
+            case "core.kubeadmiral.io", "FederatedCluster":
+                self._federated_cluster(document)
+            case "core.kubeadmiral.io", "PropagationPolicy" | "ClusterPropagationPolicy":
+                self._federated_policy(document)
+            case "core.kubeadmiral.io", "SchedulingProfile":
+                self._profile(document)
             case _:
                 self._template(document)
+
+    def _federated_cluster(self, document: Document) -> None:
+        federated = _decoded(FederatedCluster, document, _FEDERATION)
+        _refuse(document, negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
+        cluster = as_cluster(federated)
+        self._claim_place(document, "FederatedCluster", "", cluster.name)
+        self.manifests.federation.clusters.append(cluster)
+
+    def _federated_policy(self, document: Document) -> None:
+        _refuse(document, unknown_fields(KubeAdmiralPolicy, document.raw))
+        document = _with_namespace(document) if document.kind == "PropagationPolicy" else document
+        spec = document.raw.get("spec")
+        raw = {**document.raw, "spec": defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
+        policy = _decoded(
+            KubeAdmiralPolicy, Document(document.source, document.number, document.prefix, raw), _FEDERATION
+        )
+        place = (_FEDERATION, policy.kind)
+        self._claim_place(document, place, policy.metadata.namespace, policy.metadata.name)
+        self.manifests.federation.policies.append(policy)
+
+    def _profile(self, document: Document) -> None:
+        _refuse(document, unknown_fields(SchedulingProfile, document.raw))
+        profile = _decoded(SchedulingProfile, document, _FEDERATION)
+        self._claim_place(document, "SchedulingProfile", "", profile.metadata.name)
+        self.manifests.federation.profiles.append(profile)
 
     def _cluster(self, document: Document) -> None:
         cluster = _decoded(Cluster, document, _CLUSTER)

@@ -10,7 +10,7 @@ from gunicorn.http.errors import ParseException
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
-
+_HEAD_BYTES: Final = 4096
 _PIECE_BYTES: Final = 64 * 2**10
 
 
@@ -36,7 +36,7 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     """
     length = declared_length(environ)
     if length is not None and length > limit:
-        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read")
+        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read", read_head(environ))
     stream: IO[bytes] = environ["wsgi.input"]
     try:
         body = stream.read(limit + 1 if length is None else length)
@@ -55,6 +55,15 @@ def _unreadable(error: Exception) -> BodyError:
     if isinstance(error, ParseException):
         return BodyError(400, f"the body is not chunked as it should be: {error}")
     return BodyError(400, "the connection was lost before the end of the body")
+
+
+def read_head(environ: "WSGIEnvironment") -> bytes:
+    """The beginning of a body that is not read as a whole, for what it may say of the request; empty if none comes."""
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        return stream.read(_HEAD_BYTES)
+    except (OSError, ParseException):
+        return b""
 
 
 def declared_length(environ: "WSGIEnvironment") -> int | None:

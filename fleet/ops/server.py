@@ -1,5 +1,7 @@
 """gunicorn as a service's server: TLS that rotates, workers that share metrics, a stop that nobody notices."""
 
+import gc
+import logging
 import os
 import signal
 import tempfile
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     import ssl
 
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is a file of no content; here it is in memory
+_GC_THRESHOLD: Final = 20_000  # allocations that stay; a request makes a few hundred, and they go
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +89,6 @@ def serve(options: ServerOptions, service: Service) -> None:
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
     """
-    if options.tls is not None:
-        TLSSource(options.tls)  # each worker makes its own; a mistake should show before there are any
     with tempfile.TemporaryDirectory(prefix=f"{options.name}-") as folder:
         run = Path(folder)
         values = run / "metrics"
@@ -107,7 +108,9 @@ class _Application(BaseApplication):
         self._board = board
         self._probes = probes
         self._probe_pid = 0
-        self._tls: TLSSource | None = None
+        self._in_worker = False
+        # Made before the fork: a worker that starts while a rotation is half written inherits the last good pair.
+        self._tls = self._tls_source(options.tls) if options.tls is not None else None
         super().__init__()
 
     def load_config(self) -> None:
@@ -130,6 +133,7 @@ class _Application(BaseApplication):
             "proc_name": options.name,
             "control_socket_disable": True,
             "when_ready": self._start_probes,
+            "pre_fork": self._refresh_certificate,
             "post_fork": self._prepare_worker,
             "post_worker_init": self._worker_ready,
             "child_exit": self._worker_ended,
@@ -150,7 +154,7 @@ class _Application(BaseApplication):
         _DrainingArbiter(self, self._board, self._options.drain_s).run()
 
     def _ssl_context(self, _config: Any, _default: Any) -> "ssl.SSLContext":  # noqa: ANN401 - gunicorn's own
-        assert self._tls is not None, "made after the fork"  # noqa: S101 - the order of gunicorn's hooks
+        assert self._tls is not None, "the hook is set with TLS only"  # noqa: S101 - for the type checker
         return self._tls.context()
 
     def _start_probes(self, server: Arbiter) -> None:
@@ -170,16 +174,41 @@ class _Application(BaseApplication):
             with suppress(ProcessLookupError):
                 os.kill(self._probe_pid, signal.SIGKILL)
 
+    def _tls_source(self, files: TLSFiles) -> TLSSource:
+        return TLSSource(
+            files,
+            socket_class=limited(TLSDeadlineSocket, self._options.request_timeout_s),
+            on_load=self._certificate_loaded,
+            on_failure=self._certificate_failed,
+        )
+
+    def _refresh_certificate(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        if self._tls is not None:
+            self._tls.context()
+
     def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        if self._options.tls is not None:
-            self._tls = TLSSource(
-                self._options.tls,
-                socket_class=limited(TLSDeadlineSocket, self._options.request_timeout_s),
-                on_load=self._service.certificate_loaded,
-                on_failure=self._service.certificate_failed,
+        self._in_worker = True
+        if self._tls is not None:
+            self._certificate_loaded(self._tls.expires_at)
+
+    def _certificate_loaded(self, expires_at: float) -> None:
+        """The arbiter serves nobody: what it has loaded says nothing about what is in use."""
+        if self._in_worker:
+            self._service.certificate_loaded(expires_at)
+
+    def _certificate_failed(self, error: Exception) -> None:
+        if self._in_worker:
+            self._service.certificate_failed(error)
+        else:
+            logging.getLogger("berthmaster.server").error(
+                "the new certificate is not used: %s; the last one stays", error
             )
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        # What is there now stays: the collector need not look at it, nor come by with every few requests.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(_GC_THRESHOLD)
         self._service.started(lambda health: self._board.post(worker.pid, health))
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own

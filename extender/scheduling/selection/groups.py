@@ -19,7 +19,6 @@ import numpy as np
 
 from extender.scheduling.columns import BoolArray, IntArray
 
-_INFEASIBLE = -(2**62)
 _INT64_SAFE = 2**61
 
 
@@ -59,10 +58,11 @@ def _best_sequence(groups: list[ClusterGroup], shortest: int, longest: int, targ
     """The recorded sequence of the largest weight, then value, then the first in the walk; empty if there is none."""
     gains = _combined_gains(groups)
     taken = _fill_table(groups, gains, shortest, longest, target)
+    last_row = len(taken[0]) - 1
     chosen: list[ClusterGroup] = []
     value = 0
     for index, group in enumerate(groups):
-        if taken[index][len(chosen), value]:
+        if taken[index][min(len(chosen), last_row), value]:
             chosen.append(group)
             value = min(value + group.value, target)
             if len(chosen) >= shortest and value >= target:
@@ -82,18 +82,24 @@ def _fill_table(
 ) -> list[BoolArray]:
     """For each group, and each (length, value) on arrival there, whether the best completion takes it.
 
-    ``best[length, value]`` is the largest gain of the groups looked at so far that completes such a beginning.
+    ``best[length, value]`` is the largest gain of the groups looked at so far that completes such a beginning. Where
+    the upper bound on lengths bounds nothing, all that are long enough share the last row.
     """
-    best = np.full((longest + 1, target + 1), _INFEASIBLE, dtype=gains.dtype)
+    unbounded = longest == len(groups)
+    last_row = shortest if unbounded else longest
+    # What cannot be completed stays negative, whatever is gained on the way.
+    best = np.full((last_row + 1, target + 1), -1 - gains.sum(), dtype=gains.dtype)
     # A beginning that is long enough and has reached the target is recorded: complete, nothing to gain.
     best[shortest:, target] = 0
+    extensible = slice(None) if unbounded else slice(-1)
+    longer = np.minimum(np.arange(last_row + 1) + 1, last_row)[extensible, None]
     values = np.arange(target + 1)
     taken: list[BoolArray] = []
     for index in range(len(groups) - 1, -1, -1):
-        taking = best[1:, np.minimum(values + groups[index].value, target)] + gains[index]
-        takes = np.zeros((longest + 1, target + 1), dtype=np.bool_)
-        takes[:-1] = (taking >= best[:-1]) & (taking >= 0)
-        best[:-1] = np.where(takes[:-1], taking, best[:-1])
+        taking = best[longer, np.minimum(values + groups[index].value, target)] + gains[index]
+        takes = np.zeros(best.shape, dtype=np.bool_)
+        takes[extensible] = (taking >= best[extensible]) & (taking >= 0)
+        best[extensible] = np.where(takes[extensible], taking, best[extensible])
         best[shortest:, target] = 0
         taken.append(takes)
     return taken[::-1]

@@ -20,6 +20,9 @@ STORIES = {
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
     "one that fits nowhere": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+    "a federation of KubeAdmiral": "simulate -f examples/federation",
+    "a federation loses a cluster": "simulate -f examples/federation --down kubeadmiral-member-1",
+    "a federation explained": "explain -f examples/federation Deployment/shop",
     "several examples at once": f"simulate {FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
 }
 

@@ -1,11 +1,12 @@
 """The reviews of Karmada's kinds, each a function of a request."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from fleet.errors import FieldError
 from fleet.model.decode import convert
 from fleet.model.rebalancer import RebalancerSpec
+from webhook.admission import ratchet
 from webhook.admission.context import Context
 from webhook.admission.karmada import checks, placement_checks, rebalancer
 from webhook.admission.karmada.defaulting import apply_defaults, permanent_id_label, take_charge
@@ -41,15 +42,20 @@ def validate_policy(request: Request, context: Context) -> Outcome:
     namespace = request.namespace if request.kind.kind == _PROPAGATION_POLICY else ""
     change = PolicyChange(policy, old, namespace, context.settings)
     found = context.policy_rules.run(change)
-    denials = (*_refusals(change), *found.denials)
-    return Outcome(denials=denials, warnings=found.warnings)
+    refused = tuple(_refusals(change))
+    if context.settings.standalone:
+        # The verdict is karmada-webhook's, which looks at every update; what is ours alone is not.
+        ours = ratchet.outcome(found.denials, found.warnings, request, _completing(namespace))
+        return Outcome(denials=(*refused, *ours.denials), warnings=ours.warnings)
+    return ratchet.outcome((*refused, *found.denials), found.warnings, request, _completing(namespace))
 
 
 def validate_rebalancer(request: Request, context: Context) -> Outcome:
     """Check a WorkloadRebalancer."""
     spec = _rebalancer_spec(request.object or {})
     found = context.rebalancer_rules.run(RebalancerChange(spec, context.settings))
-    return Outcome(denials=(*rebalancer.check_spec(spec, context.settings), *found.denials), warnings=found.warnings)
+    refused = rebalancer.check_spec(spec, context.settings)
+    return ratchet.outcome((*refused, *found.denials), found.warnings, request)
 
 
 def _rebalancer_spec(raw: dict[str, Any]) -> RebalancerSpec:
@@ -57,6 +63,10 @@ def _rebalancer_spec(raw: dict[str, Any]) -> RebalancerSpec:
         return convert(RebalancerSpec, {} if raw.get("spec") is None else raw["spec"])
     except FieldError as error:
         raise error.below("spec") from None
+
+
+def _completing(namespace: str) -> Callable[[Draft], None]:
+    return lambda draft: apply_defaults(draft, namespace)
 
 
 def _old(request: Request) -> Policy | None:

@@ -5,6 +5,7 @@ from typing import Any
 from fleet.errors import FieldError
 from fleet.model.decode import convert
 from fleet.model.kubeadmiral import KubeAdmiralSpec
+from webhook.admission import ratchet
 from webhook.admission.context import Context
 from webhook.admission.kubeadmiral.checks import check_spec
 from webhook.admission.kubeadmiral.defaulting import apply_defaults
@@ -24,8 +25,10 @@ def mutate_policy(request: Request, _context: Context) -> Outcome:
 def validate_policy(request: Request, context: Context) -> Outcome:
     """Check a policy, and run the rules."""
     spec = _spec(request.object or {})
+    if request.operation == "UPDATE":
+        _spec(request.old_object or {})  # has to be readable, too
     found = context.kubeadmiral_rules.run(spec)
-    return Outcome(denials=(*check_spec(spec), *found.denials), warnings=found.warnings)
+    return ratchet.outcome((*check_spec(spec), *found.denials), found.warnings, request, apply_defaults)
 
 
 def _spec(raw: dict[str, Any]) -> KubeAdmiralSpec:

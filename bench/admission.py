@@ -1,0 +1,203 @@
+"""How fast reviews are answered, over TLS, by the server as it is run.
+
+It starts ``berthmaster webhook`` on loopback, with a certificate made for the purpose, and asks it over 1 and 16
+kept-alive connections: mutation, then validation, of a policy that uses most of what there is. The load comes from
+``wrk`` if that is installed, which takes a small part of what the server does; else from processes of this script
+that write prepared bytes and look for the end of the answer, one for each two connections.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import ssl
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.queues import Queue
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from reviews import admission_review, answer, patched
+from webhook_process import Server, make_pair
+
+from webhook.admission.settings import Mode, Settings
+
+PATHS = ("/mutate-propagationpolicy", "/validate-propagationpolicy")
+CONNECTIONS = (1, 16)
+Measured = tuple[int, float, float, float, int]
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+WRK_SCRIPT = """
+local file = io.open("{body}") local body = file:read("*a") file:close()
+wrk.method = "POST" wrk.body = body wrk.headers["Content-Type"] = "application/json"
+done = function(summary, latency)
+  io.write(string.format("%d %d %d %d %d\\n", summary.requests, summary.duration, latency:percentile(50),
+    latency:percentile(99), summary.errors.status + summary.errors.read + summary.errors.timeout))
+end
+"""
+
+
+def policy(priority: int) -> dict[str, Any]:
+    """A policy with groups, overflow, tolerations, spreading and failover: valid, and nothing to warn about."""
+    groups = [
+        {
+            "affinityName": f"group-{index}",
+            "labelSelector": {"matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]},
+            "clusterNames": [f"member{index}{number}" for number in range(4)],
+            "overflowAffinities": [{"affinityName": "spill", "clusterNames": [f"spill{index}"]}],
+        }
+        for index in range(3)
+    ]
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "bench", "namespace": "default", "labels": {"team": "shop"}},
+        "spec": {
+            "resourceSelectors": [
+                {"apiVersion": "apps/v1", "kind": "Deployment", "name": name} for name in ("web", "api", "worker")
+            ],
+            "priority": priority,
+            "preemption": "Always",
+            "propagateDeps": True,
+            "schedulerName": "default-scheduler",
+            "conflictResolution": "Abort",
+            "failover": {
+                "application": {"decisionConditions": {"tolerationSeconds": 120}, "purgeMode": "Gracefully"},
+            },
+            "placement": {
+                "clusterAffinities": groups,
+                "clusterTolerations": [
+                    {"key": "dedicated", "operator": "Equal", "value": "shop", "effect": "NoSchedule"}
+                ],
+                "spreadConstraints": [
+                    {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 8},
+                    {"spreadByField": "region", "maxGroups": 3},
+                ],
+                "replicaScheduling": {
+                    "replicaSchedulingType": "Divided",
+                    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+                },
+            },
+        },
+    }
+
+
+def prepared(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What an API server would send: the policy as its author wrote it, then as the mutation left it."""
+    old = policy(9)
+    old["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = "5c1f"
+    old = patched(old, answer(PATHS[0], admission_review(old), settings))
+    new = policy(3)
+    new["metadata"]["labels"] = old["metadata"]["labels"]
+    first = admission_review(new, old)
+    return first, admission_review(patched(new, answer(PATHS[0], first, settings)), old)
+
+
+@contextmanager
+def server(folder: Path, workers: int, mode: str) -> Iterator[Server]:
+    """The webhook, ready."""
+    make_pair().write(folder)
+    started = Server(folder, "--workers", str(workers), "--mode", mode, "--drain-s=0", "--peer-checks")
+    try:
+        started.wait_until_ready()
+        yield started
+    finally:
+        started.stop(signal.SIGTERM)
+
+
+def cpu_seconds(parent: int) -> float:
+    """What the children of a process have used so far."""
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    stats = (Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children)
+    return sum(int(each[11]) + int(each[12]) for each in stats) / CLOCK_TICKS
+
+
+def with_wrk(url: str, body: Path, connections: int, seconds: int, folder: Path) -> Measured:
+    """Requests, seconds, p50 and p99 in ms, errors."""
+    script = folder / "post.lua"
+    script.write_text(WRK_SCRIPT.format(body=body))
+    arguments = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), url]
+    output = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own words
+    requests, micros, p50, p99, errors = map(int, output.strip().splitlines()[-1].split())
+    return requests, micros / 1e6, p50 / 1e3, p99 / 1e3, errors
+
+
+def ask(port: int, head_and_body: bytes, connections: int, seconds: int, results: "Queue[Any]") -> None:
+    """One process of load: its connections take turns."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    opened = [context.wrap_socket(socket.create_connection(("127.0.0.1", port))) for _ in range(connections)]
+    took, errors, until = [], 0, time.perf_counter() + seconds
+    sent = {}
+    while time.perf_counter() < until:
+        for each in opened:
+            sent[each] = time.perf_counter()
+            each.sendall(head_and_body)
+        for each in opened:
+            answer = each.recv(65536)
+            took.append(time.perf_counter() - sent[each])
+            errors += not answer.startswith(b"HTTP/1.1 200")
+    results.put((took, errors))
+
+
+def without_wrk(server: Server, path: str, body: Path, connections: int, seconds: int) -> Measured:
+    """The same, from processes of this script."""
+    content = body.read_bytes()
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
+    results = multiprocessing.Queue()
+    split = [2] * (connections // 2) or [1]
+    arguments = [(server.port, head.encode() + content, each, seconds, results) for each in split]
+    load = [multiprocessing.Process(target=ask, args=each) for each in arguments]
+    for each in load:
+        each.start()
+    answers = [results.get() for _ in load]
+    for each in load:
+        each.join()
+    took = sorted(each for part, _ in answers for each in part)
+    p50, p99 = statistics.median(took) * 1e3, took[int(len(took) * 0.99)] * 1e3
+    return len(took), seconds, p50, p99, sum(errors for _, errors in answers)
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=int, default=5, help="for each figure")
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--mode", default="standalone")
+    options = parser.parse_args()
+    wrk = shutil.which("wrk") is not None
+    print(f"{options.mode} mode, {options.workers} workers, {os.cpu_count()} cores shared with the load, TLS 1.3, "
+          f"load from {'wrk' if wrk else 'Python processes (install wrk for less of it)'}")  # fmt: skip
+    print(f"{'path':30} {'connections':>11} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'CPU us/req':>11} {'errors':>7}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        reviews = dict(zip(PATHS, prepared(Settings(mode=Mode(options.mode))), strict=True))
+        with server(folder, options.workers, options.mode) as running:
+            for path, review in reviews.items():
+                body = folder / "review.json"
+                body.write_text(json.dumps(review))
+                for connections in CONNECTIONS:
+                    url = f"https://127.0.0.1:{running.port}{path}"
+                    before = cpu_seconds(running.process.pid)
+                    if wrk:
+                        measured = with_wrk(url, body, connections, options.seconds, folder)
+                    else:
+                        measured = without_wrk(running, path, body, connections, options.seconds)
+                    requests, seconds, p50, p99, errors = measured
+                    cpu_us = (cpu_seconds(running.process.pid) - before) / requests * 1e6
+                    figures = f"{requests / seconds:8.0f} {p50:8.2f} {p99:8.2f} {cpu_us:11.0f} {errors:7}"
+                    print(f"{path:30} {connections:11} {figures}")
+
+
+if __name__ == "__main__":
+    main()

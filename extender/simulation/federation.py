@@ -1,0 +1,225 @@
+"""Scheduling the workloads of a KubeAdmiral federation, and what changes move.
+
+KubeAdmiral schedules an object only if something that counts has changed since it did so last (``trigger``); a
+simulation therefore keeps the snapshots that KubeAdmiral would keep.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Final
+
+from extender.scheduling.decision import Failure, FailureKind
+from extender.scheduling.kubeadmiral.migration import with_migration_applied
+from extender.scheduling.kubeadmiral.pipeline import DEFAULT_PLUGINS, PluginNames, UnitDecision, schedule
+from extender.scheduling.kubeadmiral.preparation import Workload, prepare
+from extender.scheduling.kubeadmiral.profile import plugin_names
+from extender.scheduling.kubeadmiral.snapshot import ClusterMarks, marks_of, snapshot_of
+from extender.scheduling.kubeadmiral.trigger import Trigger, trigger_of
+from extender.scheduling.kubeadmiral.unit import SchedulingUnit
+from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
+from extender.simulation.world import ResourceName, World
+from fleet.errors import FieldError, InputError
+from fleet.manifests import Manifests
+from fleet.model.binding import ObjectReference
+from fleet.model.cluster import Cluster
+from fleet.model.kubeadmiral import KubeAdmiralPolicy
+from fleet.model.template import BUILT_IN, ReplicaPath, replicas_of, template_of
+
+POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
+CLUSTER_POLICY_LABEL: Final = "kubeadmiral.io/cluster-propagation-policy-name"
+UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to a policy"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A workload and the policy that its labels bind it to.
+
+    Attributes:
+        workload: the object, and where it is.
+        annotations: its own, which may stand in for parts of the policy.
+        policy: None if it is bound to none, or to one that is not there.
+        missing: the policy or profile that is named but not there, in words: then nothing is touched.
+        plugins: that take part.
+        snapshot: what its last scheduling depended on, as text.
+    """
+
+    workload: Workload
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    policy: KubeAdmiralPolicy | None = None
+    missing: str = ""
+    plugins: PluginNames = DEFAULT_PLUGINS
+    snapshot: str | None = None
+
+    @property
+    def name(self) -> ResourceName:
+        """How commands name it."""
+        return ResourceName(self.workload.namespace, self.workload.kind, self.workload.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Federation:
+    """Clusters by name, and workloads. ``forced``: every workload is scheduled, whatever has changed."""
+
+    clusters: Mapping[str, Cluster]
+    workloads: Sequence[Bound]
+    forced: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FederationOutcome:
+    """What became of a workload.
+
+    Attributes:
+        bound: the workload as it is afterwards.
+        trigger: why it was scheduled.
+        unit: what was scheduled; None if nothing was.
+        decision: None if it was not scheduled.
+        notes: what is worth knowing: annotations that were passed over, changes that do not count.
+    """
+
+    bound: Bound
+    trigger: Trigger
+    unit: SchedulingUnit | None = None
+    decision: UnitDecision | None = None
+    notes: tuple[str, ...] = ()
+
+
+def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = ()) -> Federation:
+    """The federation that manifests describe.
+
+    Raises:
+        ManifestError: something in a resource that decides has a wrong value.
+        FieldError: a SchedulingProfile cannot be built.
+    """
+    given = manifests.federation
+    policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
+    profiles = {each.metadata.name: plugin_names(each) for each in given.profiles}
+    bound = []
+    for document in manifests.templates:
+        try:
+            bound.append(_bound(document.raw, policies, profiles, replica_paths))
+        except FieldError as error:
+            raise document.error(error) from None
+    return Federation({cluster.name: cluster for cluster in given.clusters}, bound)
+
+
+def run_federation(federation: Federation, now: datetime) -> tuple[Federation, list[FederationOutcome]]:
+    """Schedule every workload that needs it."""
+    marks = marks_of(federation.clusters.values())
+    outcomes = [_settle(federation, bound, marks, now) for bound in federation.workloads]
+    return replace(federation, workloads=[each.bound for each in outcomes], forced=False), outcomes
+
+
+def apply_to_federation(changes: Iterable[Change], federation: Federation, now: datetime) -> Federation:
+    """The federation after all changes, each as KubeAdmiral would feel it.
+
+    A lost cluster is no longer Ready, and no more: KubeAdmiral leaves where they are the workloads that it has.
+
+    Raises:
+        InputError: a change names something that is not there.
+    """
+    for change in changes:
+        match change:
+            case Scale():
+                federation = _scaled(federation, change)
+            case Reschedule():
+                federation = replace(federation, forced=True)
+            case Down():
+                federation = _with_clusters(federation, change.not_ready(World(federation.clusters, ())))
+            case AddLabel() | AddTaint():
+                federation = _with_clusters(federation, change.applied(World(federation.clusters, ()), now))
+    return federation
+
+
+def _bound(
+    raw: Mapping[str, Any],
+    policies: Mapping[tuple[str, str, str], KubeAdmiralPolicy],
+    profiles: Mapping[str, PluginNames],
+    replica_paths: Sequence[ReplicaPath],
+) -> Bound:
+    template, replicas = template_of(raw), replicas_of(raw, replica_paths)
+    known = next((each for each in (*replica_paths, *BUILT_IN) if (each.api_version, each.kind) == _kind_of(raw)), None)
+    workload = Workload(
+        api_version=template.api_version,
+        kind=template.kind,
+        name=template.name,
+        namespace=template.namespace,
+        replicas_path=known.replicas if known is not None else "",
+        replicas=replicas.number if known is not None else None,
+        requests=replicas.requirements.resource_request if replicas.requirements is not None else {},
+    )
+    annotations = {
+        str(key): str(value) for key, value in ((raw.get("metadata") or {}).get("annotations") or {}).items()
+    }
+    label = template.labels.get(POLICY_LABEL) if template.namespace else None
+    named = ("PropagationPolicy", template.namespace, label) if label else None
+    if named is None and (label := template.labels.get(CLUSTER_POLICY_LABEL)):
+        named = ("ClusterPropagationPolicy", "", label)
+    if named is None:
+        return Bound(workload, annotations)
+    policy = policies.get(named)
+    if policy is None:
+        return Bound(workload, annotations, missing=f"{named[0]} {named[2]} is not there")
+    profile = policy.spec.scheduling_profile
+    if profile and profile not in profiles:
+        return Bound(workload, annotations, policy, missing=f"SchedulingProfile {profile} is not there")
+    return Bound(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+
+
+def _kind_of(raw: Mapping[str, Any]) -> tuple[str, str]:
+    return str(raw.get("apiVersion")), str(raw.get("kind"))
+
+
+def _settle(
+    federation: Federation, bound: Bound, marks: Mapping[str, ClusterMarks], now: datetime
+) -> FederationOutcome:
+    if bound.missing:
+        return FederationOutcome(bound, Trigger.NONE, notes=(bound.missing,))
+    applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
+    bound = replace(bound, annotations=applied.annotations)
+    snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, marks)
+    verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
+    if not verdict.schedules and not federation.forced:
+        return FederationOutcome(bound, verdict.trigger, notes=verdict.deferred)
+    if bound.policy is None:
+        nowhere = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
+        return FederationOutcome(nowhere, verdict.trigger, notes=(UNBOUND,))
+    try:
+        prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, now)
+    except FieldError as error:
+        failed = UnitDecision({}, Failure(FailureKind.SELECT_FAILED, str(error)))
+        return FederationOutcome(bound, verdict.trigger, decision=failed)
+    notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
+    if prepared.suppressed:
+        # What has changed counts as seen: lifting the ban alone schedules nothing.
+        seen = replace(bound, snapshot=snapshot.text)
+        return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+    decision = schedule(prepared.unit, federation.clusters.values(), bound.plugins)
+    settled = bound
+    if decision.failure is None or decision.failure.kind is FailureKind.NO_FIT:
+        # No fit is written like a success: the workload is taken from where it is.
+        settled = replace(
+            bound, workload=replace(bound.workload, current=dict(decision.clusters)), snapshot=snapshot.text
+        )
+    return FederationOutcome(settled, verdict.trigger, prepared.unit, decision, notes)
+
+
+def _scaled(federation: Federation, change: Scale) -> Federation:
+    found = [each for each in federation.workloads if _names(change.resource, each)]
+    asked = f"--scale {change.resource}={change.replicas}"
+    if len(found) != 1:
+        raise InputError(f"{asked}: {len(found) or 'no'} resources have this name; name one as NAMESPACE/KIND/NAME")
+    if not found[0].workload.replicas_path:
+        raise InputError(f"{asked}: a {found[0].workload.kind} has no replicas")
+    scaled = replace(found[0], workload=replace(found[0].workload, replicas=change.replicas))
+    return replace(federation, workloads=[scaled if each is found[0] else each for each in federation.workloads])
+
+
+def _names(name: ResourceName, bound: Bound) -> bool:
+    workload = bound.workload
+    return name.names(ObjectReference(workload.api_version, workload.kind, workload.name, workload.namespace))
+
+
+def _with_clusters(federation: Federation, world: World) -> Federation:
+    return replace(federation, clusters=world.clusters)
