@@ -21,7 +21,7 @@ PROTOCOL: Final = "native"
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 MAX_PAGE: Final = 5000
 _PAGE: Final = 500
-_TRUTH: Final = {"true": True, "1": True, "": True, "false": False, "0": False}
+_TRUTH: Final = {"true": True, "false": False}
 
 
 def routes() -> Sequence[Route]:
@@ -96,7 +96,7 @@ def binding_decision(services: Services, call: Call) -> Reply:
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
-    """Whether a parameter is on; ``?name`` alone turns it on."""
+    """Whether a parameter is on."""
     value = query.get(name)
     if value is None:
         return False
