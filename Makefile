@@ -66,6 +66,14 @@ bench: $(VENV)/.run ## Time the scheduling core (ARGS="--input FILE" for fleets 
 bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (wrk makes the load if it is installed)
 	@$(BIN)/python bench/admission.py $(ARGS)
 
+.PHONY: bench-extender
+bench-extender: $(VENV)/.run ## Time the extender's service over real sockets
+	@$(BIN)/python bench/extender_service.py $(ARGS)
+
+.PHONY: soak
+soak: $(VENV)/.run ## Show that the service stands bad company: dropped connections, slow clients, half bodies
+	@$(BIN)/python bench/soak.py $(ARGS)
+
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show what they do not reach
 	@$(BIN)/coverage run -m pytest -q

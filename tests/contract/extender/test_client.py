@@ -1,0 +1,102 @@
+"""The client, and the commands that use it."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+from conftest import ROOT
+from servers import free_port
+
+from cli.main import main
+from extender.client import Client
+from extender.protocols.native import examples
+from extender.protocols.native.wire import BatchLine, DownChange
+from fleet.errors import InputError, ServiceError
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert
+
+MANIFESTS = ["-f", str(ROOT / "examples" / "clusters.yaml"), "-f", str(ROOT / "examples" / "groups")]
+BINDING = convert(Binding, examples.BINDING)
+CLUSTERS = tuple(convert(Cluster, raw) for raw in examples.CLUSTERS)
+
+
+@pytest.fixture
+def client(server):
+    with Client(server.url) as made:
+        yield made
+
+
+def berthmaster(*args):
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0, result.output + repr(result.exception)
+    return result.stdout
+
+
+def test_it_speaks_in_types(client):
+    decided = client.schedule(BINDING, CLUSTERS, explain=True)
+    assert (decided.group, decided.clusters) == ("private", {"private-1": 6})
+    assert decided.diagnosis.groups[0].clusters[0].capacity == 8
+    assert client.simulate([DownChange("member1")]).rows[0].moves == {"member1": (2, None), "member2": (None, 2)}
+    assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
+    assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
+
+
+@pytest.mark.parametrize("count", [0, 1, 700])
+def test_a_batch_is_answered_while_it_is_sent(client, count):
+    lines = (BatchLine(BINDING, CLUSTERS, number) for number in range(count))
+    answers = list(client.schedule_batch(lines))
+    assert [each.id for each in answers] == list(range(count))
+    assert all(each.decision.clusters == {"private-1": 6} for each in answers)
+
+
+def test_a_batch_that_the_service_ends_is_an_error(client):
+    with pytest.raises(ServiceError, match="more than 1000 lines"):
+        list(client.schedule_batch(BatchLine(BINDING, None, number) for number in range(1500)))
+
+
+def test_a_refusal_is_told_with_the_requests_name(client):
+    with pytest.raises(
+        ServiceError, match=r"there is no binding 'default/nothing' \(request [0-9a-f]{32}\)"
+    ) as refused:
+        client.decision("nothing", "default")
+    assert refused.value.status == 404
+
+
+def test_a_service_that_is_not_there_is_said_to_be_so():
+    with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(ServiceError, match="cannot be reached"):
+        client.schedule(BINDING)
+
+
+@pytest.mark.parametrize("url", ["localhost:9443", "ftp://localhost", "http://", "http://localhost/v1"])
+def test_an_address_that_is_none_is_refused(url):
+    with pytest.raises(InputError, match="is no service's address"):
+        Client(url)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        pytest.param(["simulate"], id="a plan"),
+        pytest.param(["simulate", "--down", "member1", "--scale", "deployment/nginx=5"], id="changes"),
+        pytest.param(["simulate", "--label", "member2=a=b", "--reschedule"], id="a rescheduling"),
+        pytest.param(["simulate", "--taint", "member1=a=b:NoExecute", "-o", "json"], id="in JSON"),
+        pytest.param(["explain", "deployment/nginx"], id="an explanation"),
+        pytest.param(["explain", "default/deployment/nginx", "-o", "yaml"], id="one in YAML"),
+    ],
+)
+def test_the_service_answers_as_the_command_would(server, command):
+    assert berthmaster(*command, "--server", server.url) == berthmaster(*command, *MANIFESTS)
+
+
+def test_manifests_do_not_go_with_a_server(server):
+    result = CliRunner().invoke(main, ["simulate", "--server", server.url, *MANIFESTS])
+    assert result.exit_code == 2
+    assert "--server knows its own manifests" in result.output
+
+
+def test_a_check_fails_where_something_has_no_place(server):
+    flags = [flag for number in range(1, 6) for flag in ("--down", f"member{number}")]
+    result = CliRunner().invoke(main, ["simulate", "--server", server.url, "--check", "-o", "json", *flags])
+    assert result.exit_code == 1
+    assert json.loads(result.stdout)[0]["after"]["error"] == "NoFit"

@@ -1,0 +1,66 @@
+"""A folder that changes under a running service."""
+
+import shutil
+import time
+
+import pytest
+from conftest import ROOT
+from servers import running
+
+from extender.client import Client
+
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "manifests"
+    made.mkdir()
+    shutil.copy(EXAMPLES / "clusters.yaml", made)
+    shutil.copytree(EXAMPLES / "groups", made / "groups")
+    return made
+
+
+@pytest.fixture
+def server(folder, tmp_path):
+    flags = ("-f", folder, "--interval-s", 0.1, "--workers", 1)
+    with running("extender", *flags, log=tmp_path / "log") as started:
+        yield started
+
+
+def eventually(holds, within_s=5.0):
+    until = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < until, "it did not come about in time"
+        time.sleep(0.05)
+
+
+def names(server):
+    with Client(server.url) as client:
+        return [cluster.name for cluster in client.clusters()]
+
+
+def test_what_changes_is_read_again_and_what_is_broken_is_not_used(server, folder):
+    path = folder / "clusters.yaml"
+    before = path.read_text()
+    path.write_text(before.replace("member5", "member6"))
+    eventually(lambda: "member6" in names(server))
+    path.write_text("{broken")
+    eventually(lambda: "stale since" in server.probe("/readyz")[1])
+    status, text = server.probe("/readyz")
+    assert status == 200, "the last good state serves"
+    assert "clusters.yaml" in text
+    assert "member6" in names(server)
+    eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.probe("/metrics")[1])
+    assert 'berthmaster_extender_source_failures_total{source="folder"} 1.0' in server.probe("/metrics")[1]
+    assert "the new state is not used" in server.log.read_text()
+    path.write_text(before)
+    eventually(lambda: server.probe("/readyz")[1] == "ok\n")
+    assert "member5" in names(server)
+
+
+def test_without_manifests_only_requests_with_their_own_clusters_are_answered(tmp_path):
+    with running("extender", "--workers", 1, log=tmp_path / "log") as server:
+        assert server.probe("/readyz") == (200, "ok\n")
+        with Client(server.url) as client, pytest.raises(Exception, match="no fleet is known yet"):
+            client.simulate([])
