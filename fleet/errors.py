@@ -6,7 +6,8 @@
     ├── InputError           what somebody gave us is wrong: told once, never retried
     │   ├── FieldError       one value of a document: its path, the value, what is accepted
     │   └── ManifestError    the same, with the file and the number of the document in it
-    └── PluginError          a third party's plugin cannot be loaded or broke its contract
+    ├── PluginError          a third party's plugin cannot be loaded or broke its contract
+    └── ServiceError         a service that was asked refused, or could not be reached
 
 That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
 """
@@ -26,6 +27,18 @@ class InputError(BerthmasterError):
 
 class PluginError(BerthmasterError):
     """A third party's plugin cannot be loaded or broke its contract."""
+
+
+class ServiceError(BerthmasterError):
+    """A service that was asked refused, or could not be reached.
+
+    Attributes:
+        status: the HTTP status of its refusal; 0 if there was no answer.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
 
 
 class FieldError(InputError):

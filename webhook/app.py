@@ -13,6 +13,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from fleet.ops.body import BodyError, read_body, read_head
+from fleet.ops.deadline import answer_last
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 JSON: Final = "application/json"
-_CLOSING: Final = frozenset({400, 404, 405, 408, 413, 500})
 _STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
 
 
@@ -35,7 +35,7 @@ def create_app(reviewer: Reviewer, *, body_bytes: int) -> Flask:
 
     def review(path: str) -> Response:
         answer = _answered(reviewer, path, request.environ, body_bytes)
-        return Response(answer.body, answer.status, mimetype=JSON, headers=_closing(answer))
+        return Response(answer.body, answer.status, mimetype=JSON)
 
     for path in ROUTES:
         app.add_url_rule(path, endpoint=path, view_func=_bound(review, path), methods=["POST"])
@@ -63,7 +63,7 @@ class ShortWay:
         if path not in ROUTES or environ["REQUEST_METHOD"] != "POST":
             return self._others(environ, start_response)
         answer = _answered(self._reviewer, path, environ, self._body_bytes)
-        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body))), *_closing(answer).items()]
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body)))]
         start_response(_STATUS_LINES[answer.status], headers)
         return [answer.body]
 
@@ -72,13 +72,9 @@ def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_by
     try:
         body = read_body(environ, body_bytes)
     except BodyError as error:
+        answer_last(environ)
         return reviewer.refuse(error.status, str(error), error.got)
     return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
-
-
-def _closing(answer: Answer) -> dict[str, str]:
-    """After a refusal there may be something unread on the connection: it is not used again."""
-    return {"Connection": "close"} if answer.status in _CLOSING else {}
 
 
 def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:
@@ -88,9 +84,8 @@ def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]
 def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
     def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
         answer = reviewer.refuse(status, problem, read_head(request.environ))
-        headers = dict(_closing(answer))
-        if isinstance(error, MethodNotAllowed):
-            headers["Allow"] = "POST"
+        answer_last(request.environ)
+        headers = {"Allow": "POST"} if isinstance(error, MethodNotAllowed) else None
         return Response(answer.body, status, mimetype=JSON, headers=headers)
 
     return refuse
