@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 from rich.progress import Progress, TaskID
 
+from cli.batch_kubeadmiral import FederationAnswer, FederationLine, answer_federation
 from cli.console import stderr
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.request import Request
@@ -79,11 +80,13 @@ def answer_lines(profile: Profile) -> None:
             advance()
 
 
-def answer(line: bytes, profile: Profile) -> Answer | Refusal:
-    """Decide all bindings of a line, or say what is wrong with it."""
+def answer(line: bytes, profile: Profile) -> Answer | FederationAnswer | Refusal:
+    """Decide what a line asks for, in Karmada's terms or in KubeAdmiral's, or say what is wrong with it."""
     if len(line) > MAX_LINE_BYTES:
         return Refusal(None, Problem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
     try:
+        if _is_federation(line):
+            return answer_federation(decode_json(FederationLine, line))
         parsed = decode_json(Line, line)
         scheduler = Scheduler(_fleet(parsed), profile)
         return Answer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
@@ -116,6 +119,14 @@ def _decide(scheduler: Scheduler, named: NamedBinding) -> Result:
     decision = scheduler.schedule(Request.of(Binding(named.spec, ObjectMeta(named.name), named.status)))
     error = decision.failure.kind.value if decision.failure is not None else None
     return Result(named.name, decision.group, decision.assignment, error)
+
+
+def _is_federation(line: bytes) -> bool:
+    """Whether a line is in KubeAdmiral's terms: it has an object in place of bindings."""
+    try:
+        return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _id_of(line: bytes) -> str | int | None:

@@ -19,8 +19,11 @@ EXIT_INTERRUPTED: Final = 130
 _PROGRAM: Final = "berthmaster"
 # Loaded when called: `--help` and completion must not wait for numpy.
 _COMMANDS: Final = {
+    "demo": ("cli.demo.command", "Start both services on loopback and ask them real questions."),
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
+    "lint": ("cli.lint", "Check policies as the admission webhook would, offline."),
     "simulate": ("cli.simulate", "Schedule the workloads of some manifests, and show what changes would move."),
+    "webhook": ("cli.webhook", "Serve the admission webhook."),
 }
 
 
@@ -74,7 +77,13 @@ def completion(shell: str) -> None:
 def run() -> None:
     """The console script: every error that is ours is one line on stderr."""
     try:
-        main(prog_name=_PROGRAM)
+        # Not click's standalone mode: that knows no exit code of its own for an interruption.
+        sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:
+        sys.exit(EXIT_INTERRUPTED)
     except BerthmasterError as error:
         complain(str(error))
         sys.exit(EXIT_BAD_INPUT)

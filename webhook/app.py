@@ -1,8 +1,8 @@
 """The Flask application, and the short way that reviews take through it.
 
-Flask owns every path, and answers whatever is not a plain review. A review is most of what comes, and Flask's own dispatch costs
-more than the decision: ``ShortWay`` therefore stands in front of it as WSGI middleware, for POSTs to the paths of the table only,
-with the same handler behind it.
+Flask owns every path, and answers whatever is not a plain review. A review is most of what comes, and Flask's own
+dispatch costs more than the decision: ``ShortWay`` therefore stands in front of it as WSGI middleware, for POSTs to
+the paths of the table only, with the same handler behind it.
 """
 
 import sys

@@ -63,7 +63,7 @@ class Reviewer:
             return self._refused(error.status, error.uid, str(error))
         try:
             answer = self._review(path, ROUTES[path], request)
-        except Exception:  # the crash handler: an API server must get an answer, and its UID
+        except Exception:  # noqa: BLE001 - the crash handler: an API server must get an answer, and its UID
             _LOG.exception("a review failed", extra=fields(uid=request.uid, path=path))
             return self._refused(500, request.uid, "the webhook failed on this object; its log says why")
         self._seconds[path].observe(time.perf_counter() - started)

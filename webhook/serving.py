@@ -24,8 +24,6 @@ from webhook.worker import DeadlineSocket
 if TYPE_CHECKING:
     import ssl
 
-    from flask import Flask
-
 _DRAINING: Final = "draining"
 _READY: Final = "ready-"
 
@@ -118,7 +116,7 @@ class _Application(BaseApplication):
         for name, value in values.items():
             self.cfg.set(name, value)
 
-    def load(self) -> "Flask":
+    def load(self) -> Any:  # noqa: ANN401 - a Flask, which gunicorn does not know
         """The WSGI application, made in each worker."""
         from webhook.app import create_app  # noqa: PLC0415 - metrics are defined on import, after they are shared
         from webhook.handler import Reviewer  # noqa: PLC0415 - the same
@@ -170,7 +168,7 @@ class _Application(BaseApplication):
 
 
 class _DrainingArbiter(Arbiter):
-    """An arbiter whose readiness fails for a while before it closes its port, so that nobody is sent to a closed door."""
+    """An arbiter whose readiness fails for a while before it closes its port: nobody is sent to a closed door."""
 
     def __init__(self, app: _Application, run: Path, drain_s: float) -> None:
         self._run_folder = run

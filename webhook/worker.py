@@ -1,9 +1,9 @@
 """gunicorn's threaded worker, made fit for an endpoint that a control plane waits for.
 
-Two things are added to ``gthread``. Every read and write stands under one deadline per request, the handshake included, so that
-a client that is slow or silent holds a thread for a bounded time only; a connection that says nothing holds none. And a thread
-that has answered stays with its connection for a moment: under load the next request is already on its way, and handing the
-connection back to the poller and out again costs more than deciding.
+Two things are added to ``gthread``. Every read and write stands under one deadline per request, the handshake
+included, so that a client that is slow or silent holds a thread for a bounded time only; a connection that says
+nothing holds none. And a thread that has answered stays with its connection for a moment: under load the next request
+is already on its way, and handing the connection back to the poller and out again costs more than deciding.
 """
 
 import errno
@@ -13,7 +13,7 @@ import threading
 import time
 from functools import partial
 from selectors import EVENT_READ
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
@@ -48,7 +48,7 @@ class DeadlineSocket(ssl.SSLSocket):
 
     def do_handshake(self, block: bool = False) -> None:  # noqa: FBT001, FBT002 - the base class's signature
         """The handshake, under a deadline of its own."""
-        self.setblocking(True)
+        self.setblocking(True)  # noqa: FBT003 - the base class's signature
         try:
             super().do_handshake(block)
         except TimeoutError:
@@ -140,16 +140,18 @@ class ReviewWorker(ThreadWorker):
 
     def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
         """Answer one request, in one piece."""
-        conn.sock.hold()
+        client = cast("DeadlineSocket", conn.sock)
+        client.hold()
         try:
             return super().handle_request(req, conn)
         finally:
-            conn.sock.release()
+            client.release()
 
 
 def _readable_soon(conn: TConn) -> bool:
-    if conn.sock.pending():
+    client = cast("DeadlineSocket", conn.sock)
+    if client.pending():
         return True
     poll = select.poll()
-    poll.register(conn.sock, select.POLLIN)
+    poll.register(client, select.POLLIN)
     return bool(poll.poll(_LINGER_MS))

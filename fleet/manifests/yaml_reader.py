@@ -5,7 +5,7 @@ it refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases
 should. Only dicts, lists, strings, numbers, booleans and None can come out of it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, Final
 
@@ -66,6 +66,16 @@ class _Builder:
         self._frames: list[_Frame] = []
         self._anchors: dict[str, Any] = {}
         self._aliased = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: lambda event: self._open(event, {}),
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceStartEvent: lambda event: self._open(event, []),
+            yaml.SequenceEndEvent: self._close,
+            yaml.AliasEvent: lambda event: self._put(self._resolved(event), event),
+            yaml.DocumentStartEvent: self._begin_document,
+            yaml.DocumentEndEvent: self._end_document,
+        }
 
     def pop_document(self) -> Any:  # noqa: ANN401 - any JSON value
         """The document that was just finished."""
@@ -74,23 +84,17 @@ class _Builder:
 
     def take(self, event: Any) -> None:  # noqa: ANN401 - types-PyYAML leaves events untyped
         """Go on with one event."""
-        kind = type(event)
-        if kind is yaml.ScalarEvent:
-            self._scalar(event)
-        elif kind is yaml.MappingStartEvent:
-            self._open(event, {})
-        elif kind is yaml.SequenceStartEvent:
-            self._open(event, [])
-        elif kind in {yaml.MappingEndEvent, yaml.SequenceEndEvent}:
-            self._close(event)
-        elif kind is yaml.AliasEvent:
-            self._put(self._resolved(event), event)
-        elif kind is yaml.DocumentStartEvent:
-            self.number += 1
-            self.inside, self._document = True, None
-            self._anchors.clear()
-        elif kind is yaml.DocumentEndEvent:
-            self.inside, self.finished = False, True
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    def _begin_document(self, _: object) -> None:
+        self.number += 1
+        self.inside, self._document = True, None
+        self._anchors.clear()
+
+    def _end_document(self, _: object) -> None:
+        self.inside, self.finished = False, True
 
     def _scalar(self, event: Any) -> None:  # noqa: ANN401
         try:
@@ -103,7 +107,7 @@ class _Builder:
         except InputError as error:
             raise self._error(event, str(error)) from None
         if event.anchor is not None:
-            self._anchors[event.anchor] = value
+            self._anchors[event.anchor] = event.value if value is _MERGE else value
         self._put(value, event)
 
     def _awaits_key(self) -> bool:
@@ -115,7 +119,7 @@ class _Builder:
         if self._awaits_key():
             raise self._error(event, "a key must be a scalar")
         if len(self._frames) >= self._limits.depth:
-            raise self._error(event, f"nested more than {self._limits.depth} levels deep")
+            raise self._too_deep(event)
         if event.anchor is not None:
             self._anchors[event.anchor] = _NO_KEY  # known, but not complete: an alias to it would contain itself
         self._frames.append(_Frame(node, event.anchor))
@@ -168,27 +172,33 @@ class _Builder:
         value = self._anchors[event.anchor]
         if value is _NO_KEY:
             raise self._error(event, f"alias {shown(event.anchor)} stands inside what it stands for")
-        self._aliased += _weight(value, self._limits.aliased_nodes - self._aliased)
+        nodes, depth = _size(value, self._limits.aliased_nodes - self._aliased)
+        self._aliased += nodes
         if self._aliased > self._limits.aliased_nodes:
             raise self._error(event, f"aliases stand for more than {self._limits.aliased_nodes} values")
+        if len(self._frames) + depth > self._limits.depth:
+            raise self._too_deep(event)
         return deepcopy(value)
+
+    def _too_deep(self, event: Any) -> ManifestError:  # noqa: ANN401
+        return self._error(event, f"nested more than {self._limits.depth} levels deep")
 
     def _error(self, event: Any, problem: str) -> ManifestError:  # noqa: ANN401
         mark = event.start_mark
         return ManifestError(self.source, self.number, f"line {mark.line + 1}, column {mark.column + 1}: {problem}")
 
 
-def _weight(value: Any, limit: int) -> int:  # noqa: ANN401 - any JSON value
-    """How many values there are in a value; counting ends beyond the limit."""
-    waiting, count = [value], 0
-    while waiting and count <= limit:
-        count += 1
-        node = waiting.pop()
-        if isinstance(node, dict):
-            waiting.extend(node.values())
-        elif isinstance(node, list):
-            waiting.extend(node)
-    return count
+def _size(value: Any, limit: int) -> tuple[int, int]:  # noqa: ANN401 - any JSON value
+    """How many values there are in a value, and how deeply nested; counting ends beyond the limit."""
+    level, count, depth = [value], 1, 0
+    while count <= limit:
+        containers = [node for node in level if isinstance(node, dict | list)]
+        if not containers:
+            break
+        depth += 1
+        level = [each for node in containers for each in (node.values() if isinstance(node, dict) else node)]
+        count += len(level)
+    return count, depth
 
 
 def _json_key(value: float) -> str:

@@ -63,7 +63,8 @@ def claims(template: Template, policies: Iterable[Policy]) -> list[Claim]:
         in_reach = policy.cluster_scoped or (template.namespace and policy.metadata.namespace == template.namespace)
         if not in_reach or policy.metadata.deletion_timestamp is not None:
             continue
-        level = max(match_level(selector, template) for selector in policy.spec.resource_selectors)
+        levels = (match_level(selector, template) for selector in policy.spec.resource_selectors)
+        level = max(levels, default=MatchLevel.NONE)
         if level:
             found.append(Claim(policy, level))
     return sorted(found, key=Claim.rank)

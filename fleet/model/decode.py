@@ -39,11 +39,12 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
         try:
             return _decoder(kind).decode(document)
         except msgspec.ValidationError:
-            return convert(kind, msgspec.json.decode(document))
-    except msgspec.DecodeError as error:
+            raw = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FieldError("", f"not valid JSON: {error}") from None
     except RecursionError:
         raise FieldError("", "nested too deeply") from None
+    return convert(kind, raw)
 
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
@@ -52,7 +53,10 @@ def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
         return msgspec.convert(raw, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError:
         pass
-    without_nulls = _pruned(raw)
+    try:
+        without_nulls = _pruned(raw)
+    except RecursionError:
+        raise FieldError("", "nested too deeply") from None
     try:
         return msgspec.convert(without_nulls, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError as error:
@@ -66,7 +70,7 @@ def encode_json(value: object) -> bytes:
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """A value as dicts, lists and scalars."""
-    return msgspec.to_builtins(value, enc_hook=_encode_custom)
+    return msgspec.json.decode(_ENCODER.encode(value))
 
 
 def merged(raw: Any, before: Value, after: Value) -> Any:  # noqa: ANN401 - any JSON value

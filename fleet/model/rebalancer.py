@@ -4,7 +4,7 @@ from fleet.model.base import Int32, Value
 from fleet.model.meta import ObjectMeta
 
 
-class RebalancedWorkload(Value):
+class RebalancedWorkload(Value, frozen=True):
     """One workload that it names. Whether ``namespace`` belongs there depends on the kind's scope."""
 
     api_version: str = ""
@@ -13,14 +13,14 @@ class RebalancedWorkload(Value):
     namespace: str = ""
 
 
-class RebalancerSpec(Value):
+class RebalancerSpec(Value, frozen=True):
     """Which workloads, and how long the object stays once all are done; None keeps it."""
 
     workloads: tuple[RebalancedWorkload, ...] = ()
     ttl_seconds_after_finished: Int32 | None = None
 
 
-class WorkloadRebalancer(Value):
+class WorkloadRebalancer(Value, frozen=True):
     """A request to schedule workloads afresh."""
 
     spec: RebalancerSpec = RebalancerSpec()

@@ -33,6 +33,9 @@ class LabelSelector(Value, frozen=True):
     match_labels: dict[str, str] = {}
     match_expressions: tuple[SelectorRequirement, ...] = ()
 
+    def __hash__(self) -> int:
+        return hash((frozenset(self.match_labels.items()), self.match_expressions))
+
     def requirements(self) -> "tuple[Requirement, ...] | None":
         """The selector as requirements, or None if it is broken and so matches nothing."""
         expressions = [

@@ -13,7 +13,7 @@ _MAX_TRACE_LENGTH: Final = 16_384
 
 
 class JSONFormatter(logging.Formatter):
-    """A record as a line of JSON: ``time``, ``level``, ``logger``, ``message``, and what ``extra={"fields": {...}}`` adds."""
+    """A record as a line of JSON: ``time``, ``level``, ``logger``, ``message``, and what ``fields`` adds."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""

@@ -1,8 +1,8 @@
 """Metrics that are right with several processes.
 
-Each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The client library decides
-which kind of values it makes when it is imported, so the folder has to be named before any metric is defined: call ``share``
-first, then import the module that defines them.
+Each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The client
+library decides which kind of values it makes when it is imported, so the folder has to be named before any metric is
+defined: call ``share`` first, then import the module that defines them.
 """
 
 import os
@@ -30,7 +30,7 @@ def exposition() -> tuple[str, bytes]:
     )
 
     registry = CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
     return CONTENT_TYPE_LATEST, generate_latest(registry)
 
 
@@ -38,4 +38,4 @@ def process_ended(pid: int) -> None:
     """Forget the gauges of a process that has ended; what it counted stays."""
     from prometheus_client import multiprocess  # noqa: PLC0415 - see the module
 
-    multiprocess.mark_process_dead(pid)
+    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]  # the library has no types here

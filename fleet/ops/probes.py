@@ -52,7 +52,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "berthmaster"
     sys_version = ""
 
-    def do_GET(self) -> None:  # noqa: N802 - the base class's name
+    def do_GET(self) -> None:
         path = self.path.partition("?")[0].rstrip("/")
         if path == "/livez":
             self._answer(HTTPStatus.OK, b"ok\n", _TEXT)

@@ -1,7 +1,7 @@
 """A server's TLS context from files that are replaced while it runs.
 
-Files change one after the other, and a reader may come between: a new certificate with the old key makes every handshake fail.
-The last pair that fits therefore stays in use until the next one fits.
+Files change one after the other, and a reader may come between: a new certificate with the old key makes every
+handshake fail. The last pair that fits therefore stays in use until the next one fits.
 """
 
 import ssl

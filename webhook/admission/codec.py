@@ -1,7 +1,7 @@
 """AdmissionReviews from bytes and to bytes.
 
-Whatever comes in gets a review back. If it is no review of the one version that is spoken, ``NotAReview`` says so with the status of
-HTTP to use, and carries the UID as far as one can be made out.
+Whatever comes in gets a review back. If it is no review of the one version that is spoken, ``NotAReview`` says so
+with the status of HTTP to use, and carries the UID as far as one can be made out.
 """
 
 import re
@@ -131,9 +131,7 @@ def _status(outcome: Outcome) -> Status:
         return Status(message=outcome.malformed, reason="BadRequest", code=400)
     shown = outcome.denials[:_MAX_DENIALS]
     causes = tuple(StatusCause("FieldValueInvalid", each.detail, each.path) for each in shown)
-    return Status(
-        message=_message(outcome.denials), reason="Forbidden", code=403, details=StatusDetails(causes)
-    )
+    return Status(message=_message(outcome.denials), reason="Forbidden", code=403, details=StatusDetails(causes))
 
 
 def _message(denials: tuple[Problem, ...]) -> str:

@@ -1,6 +1,7 @@
 """What a review comes to."""
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from webhook.admission.patch import Operation
 from webhook.admission.problem import Problem
@@ -14,6 +15,7 @@ class Outcome:
         denials: why the object is refused; empty when it is allowed.
         warnings: what its author should know, first things first.
         patch: how the object is to be changed.
+        mutated: the object with the patch; None from a review that does not change objects.
         audit: annotations for the API server's audit log.
         malformed: the request itself makes no sense: it is answered as a bad request, not as forbidden.
     """
@@ -21,6 +23,7 @@ class Outcome:
     denials: tuple[Problem, ...] = ()
     warnings: tuple[Problem | str, ...] = ()
     patch: tuple[Operation, ...] = ()
+    mutated: dict[str, Any] | None = None
     audit: dict[str, str] = field(default_factory=dict)
     malformed: str = ""
 

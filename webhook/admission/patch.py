@@ -1,7 +1,8 @@
 """JSON Patch (RFC 6902), written down while a raw document is changed.
 
-Only what is changed on purpose is ever part of a patch: fields that no type of ours knows stay as they are, and a document that
-is not changed yields no patch. The original is never touched; containers are copied on the way to a change.
+Only what is changed on purpose is ever part of a patch: fields that no type of ours knows stay as they are, and a
+document that is not changed yields no patch. The original is never touched; containers are copied on the way to a
+change.
 """
 
 from typing import Any, Literal

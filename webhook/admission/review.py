@@ -12,7 +12,7 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the types here have in common. Fields that are not read are passed over."""
 
 
-class GroupVersionKind(_Wire):
+class GroupVersionKind(_Wire, frozen=True):
     """What kind of object is meant."""
 
     group: str = ""
@@ -20,13 +20,13 @@ class GroupVersionKind(_Wire):
     kind: str = ""
 
 
-class UserInfo(_Wire):
+class UserInfo(_Wire, frozen=True):
     """Who asks."""
 
     username: str = ""
 
 
-class Request(_Wire):
+class Request(_Wire, frozen=True):
     """What the API server asks.
 
     ``object`` and ``old_object`` stay raw documents: a patch must fit what was sent, unknown fields and all.
@@ -44,7 +44,7 @@ class Request(_Wire):
     dry_run: bool | None = None
 
 
-class ReviewRequest(_Wire):
+class ReviewRequest(_Wire, frozen=True):
     """The review as it comes in."""
 
     api_version: str
@@ -52,7 +52,7 @@ class ReviewRequest(_Wire):
     request: Request
 
 
-class StatusCause(_Wire):
+class StatusCause(_Wire, frozen=True):
     """One reason of a denial, for programs."""
 
     reason: str
@@ -60,13 +60,13 @@ class StatusCause(_Wire):
     field: str
 
 
-class StatusDetails(_Wire):
+class StatusDetails(_Wire, frozen=True):
     """The reasons of a denial, for programs."""
 
     causes: tuple[StatusCause, ...]
 
 
-class Status(_Wire, kw_only=True):
+class Status(_Wire, frozen=True, kw_only=True):
     """Why a review was not allowed."""
 
     status: Literal["Failure"] = "Failure"
@@ -76,7 +76,7 @@ class Status(_Wire, kw_only=True):
     details: StatusDetails | None = None
 
 
-class Response(_Wire, kw_only=True):
+class Response(_Wire, frozen=True, kw_only=True):
     """What is answered. ``patch`` is JSON; the wire wants it in base64, which the encoder does to bytes."""
 
     uid: str

@@ -30,18 +30,10 @@ ROUTES: Final[Mapping[str, Route]] = {
     "/mutate-propagationpolicy": Route(_KARMADA, "PropagationPolicy", karmada.mutate_policy),
     "/validate-propagationpolicy": Route(_KARMADA, "PropagationPolicy", karmada.validate_policy),
     "/mutate-clusterpropagationpolicy": Route(_KARMADA, "ClusterPropagationPolicy", karmada.mutate_policy),
-    "/validate-clusterpropagationpolicy": Route(
-        _KARMADA, "ClusterPropagationPolicy", karmada.validate_policy
-    ),
-    "/validate-workloadrebalancer": Route(
-        "apps.karmada.io", "WorkloadRebalancer", karmada.validate_rebalancer
-    ),
-    "/mutate-kubeadmiral-propagationpolicy": Route(
-        _KUBEADMIRAL, "PropagationPolicy", kubeadmiral.mutate_policy
-    ),
-    "/validate-kubeadmiral-propagationpolicy": Route(
-        _KUBEADMIRAL, "PropagationPolicy", kubeadmiral.validate_policy
-    ),
+    "/validate-clusterpropagationpolicy": Route(_KARMADA, "ClusterPropagationPolicy", karmada.validate_policy),
+    "/validate-workloadrebalancer": Route("apps.karmada.io", "WorkloadRebalancer", karmada.validate_rebalancer),
+    "/mutate-kubeadmiral-propagationpolicy": Route(_KUBEADMIRAL, "PropagationPolicy", kubeadmiral.mutate_policy),
+    "/validate-kubeadmiral-propagationpolicy": Route(_KUBEADMIRAL, "PropagationPolicy", kubeadmiral.validate_policy),
     "/mutate-kubeadmiral-clusterpropagationpolicy": Route(
         _KUBEADMIRAL, "ClusterPropagationPolicy", kubeadmiral.mutate_policy
     ),

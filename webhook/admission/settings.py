@@ -10,7 +10,8 @@ from fleet.model.scope import Scope, group_of, scope_of
 class Mode(StrEnum):
     """Who is in charge of Karmada's policies.
 
-    ``COMPANION``: karmada-webhook is, and this one adds to it. ``STANDALONE``: this one does all that karmada-webhook would.
+    ``COMPANION``: karmada-webhook is, and this one adds to it. ``STANDALONE``: this one does all that karmada-webhook
+    would.
     """
 
     COMPANION = "companion"

@@ -78,3 +78,36 @@ def test_an_empty_fleet_fits_nothing():
     line = {"id": 1, "clusters": [], "bindings": [{"name": "b", "spec": {"resource": resource}}]}
     (answer,) = answers(json.dumps(line).encode())
     assert answer["results"] == [{"name": "b", "affinity": None, "clusters": {}, "error": "NoFit"}]
+
+
+FEDERATED = Path(__file__).resolve().parents[2] / "conformance" / "kubeadmiral.jsonl.gz"
+
+
+def test_recorded_federations_are_answered_as_recorded():
+    with gzip.open(FEDERATED) as file:
+        recorded = [json.loads(line) for line, _ in zip(file, range(60), strict=False)]
+    lines = b"".join(json.dumps(each).encode() + b"\n" for each in recorded)
+    assert answers(lines) == [{"id": each["id"], "result": each["result"]} for each in recorded]
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        pytest.param({"policy": {"maxClusters": "two"}}, "policy.maxClusters", id="a limit that is no number"),
+        pytest.param({"object": {"kind": "Deployment", "name": "x"}}, "object", id="an object without apiVersion"),
+        pytest.param(
+            {"clusters": [{"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}]},
+            "clusters[1].metadata.name",
+            id="a cluster twice",
+        ),
+    ],
+)
+def test_a_bad_federation_is_refused_with_its_path(change, path):
+    line = {
+        "id": 7,
+        "clusters": [],
+        "policy": {"schedulingMode": "Divide"},
+        "object": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
+    }
+    (refusal,) = answers(json.dumps({**line, **change}).encode())
+    assert (refusal["id"], refusal["error"]["path"]) == (7, path)

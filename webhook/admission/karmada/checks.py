@@ -69,9 +69,7 @@ def _check_application(failover: ApplicationFailover) -> Iterator[Problem]:
     gracefully = failover.purge_mode == "Gracefully"
     if grace_s is None:
         if gracefully:
-            yield Problem(
-                path, ABSENT, "purgeMode Gracefully needs a grace period", "set it, for instance to 600"
-            )
+            yield Problem(path, ABSENT, "purgeMode Gracefully needs a grace period", "set it, for instance to 600")
         return
     if not gracefully:
         yield Problem(

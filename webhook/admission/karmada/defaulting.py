@@ -39,11 +39,9 @@ def apply_defaults(draft: Draft, namespace: str) -> None:
 
 def take_charge(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[], str]) -> None:
     """What is left to karmada-webhook where there is one: dependencies of imports, the permanent id, the finalizer."""
-    selected = {
-        (each.get("apiVersion"), each.get("kind")) for _, each in _objects(draft, "spec", "resourceSelectors")
-    }
+    selected = {(each.get("apiVersion"), each.get("kind")) for _, each in _objects(draft, "spec", "resourceSelectors")}
     if _SERVICE_IMPORT in selected and draft.get("spec", "propagateDeps") is not True:
-        draft.set(True, "spec", "propagateDeps")
+        draft.set(True, "spec", "propagateDeps")  # noqa: FBT003 - a value of the document
     if not creating:
         return
     label, finalizer = _IDENTITY[kind]

@@ -10,22 +10,19 @@ from webhook.admission.patch import Draft
 class DropReview(NamedTuple):
     """What the user and the audit log are told."""
 
-    warnings: tuple[str, ...] = ()
-    audit: dict[str, str] = {}
+    warnings: tuple[str, ...]
+    audit: dict[str, str]
 
 
-def review_drop(
-    draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool
-) -> DropReview:
+def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool) -> DropReview:
     """Bring the annotation of a draft to what it must be. ``old`` is None for a policy that is created."""
     sent = new.metadata.annotations.get(ANNOTATION)
     if old is None:
         if sent is None:
-            return DropReview()
+            return DropReview((), {})
         draft.remove("metadata", "annotations", ANNOTATION)
-        return DropReview(
-            (f"annotation {ANNOTATION} is removed: a policy that is created has not dropped in priority",)
-        )
+        told = f"annotation {ANNOTATION} is removed: a policy that is created has not dropped in priority"
+        return DropReview((told,), {})
     stored = old.metadata.annotations.get(ANNOTATION)
     wanted = record_after(Change(stored, sent, old.priority, new.priority, by_handler))
     text = write(wanted) if wanted is not None else None
@@ -33,9 +30,7 @@ def review_drop(
     if new.priority < old.priority:
         warnings.append(_opened(new.kind, namespace, old.priority, new.priority))
     if sent not in (stored, text):
-        warnings.append(
-            f"annotation {ANNOTATION} is kept by the admission webhook: the change to it is not taken over"
-        )
+        warnings.append(f"annotation {ANNOTATION} is kept by the admission webhook: the change to it is not taken over")
     if text is not None and sent != text:
         draft.set(text, "metadata", "annotations", ANNOTATION)
     elif text is None and sent is not None:
@@ -47,6 +42,7 @@ def review_drop(
 def _opened(kind: str, namespace: str, before: int, after: int) -> str:
     where = f" in namespace {namespace}" if namespace else ""
     return (
-        f"spec.priority falls from {before} to {after}: every {kind}{where} with preemption Always and a priority above "
+        f"spec.priority falls from {before} to {after}: every {kind}{where} with preemption Always and a priority "
+        f"above "
         f"{after}, up to and including {before}, may now take over the resources that this one claims"
     )

@@ -1,5 +1,6 @@
 """What karmada-webhook refuses in a placement."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 from fleet.model.selector import is_label_key
@@ -66,16 +67,15 @@ def _check_overflow(group: Group, path: str, *, allowed: bool) -> Iterator[Probl
         )  # fmt: skip
     if group.empty:
         yield Problem(
-            f"{path}.overflowAffinities", ABSENT, "the group itself means every cluster, so nothing is left to overflow to",
+            f"{path}.overflowAffinities", ABSENT, "the group itself means every cluster, so nothing is left to "
+                                                  "overflow to",
             "say which clusters the group means",
         )  # fmt: skip
     seen = {group.affinity_name}
     for index, overflow in enumerate(group.overflow_affinities):
         here = f"{path}.overflowAffinities[{index}]"
         if not is_label_key(overflow.affinity_name):
-            yield Problem(
-                f"{here}.affinityName", overflow.affinity_name, "it is not a label key", _LABEL_KEY_REMEDY
-            )
+            yield Problem(f"{here}.affinityName", overflow.affinity_name, "it is not a label key", _LABEL_KEY_REMEDY)
         if overflow.affinity_name in seen:
             yield Problem(
                 f"{here}.affinityName", overflow.affinity_name, "the group or an earlier overflow has this name",
@@ -87,16 +87,14 @@ def _check_overflow(group: Group, path: str, *, allowed: bool) -> Iterator[Probl
 
 def _check_field_selector(affinity: Affinity, path: str) -> Iterator[Problem]:
     """The first bad expression only, as karmada-webhook does."""
-    for expression in (
-        affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
-    ):
+    for expression in affinity.field_selector.match_expressions if affinity.field_selector is not None else ():
         if expression.key not in _FIELDS:
-            fault, value, accepted = "unknown field", expression.key, _FIELDS
+            fault, value, accepted = "unknown field", expression.key, ", ".join(_FIELDS)
         elif expression.operator not in _FIELD_OPERATORS:
-            fault, value, accepted = "unsupported operator", expression.operator, _FIELD_OPERATORS
+            fault, value, accepted = "unsupported operator", expression.operator, " and ".join(_FIELD_OPERATORS)
         else:
             continue
-        yield Problem(f"{path}.fieldSelector", value, fault, f"accepted are {', '.join(accepted)}")
+        yield Problem(f"{path}.fieldSelector", value, fault, f"accepted are {accepted}")
         return
 
 
@@ -104,9 +102,7 @@ def _check_spread(constraints: tuple[Spread, ...]) -> Iterator[Problem]:
     for index, constraint in enumerate(constraints):
         path = f"spec.placement.spreadConstraints[{index}]"
         if constraint.spread_by_field and constraint.spread_by_label:
-            yield Problem(
-                path, ABSENT, "spreadByField and spreadByLabel exclude each other", "keep one of them"
-            )
+            yield Problem(path, ABSENT, "spreadByField and spreadByLabel exclude each other", "keep one of them")
         if constraint.min_groups < 0:
             yield Problem(path, constraint.min_groups, "minGroups is negative", "use 1 or more")
         if constraint.max_groups < 0:
@@ -119,10 +115,8 @@ def _check_spread(constraints: tuple[Spread, ...]) -> Iterator[Problem]:
                 "raise maxGroups",
             )
     fields = [each.spread_by_field for each in constraints if each.spread_by_field]
-    for field in sorted({each for each in fields if fields.count(each) > 1}):
-        yield Problem(
-            "spec.placement.spreadConstraints", field, "this field is constrained twice", "merge the two"
-        )
+    for field in sorted(field for field, count in Counter(fields).items() if count > 1):
+        yield Problem("spec.placement.spreadConstraints", field, "this field is constrained twice", "merge the two")
     if fields and "cluster" not in fields:
         yield Problem(
             "spec.placement.spreadConstraints", fields[0], "a constraint by field works only beside one by cluster",
@@ -151,5 +145,6 @@ def _check_tolerations(tolerations: tuple[Toleration, ...]) -> Iterator[Problem]
         if toleration.operator in {"Lt", "Gt"}:
             yield Problem(
                 f"spec.placement.clusterTolerations[{index}].operator", toleration.operator,
-                "clusters' taints are not compared as numbers", "accepted are Exists, Equal and nothing, which means Equal",
+                "clusters' taints are not compared as numbers", "accepted are Exists, Equal and nothing, which "
+                                                                "means Equal",
             )  # fmt: skip

@@ -1,8 +1,8 @@
 """Karmada's policies as a webhook must read them: with the tolerance of Go's decoder.
 
-``fleet.model.policy`` is what decisions are made on and holds every enumeration; here they are text, and what the schema
-requires is optional. The API server has applied the schema already, and a schema newer than this code may know more values:
-a review must not refuse an object for a field that karmada-webhook would accept.
+``fleet.model.policy`` is what decisions are made on and holds every enumeration; here they are text, and what the
+schema requires is optional. The API server has applied the schema already, and a schema newer than this code may know
+more values: a review must not refuse an object for a field that karmada-webhook would accept.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from fleet.model.base import Int32, Int64, Value
 from fleet.model.decode import convert
 
 
-class Requirement(Value):
+class Requirement(Value, frozen=True):
     """An expression of a selector."""
 
     key: str = ""
@@ -19,20 +19,20 @@ class Requirement(Value):
     values: tuple[str, ...] = ()
 
 
-class Labels(Value):
+class Labels(Value, frozen=True):
     """A label selector."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[Requirement, ...] = ()
 
 
-class Fields(Value):
+class Fields(Value, frozen=True):
     """A selector over provider, region and zone."""
 
     match_expressions: tuple[Requirement, ...] = ()
 
 
-class Affinity(Value):
+class Affinity(Value, frozen=True):
     """Which clusters are meant."""
 
     label_selector: Labels | None = None
@@ -44,10 +44,7 @@ class Affinity(Value):
     def empty(self) -> bool:
         """Whether it says nothing at all, and so means every cluster."""
         return (
-            self.label_selector is None
-            and self.field_selector is None
-            and not self.cluster_names
-            and not self.exclude
+            self.label_selector is None and self.field_selector is None and not self.cluster_names and not self.exclude
         )
 
     @property
@@ -56,19 +53,19 @@ class Affinity(Value):
         return frozenset(self.cluster_names) - frozenset(self.exclude) if self.cluster_names else None
 
 
-class NamedAffinity(Affinity, kw_only=True):
+class NamedAffinity(Affinity, frozen=True, kw_only=True):
     """An affinity with a name."""
 
     affinity_name: str = ""
 
 
-class Group(NamedAffinity, kw_only=True):
+class Group(NamedAffinity, frozen=True, kw_only=True):
     """A term of ``clusterAffinities``."""
 
     overflow_affinities: tuple[NamedAffinity, ...] | None = None
 
 
-class Toleration(Value):
+class Toleration(Value, frozen=True):
     """A toleration."""
 
     key: str = ""
@@ -78,7 +75,7 @@ class Toleration(Value):
     toleration_seconds: Int64 | None = None
 
 
-class Spread(Value):
+class Spread(Value, frozen=True):
     """A spread constraint."""
 
     spread_by_field: str = ""
@@ -87,21 +84,21 @@ class Spread(Value):
     min_groups: Int64 = 0
 
 
-class StaticWeight(Value):
+class StaticWeight(Value, frozen=True):
     """A static weight."""
 
     target_cluster: Affinity = Affinity()
     weight: Int64 = 0
 
 
-class Weights(Value):
+class Weights(Value, frozen=True):
     """Where weights come from."""
 
     static_weight_list: tuple[StaticWeight, ...] = ()
     dynamic_weight: str = ""
 
 
-class Division(Value):
+class Division(Value, frozen=True):
     """How replicas are divided."""
 
     replica_scheduling_type: str = ""
@@ -118,9 +115,7 @@ class Division(Value):
         """Whether the scheduler takes it for a division by static weights, in which it ignores spread constraints."""
         weights = self.weight_preference
         weighted = self.divided and self.replica_division_preference == "Weighted"
-        return weighted and (
-            weights is None or bool(weights.static_weight_list) and not weights.dynamic_weight
-        )
+        return weighted and (weights is None or (bool(weights.static_weight_list) and not weights.dynamic_weight))
 
     @property
     def allows_overflow(self) -> bool:
@@ -130,27 +125,23 @@ class Division(Value):
         if self.replica_division_preference == "Aggregated":
             return True
         weights = self.weight_preference
-        return (
-            self.replica_division_preference == "Weighted"
-            and weights is not None
-            and bool(weights.dynamic_weight)
-        )
+        return self.replica_division_preference == "Weighted" and weights is not None and bool(weights.dynamic_weight)
 
 
-class WorkloadTerm(Value):
+class WorkloadTerm(Value, frozen=True):
     """A label that groups workloads."""
 
     group_by_label_key: str = ""
 
 
-class WorkloadAffinity(Value):
+class WorkloadAffinity(Value, frozen=True):
     """Which workloads go together."""
 
     affinity: WorkloadTerm | None = None
     anti_affinity: WorkloadTerm | None = None
 
 
-class Placement(Value):
+class Placement(Value, frozen=True):
     """What is asked. An absent ``cluster_affinities`` and an empty one differ."""
 
     cluster_affinity: Affinity | None = None
@@ -161,7 +152,7 @@ class Placement(Value):
     workload_affinity: WorkloadAffinity | None = None
 
 
-class Selector(Value):
+class Selector(Value, frozen=True):
     """Which resources a policy is for."""
 
     api_version: str = ""
@@ -171,26 +162,26 @@ class Selector(Value):
     label_selector: Labels | None = None
 
 
-class PreservationRule(Value):
+class PreservationRule(Value, frozen=True):
     """A part of a state to keep."""
 
     alias_label_name: str = ""
     json_path: str = ""
 
 
-class Preservation(Value):
+class Preservation(Value, frozen=True):
     """What of a state to keep."""
 
     rules: tuple[PreservationRule, ...] = ()
 
 
-class Conditions(Value):
+class Conditions(Value, frozen=True):
     """When a workload fails over; None is what the CRD makes 300 of."""
 
     toleration_seconds: Int32 | None = None
 
 
-class ApplicationFailover(Value):
+class ApplicationFailover(Value, frozen=True):
     """What happens when a workload is unhealthy."""
 
     decision_conditions: Conditions = Conditions()
@@ -199,34 +190,34 @@ class ApplicationFailover(Value):
     state_preservation: Preservation | None = None
 
 
-class ClusterFailover(Value):
+class ClusterFailover(Value, frozen=True):
     """What happens when a cluster fails."""
 
     purge_mode: str = ""
     state_preservation: Preservation | None = None
 
 
-class Failover(Value):
+class Failover(Value, frozen=True):
     """What happens on failures."""
 
     application: ApplicationFailover | None = None
     cluster: ClusterFailover | None = None
 
 
-class SuspendedClusters(Value):
+class SuspendedClusters(Value, frozen=True):
     """Where nothing is dispatched to."""
 
     cluster_names: tuple[str, ...] = ()
 
 
-class Suspension(Value):
+class Suspension(Value, frozen=True):
     """What is suspended."""
 
     dispatching: bool | None = None
     dispatching_on_clusters: SuspendedClusters | None = None
 
 
-class Spec(Value):
+class Spec(Value, frozen=True):
     """The spec of both policy kinds."""
 
     resource_selectors: tuple[Selector, ...] = ()
@@ -240,7 +231,7 @@ class Spec(Value):
     suspension: Suspension | None = None
 
 
-class Metadata(Value):
+class Metadata(Value, frozen=True):
     """What admission reads of the metadata."""
 
     name: str = ""
@@ -250,7 +241,7 @@ class Metadata(Value):
     finalizers: tuple[str, ...] = ()
 
 
-class Policy(Value):
+class Policy(Value, frozen=True):
     """A PropagationPolicy or a ClusterPropagationPolicy."""
 
     kind: str = ""

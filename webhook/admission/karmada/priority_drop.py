@@ -1,14 +1,18 @@
 """Priority drops: who may preempt now, and had to wait before (the annotation ``policy.berthmaster.io/priority-drop``).
 
-When a policy falls from priority A to B, the policies that preempt and have a priority in the half-open interval **(B, A]** may
-take over what it claims: those above A could do so all along, those at B or below still cannot. Karmada looks at the open
-interval and forgets those at exactly A. A webhook cannot act, so the interval is recorded on the policy, durably, for a controller.
+When a policy falls from priority A to B, the policies that preempt and have a priority in the half-open interval
+**(B, A]** may take over what it claims: those above A could do so all along, those at B or below still cannot.
+Karmada looks at the open interval and forgets those at exactly A. A webhook cannot act, so the interval is recorded
+on the policy, durably, for a controller.
 
 Only the review decides what the annotation is, from what it knows for certain: the stored object and the new priority.
 
-- The record after an update spans from the highest priority that has not been handled yet, which is the larger of the record's
-  ``from`` and the old priority, down to the new one. That one rule merges drops, narrows on a rise and removes on a full one.
-- What the new object says in the annotation is not read at all, but for one case: a user named as a *handler* may take it away
+- The record after an update spans from the highest priority that has not been handled yet, which is the larger of the
+  record's
+  ``from`` and the old priority, down to the new one. That one rule merges drops, narrows on a rise and removes on a
+  full one.
+- What the new object says in the annotation is not read at all, but for one case: a user named as a *handler* may
+  take it away
   in an update that leaves the priority alone.
 - A policy that is created has not dropped.
 
@@ -24,7 +28,7 @@ from fleet.model.base import Int32, Value
 ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
 
 
-class Drop(Value):
+class Drop(Value, frozen=True):
     """An interval of priorities, open below and closed above: ``(to, from_]``."""
 
     from_: Int32 = msgspec.field(name="from")

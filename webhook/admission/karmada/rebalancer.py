@@ -57,13 +57,10 @@ def _check_workload(workload: RebalancedWorkload, path: str, settings: Settings)
 def unknown_scopes(spec: RebalancerSpec, settings: Settings) -> Iterator[Problem]:
     """Workloads of kinds whose scope is not known."""
     for index, workload in enumerate(spec.workloads):
-        if (
-            workload.kind
-            and not workload.namespace
-            and settings.scope(workload.api_version, workload.kind) is None
-        ):
+        if workload.kind and not workload.namespace and settings.scope(workload.api_version, workload.kind) is None:
             yield Problem(
                 f"spec.workloads[{index}].namespace", ABSENT,
-                f"whether {workload.kind} of {workload.api_version} lives in a namespace is not known; if so, it is not found",
+                f"whether {workload.kind} of {workload.api_version} lives in a namespace is not known; if so, it "
+                f"is not found",
                 "add the namespace, or tell the webhook the scope of this kind",
             )  # fmt: skip

@@ -32,7 +32,7 @@ def mutate_policy(request: Request, context: Context) -> Outcome:
         take_charge(draft, kind=kind, creating=old is None, new_id=context.new_id)
     by_handler = request.user_info.username in context.settings.drop_handlers
     drop = review_drop(draft, new, old, namespace=namespace, by_handler=by_handler)
-    return Outcome(patch=draft.operations, warnings=drop.warnings, audit=drop.audit)
+    return Outcome(patch=draft.operations, mutated=draft.document, warnings=drop.warnings, audit=drop.audit)
 
 
 def validate_policy(request: Request, context: Context) -> Outcome:

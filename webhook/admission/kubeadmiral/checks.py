@@ -28,14 +28,10 @@ _DURATION: Final = re.compile(
 def check_spec(spec: KubeAdmiralSpec) -> Iterator[Problem]:
     """Everything wrong with a spec."""
     yield from _check_enumeration("spec.schedulingMode", spec.scheduling_mode, _MODES, required=True)
-    yield from _check_enumeration(
-        "spec.replicasStrategy", spec.replicas_strategy, _STRATEGIES, required=False
-    )
+    yield from _check_enumeration("spec.replicasStrategy", spec.replicas_strategy, _STRATEGIES, required=False)
     if spec.max_clusters is not None and spec.max_clusters <= 0:
         fate = "places nothing anywhere" if spec.max_clusters == 0 else "makes every scheduling attempt fail"
-        yield Problem(
-            "spec.maxClusters", spec.max_clusters, fate, "use 1 or more, or leave it out for no limit"
-        )
+        yield Problem("spec.maxClusters", spec.max_clusters, fate, "use 1 or more, or leave it out for no limit")
     yield from _check_cluster_selector(spec.cluster_selector)
     yield from _check_affinity(spec)
     for index, toleration in enumerate(spec.tolerations):
@@ -44,14 +40,10 @@ def check_spec(spec: KubeAdmiralSpec) -> Iterator[Problem]:
     yield from _check_migration(spec)
 
 
-def _check_enumeration(
-    path: str, value: str, accepted: tuple[str, ...], *, required: bool
-) -> Iterator[Problem]:
+def _check_enumeration(path: str, value: str, accepted: tuple[str, ...], *, required: bool) -> Iterator[Problem]:
     if value in accepted or (not value and not required):
         return
-    yield Problem(
-        path, value or ABSENT, "unknown" if value else "required", f"accepted are {', '.join(accepted)}"
-    )
+    yield Problem(path, value or ABSENT, "unknown" if value else "required", f"accepted are {', '.join(accepted)}")
 
 
 def _check_cluster_selector(selector: dict[str, str]) -> Iterator[Problem]:
@@ -69,9 +61,7 @@ def _check_affinity(spec: KubeAdmiralSpec) -> Iterator[Problem]:
     for index, term in enumerate(spec.cluster_affinity):
         path = f"spec.clusterAffinity[{index}]"
         if not term.match_expressions and not term.match_fields:
-            yield Problem(
-                path, ABSENT, "an empty term matches no cluster", "add an expression, or remove the term"
-            )
+            yield Problem(path, ABSENT, "an empty term matches no cluster", "add an expression, or remove the term")
         for place, expression in enumerate(term.match_expressions):
             problem = requirement_problem(expression, NODE_OPERATORS)
             if problem is not None:
@@ -87,9 +77,7 @@ def _check_field(expression: SelectorRequirement, path: str) -> Iterator[Problem
     if expression.key != "metadata.name":
         yield Problem(f"{path}.key", expression.key, "no such field", "accepted is metadata.name")
     if expression.operator not in _FIELD_OPERATORS:
-        yield Problem(
-            f"{path}.operator", expression.operator, "not supported for fields", "accepted are In and NotIn"
-        )
+        yield Problem(f"{path}.operator", expression.operator, "not supported for fields", "accepted are In and NotIn")
     elif len(expression.values) != 1:
         yield Problem(
             f"{path}.values", len(expression.values), "a field is compared with one value", "give exactly one"
@@ -102,9 +90,7 @@ def _check_toleration(toleration: Toleration, path: str) -> Iterator[Problem]:
     if toleration.operator not in {"", "Equal", "Exists"}:
         yield Problem(f"{path}.operator", toleration.operator, "unknown", "accepted are Exists and Equal")
     elif toleration.operator == "Exists" and toleration.value:
-        yield Problem(
-            f"{path}.value", toleration.value, "operator Exists takes no value", "remove it, or use Equal"
-        )
+        yield Problem(f"{path}.value", toleration.value, "operator Exists takes no value", "remove it, or use Equal")
     elif toleration.operator != "Exists" and not toleration.key:
         yield Problem(
             f"{path}.operator",

@@ -24,8 +24,8 @@ _AUTO_MIGRATION: Final[dict[str, Any]] = {
 def apply_defaults(draft: Draft) -> None:
     """Complete a policy's spec.
 
-    A ``reschedulePolicy`` that is given without ``rescheduleWhen`` gets the documented values: the CRD leaves it empty, which
-    the scheduler reads as "never".
+    A ``reschedulePolicy`` that is given without ``rescheduleWhen`` gets the documented values: the CRD leaves it
+    empty, which the scheduler reads as "never".
     """
     if not draft.get("spec", "replicasStrategy"):
         draft.set("Spread", "spec", "replicasStrategy")

@@ -18,7 +18,7 @@ def mutate_policy(request: Request, _context: Context) -> Outcome:
     draft = Draft(request.object or {})
     _spec(draft.document)
     apply_defaults(draft)
-    return Outcome(patch=draft.operations)
+    return Outcome(patch=draft.operations, mutated=draft.document)
 
 
 def validate_policy(request: Request, context: Context) -> Outcome:

@@ -38,8 +38,7 @@ def _repeated(change: PolicyChange) -> Iterator[Problem]:
 def _meaning(group: Group) -> tuple[object, ...]:
     # The text of selectors stands for them: two spellings of one selector are no matter for a warning.
     overflow = [
-        (str(each.label_selector), str(each.field_selector), each.named)
-        for each in group.overflow_affinities or ()
+        (str(each.label_selector), str(each.field_selector), each.named) for each in group.overflow_affinities or ()
     ]
     selectors = (str(group.label_selector), str(group.field_selector))
     return (*selectors, frozenset(group.cluster_names), frozenset(group.exclude), tuple(overflow))
@@ -70,9 +69,7 @@ def _broken_selector(change: PolicyChange) -> Iterator[Problem]:
         fields = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
         for index, expression in enumerate(fields):
             if expression.key != "zone":
-                yield from _broken(
-                    f"{path}.fieldSelector.matchExpressions[{index}]", expression, NODE_OPERATORS
-                )
+                yield from _broken(f"{path}.fieldSelector.matchExpressions[{index}]", expression, NODE_OPERATORS)
     for index, selector in enumerate(change.policy.spec.resource_selectors):
         yield from broken_labels(f"spec.resourceSelectors[{index}].labelSelector", selector.label_selector)
 
@@ -88,14 +85,10 @@ def broken_labels(path: str, selector: Labels | None) -> Iterator[Problem]:
 
 
 def _broken(path: str, requirement: Requirement, operators: tuple[str, ...]) -> Iterator[Problem]:
-    expression = SelectorRequirement(
-        key=requirement.key, operator=requirement.operator, values=requirement.values
-    )
+    expression = SelectorRequirement(key=requirement.key, operator=requirement.operator, values=requirement.values)
     problem = requirement_problem(expression, operators)
     if problem is not None:
-        yield Problem(
-            path, ABSENT, f"{problem}: the whole selector matches nothing", "correct the expression"
-        )
+        yield Problem(path, ABSENT, f"{problem}: the whole selector matches nothing", "correct the expression")
 
 
 def _affinities(placement: Placement) -> Iterator[tuple[str, Affinity]]:
@@ -108,9 +101,7 @@ def _affinities(placement: Placement) -> Iterator[tuple[str, Affinity]]:
             yield f"{path}.overflowAffinities[{place}]", overflow
     division = placement.replica_scheduling
     weights = (
-        division.weight_preference.static_weight_list
-        if division is not None and division.weight_preference
-        else ()
+        division.weight_preference.static_weight_list if division is not None and division.weight_preference else ()
     )
     for index, weight in enumerate(weights):
         path = f"spec.placement.replicaScheduling.weightPreference.staticWeightList[{index}].targetCluster"

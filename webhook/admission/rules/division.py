@@ -22,7 +22,8 @@ def _divided_though_duplicated(change: PolicyChange) -> Iterator[Problem]:
 
 def _unused(field: str, value: object) -> Problem:
     return Problem(
-        f"{_PATH}.{field}", value, "every cluster gets all replicas, because the type is Duplicated: this has no effect",
+        f"{_PATH}.{field}", value, "every cluster gets all replicas, because the type is Duplicated: this has no "
+                                   "effect",
         "set replicaSchedulingType to Divided, or remove it",
     )  # fmt: skip
 
@@ -33,12 +34,14 @@ def _weights_ignored(change: PolicyChange) -> Iterator[Problem]:
         return
     if division.replica_division_preference == "Aggregated":
         yield Problem(
-            f"{_PATH}.weightPreference", ABSENT, "replicas are packed into as few clusters as can hold them: weights play no part",
+            f"{_PATH}.weightPreference", ABSENT, "replicas are packed into as few clusters as can hold them: "
+                                                 "weights play no part",
             "set replicaDivisionPreference to Weighted, or remove the weights",
         )  # fmt: skip
     elif division.weight_preference.static_weight_list and division.weight_preference.dynamic_weight:
         yield Problem(
-            f"{_PATH}.weightPreference.staticWeightList", ABSENT, "dynamicWeight is set too and wins: the list has no effect",
+            f"{_PATH}.weightPreference.staticWeightList", ABSENT, "dynamicWeight is set too and wins: the list "
+                                                                  "has no effect",
             "keep one of them",
         )  # fmt: skip
 
@@ -68,9 +71,7 @@ def _possible(placement: Placement) -> frozenset[str] | None:
     """The clusters that the policy can mean by name; None if it leaves that open."""
     names: frozenset[str] = frozenset()
     affinities = [
-        each
-        for each in (placement.cluster_affinity, *(placement.cluster_affinities or ()))
-        if each is not None
+        each for each in (placement.cluster_affinity, *(placement.cluster_affinities or ())) if each is not None
     ]
     for affinity in affinities:
         if affinity.named is None:

@@ -68,9 +68,7 @@ class RuleSet(Generic[S]):
 
     def __init__(self, rules: Iterable[Rule[S]], settings: Settings) -> None:
         levels = [(rule, rule.level(settings)) for rule in rules]
-        self._checks = [
-            (rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF
-        ]
+        self._checks = [(rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF]
 
     def run(self, subject: S) -> Findings:
         """What the rules find in a subject."""

@@ -28,7 +28,8 @@ def _preemption_namespace(change: PolicyChange) -> Iterator[Problem]:
         if not selector.namespace and scope is Scope.NAMESPACED:
             yield Problem(
                 f"{_PATH}[{index}].namespace", ABSENT,
-                f"{selector.kind} lives in a namespace, and a policy with preemption Always finds it only by its namespace",
+                f"{selector.kind} lives in a namespace, and a policy with preemption Always finds it only by its "
+                f"namespace",
                 "add the namespace of the resource",
             )  # fmt: skip
 
@@ -41,7 +42,8 @@ def _scope_unknown(change: PolicyChange) -> Iterator[Problem]:
         if not selector.namespace and change.settings.scope(selector.api_version, selector.kind) is None:
             yield Problem(
                 f"{_PATH}[{index}].namespace", ABSENT,
-                f"whether {selector.kind} of {selector.api_version} lives in a namespace is not known; if so, nothing is preempted",
+                f"whether {selector.kind} of {selector.api_version} lives in a namespace is not known; if so, "
+                f"nothing is preempted",
                 "add the namespace, or tell the webhook the scope of this kind",
             )  # fmt: skip
 
@@ -69,7 +71,8 @@ def _wrong_scope(change: PolicyChange) -> Iterator[Problem]:
         elif selector.namespace:
             yield Problem(
                 f"{_PATH}[{index}].namespace", selector.namespace,
-                f"{selector.kind} is cluster-scoped: a selector with a namespace never matches it", "remove the namespace",
+                f"{selector.kind} is cluster-scoped: a selector with a namespace never "
+                f"matches it", "remove the namespace",
             )  # fmt: skip
 
 

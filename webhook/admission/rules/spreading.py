@@ -14,7 +14,7 @@ _PATH: Final = "spec.placement.spreadConstraints"
 def _ignored_by_static_weight(change: PolicyChange) -> Iterator[Problem]:
     if change.policy.spec.placement.spread_constraints and _static(change.policy.spec.placement):
         yield Problem(
-            _PATH, ABSENT, "replicas are divided by static weights, which makes the scheduler ignore all spread constraints",
+            _PATH, ABSENT, "replicas are divided by static weights, so the scheduler ignores all spread constraints",
             "divide by dynamicWeight or Aggregated, or remove the constraints",
         )  # fmt: skip
 
@@ -88,7 +88,8 @@ def _overflow_forbidden(change: PolicyChange) -> Iterator[Problem]:
         if limit and group.overflow_affinities and limit <= primary:
             yield Problem(
                 f"spec.placement.clusterAffinities[{index}].overflowAffinities", ABSENT,
-                f"a spread constraint allows {limit} clusters, which the group itself takes up: there is no room to overflow to",
+                f"a spread constraint allows {limit} clusters, which the group itself takes up: there is no room "
+                f"to overflow to",
                 "raise maxGroups, or remove the overflow",
             )  # fmt: skip
 
@@ -111,18 +112,14 @@ RULES: Final = (
         "Spread constraints beside a division by static weights.",
         _ignored_by_static_weight,
     ),
-    Rule(
-        "spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.", _max_groups_unset
-    ),
+    Rule("spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.", _max_groups_unset),
     Rule("spread-unsupported", "Constraints by zone, provider or label alone.", _not_supported_alone),
     Rule(
         "spread-without-effect",
         "A constraint by zone, provider or label beside one by cluster or region.",
         _without_effect,
     ),
-    Rule(
-        "spread-min-above-named", "`minGroups` above the number of clusters that are named.", _more_than_named
-    ),
+    Rule("spread-min-above-named", "`minGroups` above the number of clusters that are named.", _more_than_named),
     Rule(
         "overflow-forbidden-by-spread",
         "Overflow affinities, and a `maxGroups` that the group takes up.",

@@ -30,7 +30,8 @@ def _keyless(change: PolicyChange) -> Iterator[Problem]:
         if not toleration.key and toleration.operator in {"", "Equal"}:
             yield Problem(
                 f"{_PATH}[{index}].key", toleration.key,
-                f"without a key it tolerates every taint whose value is {toleration.value!r}", "name the key that is meant",
+                f"without a key it tolerates every taint whose value is "
+                f"{toleration.value!r}", "name the key that is meant",
             )  # fmt: skip
 
 

@@ -62,7 +62,10 @@ def test_reads_what_kubernetes_reads(text, nanos):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "+", ".", "m", "1 ", " 1", "1K", "1ki", "1mi", "1kB", "1e", "1e1.5", "1e3m", "1.2.3", "--1", "0x10", "1_000", "one", "1m\n", "٣", "1" * 257],
+    [
+        "", "+", ".", "m", "1 ", " 1", "1K", "1ki", "1mi", "1kB", "1e", "1e1.5", "1e3m", "1.2.3", "--1",
+        "0x10", "1_000", "one", "1m\n", "٣", "1" * 257,
+    ],
     ids=repr,
 )  # fmt: skip
 def test_refuses_what_is_no_quantity_and_says_what_is(text):
@@ -116,6 +119,7 @@ def test_rounds_away_from_zero(text, value, milli):
         ("0.5", "500m"),
         ("1000", "1k"),
         ("1024", "1024"),
+        ("1Ki", "1Ki"),
         ("1024Ki", "1Mi"),
         ("1536Mi", "1536Mi"),
         ("1.5Gi", "1536Mi"),

@@ -44,9 +44,7 @@ def expected(vector):
 def decide(vector):
     kind = vector["kind"].lower()
     old, namespace = vector.get("oldObject"), vector["namespace"]
-    mutation = answer(
-        f"/mutate-{kind}", admission_review(vector["object"], old, namespace=namespace), STANDALONE
-    )
+    mutation = answer(f"/mutate-{kind}", admission_review(vector["object"], old, namespace=namespace), STANDALONE)
     mutated = patched(vector["object"], mutation)
     review = admission_review(mutated, old, namespace=namespace)
     validation = answer(f"/validate-{kind}", review, STANDALONE)

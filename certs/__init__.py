@@ -1,0 +1,1 @@
+"""Certificates: an authority, and what it issues."""

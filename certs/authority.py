@@ -1,0 +1,149 @@
+"""A certificate authority of our own, and the leaves it signs. Time comes in as an argument; nothing is written.
+
+Keys are P-256: every TLS client of Kubernetes takes them, and a handshake costs a fraction of RSA's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import Final
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from fleet.errors import InputError
+
+CLOCK_SKEW: Final = timedelta(minutes=5)
+"""How far before the present a certificate begins to be valid, for clocks that are late."""
+
+_MAX_COMMON_NAME: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate and its private key.
+
+    Attributes:
+        certificate: signed.
+        key: its private key; ``repr`` does not show it.
+    """
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate in PEM."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The private key in PEM (PKCS 8), not encrypted: keep it where only its owner reads."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+    def __repr__(self) -> str:
+        return f"KeyPair({self.certificate.subject.rfc4514_string()})"
+
+
+def new_authority(common_name: str, lifetime: timedelta, now: datetime) -> KeyPair:
+    """A self-signed authority that signs leaves only, no further authorities.
+
+    Raises:
+        InputError: the name is empty or too long.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name(common_name)
+    builder = (
+        _builder(name, name, key.public_key(), lifetime, now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_key_usage(signs_certificates=True), critical=True)
+    )
+    return KeyPair(builder.sign(key, hashes.SHA256()), key)
+
+
+def issue(
+    authority: KeyPair,
+    common_name: str,
+    hosts: Sequence[str],
+    lifetime: timedelta,
+    now: datetime,
+    *,
+    organization: str = "",
+) -> KeyPair:
+    """A leaf for servers and clients, signed by an authority.
+
+    Args:
+        authority: signs it.
+        common_name: whose it is; to a kube-apiserver, the user of a client certificate.
+        hosts: DNS names and IP addresses that a server with it answers to.
+        lifetime: how long it is valid; never longer than the authority.
+        now: the present.
+        organization: to a kube-apiserver, the group of the user.
+
+    Raises:
+        InputError: a name is empty or too long.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = authority.certificate
+    lifetime = min(lifetime, signer.not_valid_after_utc - now)
+    builder = (
+        _builder(_name(common_name, organization), signer.subject, key.public_key(), lifetime, now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_key_usage(signs_certificates=False), critical=True)
+        .add_extension(
+            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
+        )
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
+    )
+    if hosts:
+        names = x509.SubjectAlternativeName([_host(each) for each in hosts])
+        builder = builder.add_extension(names, critical=False)
+    return KeyPair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, lifetime: timedelta, now: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_after(now + lifetime)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
+    )
+
+
+def _name(common_name: str, organization: str = "") -> x509.Name:
+    if not 0 < len(common_name) <= _MAX_COMMON_NAME:
+        raise InputError(f"common name {common_name!r}: accepted are 1 to {_MAX_COMMON_NAME} characters")
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _host(text: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(text))
+    except ValueError:
+        return x509.DNSName(text)
+
+
+def _key_usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,83 @@
+"""Lines of ``simulate --jsonl`` in KubeAdmiral's terms: a federation, a policy as it is stored, and an object."""
+
+import msgspec
+
+from extender.scheduling.kubeadmiral.pipeline import schedule
+from extender.scheduling.kubeadmiral.unit import GPU, SchedulingUnit, unit_fields
+from fleet.errors import FieldError
+from fleet.model.base import Count
+from fleet.model.federated_cluster import FederatedCluster, as_cluster
+from fleet.model.kubeadmiral import KubeAdmiralSpec
+from fleet.model.quantity import Quantity
+
+
+class FederatedWorkload(msgspec.Struct, rename="camel"):
+    """The object: what it is, how many replicas of it are wanted, and where it is now.
+
+    Attributes:
+        api_version, kind, resource, namespace, name: of the object; ``resource`` is the plural and plays no part.
+        replicas: wanted in Divide mode.
+        gpu: ``nvidia.com/gpu`` for each replica; None requests none.
+        current: replicas by cluster, None where the number is not set.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    resource: str = ""
+    replicas: Count = 0
+    gpu: Count | None = None
+    current: dict[str, Count | None] = {}
+
+
+class FederationLine(msgspec.Struct):
+    """A federation, the spec of a policy, taken as written, and an object to schedule."""
+
+    clusters: tuple[FederatedCluster, ...]
+    policy: KubeAdmiralSpec
+    object: FederatedWorkload
+    id: str | int | None = None
+
+
+class FederationResult(msgspec.Struct):
+    """Replicas by cluster, None where the mode assigns none; or why nothing was decided."""
+
+    clusters: dict[str, int | None]
+    error: str | None
+
+
+class FederationAnswer(msgspec.Struct):
+    """The result of a line."""
+
+    id: str | int | None
+    result: FederationResult
+
+
+def answer_federation(line: FederationLine) -> FederationAnswer:
+    """Decide where the object goes.
+
+    Raises:
+        FieldError: a cluster has no name, or the name of another.
+    """
+    names: set[str] = set()
+    for index, cluster in enumerate(line.clusters):
+        name = cluster.metadata.name
+        if not name or name in names:
+            problem = f"{name!r} stands twice; names are unique" if name else "is missing; accepted is a cluster's name"
+            raise FieldError(f"clusters[{index}].metadata.name", problem)
+        names.add(name)
+    wanted = line.object
+    unit = SchedulingUnit(
+        api_version=wanted.api_version,
+        kind=wanted.kind,
+        name=wanted.name,
+        namespace=wanted.namespace,
+        replicas=wanted.replicas,
+        requests={GPU: Quantity.parse(wanted.gpu)} if wanted.gpu is not None else {},
+        current=wanted.current,
+        **unit_fields(line.policy),
+    )
+    decision = schedule(unit, [as_cluster(each) for each in line.clusters])
+    error = decision.failure.kind.value if decision.failure is not None else None
+    return FederationAnswer(line.id, FederationResult(dict(decision.clusters), error))

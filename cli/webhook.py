@@ -1,0 +1,120 @@
+"""``berthmaster webhook``: serve the admission webhook."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cli.config_file import config_option
+from cli.rule_options import rule_levels, rule_options, scopes
+from fleet.ops import logs
+from fleet.ops.tls import MINIMUM_VERSIONS, TLSFiles
+from webhook.admission.settings import Mode, Settings
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_API_SERVER_TIMEOUT_S: Final = 30
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``HOST:PORT``, an IPv6 host in brackets."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
+        """Take it apart."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535 or (":" in host and not bracketed):
+            self.fail(f"{value!r} is not HOST:PORT, as in 0.0.0.0:8443 or [::]:8443", param, ctx)
+        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what an empty host means everywhere
+
+
+@click.command(
+    context_settings={"auto_envvar_prefix": "BERTHMASTER_WEBHOOK"},
+    epilog="Every option is also read from the environment, --cert-file from BERTHMASTER_WEBHOOK_CERT_FILE and so on; "
+    "lists there are separated by spaces. Signals: TERM drains and stops.",
+)
+@config_option
+@click.option(
+    "--mode", type=click.Choice([each.value for each in Mode]), default=Mode.COMPANION.value, show_default=True,
+    help="companion: beside karmada-webhook. standalone: in its place.",
+)  # fmt: skip
+@click.option("--bind", type=Address(), default="0.0.0.0:8443", show_default=True, help="Where reviews are served.")
+@click.option(
+    "--probe-bind", type=Address(), default="0.0.0.0:8080", show_default=True,
+    help="Where /livez, /readyz and /metrics are served, in plain text.",
+)  # fmt: skip
+@click.option("--cert-file", type=_FILE, required=True, help="The serving certificate, PEM, the leaf first.")
+@click.option("--key-file", type=_FILE, required=True, help="Its private key, PEM.")
+@click.option("--client-ca-file", type=_FILE, help="Clients must show a certificate that one of these CAs signed.")
+@click.option(
+    "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.3", show_default=True,
+    help="The oldest TLS version that is spoken.",
+)  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
+@click.option("--threads", type=click.IntRange(1, 512), default=16, show_default=True, help="Threads in each process.")
+@click.option(
+    "--max-body-bytes", type=click.IntRange(1024, 64 * 2**20), default=7 * 2**20, show_default=True,
+    help="The largest review that is read.",
+)  # fmt: skip
+@click.option(
+    "--request-timeout-s", type=click.FloatRange(0.1, _API_SERVER_TIMEOUT_S), default=2.5, show_default=True,
+    help="How long a request may take; keep it below timeoutSeconds of the webhook configuration.",
+)  # fmt: skip
+@click.option(
+    "--keepalive-s",
+    type=click.IntRange(1, 3600),
+    default=120,
+    show_default=True,
+    help="How long idle connections stay.",
+)
+@click.option(
+    "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
+    help="How long /readyz fails before connections are refused.",
+)  # fmt: skip
+@click.option(
+    "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
+    help="How long requests under way may take after that.",
+)  # fmt: skip
+@click.option(
+    "--peer-checks/--no-peer-checks", default=False, show_default=True,
+    help="In companion mode, run karmada-webhook's checks too, so that one answer names everything.",
+)  # fmt: skip
+@click.option(
+    "--drop-handler", "drop_handlers", multiple=True, metavar="USERNAME",
+    help="A user who may clear the record of a priority drop: the controller that handles it. Repeatable.",
+)  # fmt: skip
+@rule_options
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
+def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Serve the admission webhook over HTTPS."""
+    settings = Settings(
+        mode=Mode(given["mode"]),
+        peer_checks=given["peer_checks"],
+        levels=rule_levels(given["rules"]),
+        scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
+        drop_handlers=frozenset(given["drop_handlers"]),
+    )
+    files = TLSFiles(given["cert_file"], given["key_file"], given["client_ca_file"], given["tls_min_version"])
+    logs.configure(given["log_level"])
+    from webhook.serving import ServingOptions, serve  # noqa: PLC0415 - `--help` must not wait for the server
+
+    serve(
+        ServingOptions(
+            tls=files,
+            host=given["bind"][0],
+            port=given["bind"][1],
+            probe_host=given["probe_bind"][0],
+            probe_port=given["probe_bind"][1],
+            workers=given["workers"],
+            threads=given["threads"],
+            body_bytes=given["max_body_bytes"],
+            request_timeout_s=given["request_timeout_s"],
+            keepalive_s=given["keepalive_s"],
+            drain_s=given["drain_s"],
+            grace_s=given["grace_s"],
+            settings=settings,
+        )
+    )

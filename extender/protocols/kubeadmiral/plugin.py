@@ -1,0 +1,109 @@
+"""What Berthmaster answers as a scheduler webhook plugin of KubeAdmiral (payload version v1alpha1).
+
+Its own filters have run before; this adds groups in order. An object without the annotation is left to KubeAdmiral:
+every cluster passes, scores nothing, and selection only keeps to ``maxClusters``.
+
+What KubeAdmiral makes of a failure decides what is answered (extender-protocols 1.9): a filter's failure rejects the
+cluster and may drive the workload out, so that in doubt a cluster passes; a failure of score or select leaves
+everything as it is and is tried again, so that these tell the error.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from extender.protocols.kubeadmiral.groups import Ranked, choose, group_index, groups_of, located, room_of
+from extender.protocols.kubeadmiral.wire import (
+    ClusterRequest,
+    FilterResponse,
+    Placement,
+    PlacementPreferences,
+    ScoreResponse,
+    SelectRequest,
+    SelectResponse,
+)
+from fleet.errors import FieldError
+from fleet.model.decode import decode_json
+from fleet.model.federated_cluster import as_cluster
+
+R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered(Generic[R]):
+    """An answer, what was decided in a word, and why nothing could be where that is so."""
+
+    response: R
+    verdict: str
+    doubt: str = ""
+
+
+def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> Answered[FilterResponse]:
+    """Whether some group means the cluster.
+
+    Args:
+        body: a filter request.
+        pass_in_doubt: what cannot be understood passes; otherwise it is told as an error, which rejects the cluster.
+    """
+    try:
+        asked = decode_json(ClusterRequest, body)
+        groups = groups_of(asked.scheduling_unit.annotations)
+    except FieldError as error:
+        answer = FilterResponse(selected=True) if pass_in_doubt else FilterResponse(selected=False, error=str(error))
+        return Answered(answer, "doubtful", str(error))
+    selected = groups is None or group_index(groups, located(as_cluster(asked.cluster))) is not None
+    return Answered(FilterResponse(selected=selected), "passed" if selected else "rejected")
+
+
+def score_cluster(body: bytes) -> Answered[ScoreResponse]:
+    """The number of groups from the cluster's own to the last: earlier groups score higher."""
+    try:
+        asked = decode_json(ClusterRequest, body)
+        groups = groups_of(asked.scheduling_unit.annotations)
+    except FieldError as error:
+        return Answered(ScoreResponse(score=0, error=str(error)), "failed", str(error))
+    index = group_index(groups, located(as_cluster(asked.cluster))) if groups is not None else None
+    score = len(groups) - index if groups is not None and index is not None else 0
+    return Answered(ScoreResponse(score=score), "scored")
+
+
+def select_clusters(body: bytes) -> Answered[SelectResponse]:
+    """The clusters of the first group that can hold the workload.
+
+    If no group can, that is an error: nothing moves, and it is tried again.
+    """
+    try:
+        asked = decode_json(SelectRequest, body)
+        groups = groups_of(asked.scheduling_unit.annotations)
+    except FieldError as error:
+        return _failed(str(error))
+    unit = asked.scheduling_unit
+    if unit.max_clusters is not None and unit.max_clusters < 0:
+        return _failed(f"schedulingUnit.maxClusters: {unit.max_clusters} is negative; accepted are 0 and more")
+    preferences = {each.cluster: each for each in unit.placements}
+    ranked = [
+        _ranked(asked, place, preferences.get(each.cluster.metadata.name))
+        for place, each in enumerate(asked.cluster_scores)
+    ]
+    if groups is None:
+        limit = len(ranked) if unit.max_clusters is None else unit.max_clusters
+        best = sorted(ranked, key=lambda each: (-each.score, each.cluster.name))[:limit]
+        return Answered(SelectResponse([each.cluster.name for each in best]), "selected")
+    reasons = []
+    for group in groups:
+        chosen = choose(unit, [each for each in ranked if group.term.matches(each.cluster)])
+        if not isinstance(chosen, str):
+            return Answered(SelectResponse(chosen), "selected")
+        reasons.append(f"{group.name}: {chosen}")
+    return _failed(f"no group can hold the workload: {'; '.join(reasons)}")
+
+
+def _failed(error: str) -> Answered[SelectResponse]:
+    return Answered(SelectResponse([], error), "failed", error)
+
+
+def _ranked(asked: SelectRequest, place: int, placement: Placement | None) -> Ranked:
+    scored = asked.cluster_scores[place]
+    cluster = located(as_cluster(scored.cluster))
+    preferences = placement.preferences if placement is not None else PlacementPreferences()
+    room = room_of(asked.scheduling_unit, cluster, preferences.max_replicas)
+    return Ranked(cluster, scored.score, preferences.min_replicas, room)

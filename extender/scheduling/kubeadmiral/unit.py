@@ -1,0 +1,117 @@
+"""What KubeAdmiral schedules: an object with what its policy asks, and where it is now."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from fleet.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralSpec
+from fleet.model.quantity import Quantity
+from fleet.model.taint import Toleration
+
+GPU = "nvidia.com/gpu"
+
+
+class ReplicasStrategy(Enum):
+    """How replicas are planned in Divide mode."""
+
+    SPREAD = "Spread"
+    BINPACK = "Binpack"
+
+
+@dataclass(frozen=True, slots=True)
+class Preference:
+    """What one cluster is to get: bounds, a weight and a priority, None where not said."""
+
+    minimum: int = 0
+    maximum: int | None = None
+    weight: int | None = None
+    priority: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulingUnit:
+    """One object.
+
+    Attributes:
+        api_version, kind, namespace, name: of the object.
+        divide: replicas are divided; otherwise every cluster gets all of them.
+        replicas: how many, in Divide mode.
+        requests: what a replica requests; KubeAdmiral fills in no more than GPUs.
+        current: replicas by cluster, None where the number is not set.
+        strategy: how replicas are planned.
+        cluster_selector: labels that a cluster must have.
+        required: terms of which one must match; None for no condition.
+        preferred: terms that earn a cluster their weight.
+        tolerations: of taints.
+        max_clusters: how many clusters at most; None for any number.
+        preferences: by cluster, for those that the policy lists; empty means all clusters may be chosen.
+        sticky: once placed it stays as it is.
+        avoid_disruption: replicas that run are moved only as far as it takes.
+        keep_unschedulable: replicas that could not be scheduled stay in the number of their cluster.
+        estimated_capacity: what a cluster turned out to hold, by auto-migration.
+        scheduled: replicas seen to be scheduled, by auto-migration.
+        limited_capacity: what a cluster may hold, by custom migration.
+        evicted: clusters that custom migration keeps it off, at this moment.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    divide: bool = False
+    replicas: int = 0
+    requests: Mapping[str, Quantity] = field(default_factory=dict)
+    current: Mapping[str, int | None] = field(default_factory=dict)
+    strategy: ReplicasStrategy = ReplicasStrategy.SPREAD
+    cluster_selector: Mapping[str, str] = field(default_factory=dict)
+    required: tuple[ClusterSelectorTerm, ...] | None = None
+    preferred: tuple[tuple[int, ClusterSelectorTerm], ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    max_clusters: int | None = None
+    preferences: Mapping[str, Preference] = field(default_factory=dict)
+    sticky: bool = False
+    avoid_disruption: bool = False
+    keep_unschedulable: bool = False
+    estimated_capacity: Mapping[str, int] = field(default_factory=dict)
+    scheduled: Mapping[str, int] = field(default_factory=dict)
+    limited_capacity: Mapping[str, int] = field(default_factory=dict)
+    evicted: frozenset[str] = frozenset()
+
+    @property
+    def key(self) -> str:
+        """What breaks ties between clusters: ``namespace/name``, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def preference(self, cluster: str) -> Preference:
+        """What a cluster is to get."""
+        return self.preferences.get(cluster, _NO_PREFERENCE)
+
+
+_NO_PREFERENCE = Preference()
+
+
+def unit_fields(policy: KubeAdmiralSpec) -> dict[str, Any]:
+    """The fields of a unit that come from its policy, taken as written: no default is applied here."""
+    rescheduling = policy.reschedule_policy.replica_rescheduling if policy.reschedule_policy is not None else None
+    migration = policy.auto_migration
+    return {
+        "divide": policy.scheduling_mode == "Divide",
+        "strategy": ReplicasStrategy.BINPACK if policy.replicas_strategy == "Binpack" else ReplicasStrategy.SPREAD,
+        "cluster_selector": policy.cluster_selector,
+        "required": policy.cluster_affinity or None,
+        "tolerations": policy.tolerations,
+        "max_clusters": policy.max_clusters,
+        "preferences": {
+            each.cluster: Preference(
+                each.preferences.min_replicas or 0,
+                each.preferences.max_replicas,
+                each.preferences.weight,
+                each.preferences.priority,
+            )
+            for each in policy.placement
+        },
+        "sticky": policy.reschedule_policy is not None and policy.reschedule_policy.disable_rescheduling,
+        "avoid_disruption": rescheduling is not None and bool(rescheduling.avoid_disruption),
+        "keep_unschedulable": migration is not None and migration.keep_unschedulable_replicas,
+    }

@@ -1,0 +1,235 @@
+"""KubeAdmiral's scheduler webhook: what is answered to which body."""
+
+import json
+import logging
+
+import pytest
+
+from extender.protocols.kubeadmiral import routes
+from extender.protocols.problem import problem
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+
+ANNOTATION = "policy.berthmaster.io/cluster-affinities"
+EU = {"affinityName": "eu", "labelSelector": {"matchLabels": {"zone": "eu"}}}
+US = {"affinityName": "us", "clusterNames": ["us-1", "us-2"]}
+
+
+class Counts:
+    """A meter that remembers."""
+
+    def __init__(self) -> None:
+        self.decisions: list[tuple[str, str, str]] = []
+        self.doubts: list[tuple[str, str]] = []
+
+    def decided(self, *labels: str) -> None:
+        self.decisions.append(labels)
+
+    def doubted(self, *labels: str) -> None:
+        self.doubts.append(labels)
+
+
+def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
+    """The answer as raw JSON text, and what was counted."""
+    meter = Counts()
+    services = Services(state=None, meter=meter, log=logging.getLogger("test"), clock=None)
+    route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
+    reply = route.handler(services, Call("request-1", deadline_s=0.0, body=body))
+    assert reply.status == 200
+    return reply.body, meter
+
+
+def cluster(name: str, zone: str = "us", *, gpus: tuple[int, int] = (8, 8)) -> dict:
+    """A FederatedCluster as KubeAdmiral sends it: no apiVersion, fields that play no part."""
+    return {
+        "metadata": {"name": name, "labels": {"zone": zone}, "creationTimestamp": "2024-01-02T03:04:05Z"},
+        "spec": {"apiEndpoint": "https://10.0.0.1:6443", "useServiceAccount": True, "secretRef": {"name": name}},
+        "status": {
+            "resources": {
+                "schedulableNodes": 3,
+                "allocatable": {"cpu": "12", "nvidia.com/gpu": str(gpus[0])},
+                "available": {"cpu": "-500m", "nvidia.com/gpu": str(gpus[1])},
+            }
+        },
+    }
+
+
+def unit(*groups: dict, mode: str = "Divide", replicas: int | None = 6, **fields) -> dict:
+    """A scheduling unit as KubeAdmiral sends it, with these groups in its annotation."""
+    made = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "resource": "deployments",
+        "namespace": "shop",
+        "name": "web",
+        "schedulingMode": mode,
+        "resourceRequest": {"cpu": "0", "ephemeral-storage": "0", "memory": "0", "nvidia.com/gpu": "1"},
+        "currentClusters": [],
+        **fields,
+    }
+    if mode == "Divide":
+        made["desiredReplicas"] = replicas
+    if groups:
+        made["annotations"] = {ANNOTATION: json.dumps(groups)}
+    return made
+
+
+def one(asked: dict, named: dict) -> bytes:
+    return json.dumps({"schedulingUnit": asked, "cluster": named}).encode()
+
+
+def many(asked: dict, *scored: tuple[dict, int]) -> bytes:
+    scores = [{"cluster": named, "score": score} for named, score in scored]
+    return json.dumps({"schedulingUnit": asked, "clusterScores": scores}).encode()
+
+
+@pytest.mark.parametrize(
+    ("asked", "named", "selected"),
+    [
+        pytest.param(unit(EU, US), cluster("eu-1", "eu"), True, id="a cluster of the first group passes"),
+        pytest.param(unit(EU, US), cluster("us-2"), True, id="a cluster of a later group passes"),
+        pytest.param(unit(EU, US), cluster("ap-1", "ap"), False, id="a cluster of no group does not"),
+        pytest.param(unit(), cluster("ap-1", "ap"), True, id="without groups every cluster passes"),
+        pytest.param(
+            unit({"affinityName": "r", "fieldSelector": {"matchExpressions": [
+                {"key": "zone", "operator": "In", "values": ["z1"]}]}}),
+            {"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "z1"}}},
+            True,
+            id="a field selector sees the zone label",
+        ),
+    ],
+)  # fmt: skip
+def test_filter(asked, named, selected):
+    body, meter = call("filter", one(asked, named))
+    assert body == json.dumps({"selected": selected, "error": ""}, separators=(",", ":")).encode()
+    assert meter.decisions == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
+
+
+@pytest.mark.parametrize(
+    ("named", "score"),
+    [
+        pytest.param(cluster("eu-1", "eu"), 2, id="the first of two groups"),
+        pytest.param(cluster("us-1"), 1, id="the second"),
+        pytest.param(cluster("ap-1", "ap"), 0, id="none"),
+    ],
+)
+def test_score_is_an_integer_that_is_higher_for_earlier_groups(named, score):
+    assert call("score", one(unit(EU, US), named))[0] == f'{{"score":{score},"error":""}}'.encode()
+
+
+EU_1, US_1, US_2 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
+PLACED = {"placements": [{"cluster": "eu-1", "preferences": {"maxReplicas": 4}}]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "scored", "names"),
+    [
+        pytest.param(unit(EU, US), [(US_1, 100), (EU_1, 0)], ["eu-1"], id="the first group, whatever the scores"),
+        pytest.param(unit(EU, US, replicas=9), [(EU_1, 9), (US_1, 1), (US_2, 2)], ["us-2", "us-1"],
+                     id="the second, best first, if the first has too few GPUs"),
+        pytest.param(unit(EU, US, **PLACED), [(EU_1, 9), (US_1, 1)], ["us-1"],
+                     id="the second, if the first may have too few replicas"),
+        pytest.param(unit(EU, US), [(US_1, 1)], ["us-1"], id="the second, if the first has no cluster left"),
+        pytest.param(unit(US, maxClusters=1), [(US_1, 5), (US_2, 9)], ["us-2"], id="the best within maxClusters"),
+        pytest.param(unit(US, maxClusters=1, replicas=8), [(cluster("us-1", gpus=(8, 2)), 9), (US_2, 5)], ["us-2"],
+                     id="the roomiest, if the best within maxClusters does not hold it"),
+        pytest.param(unit(US, maxClusters=0), [(US_1, 5)], [], id="none, if maxClusters allows none"),
+        pytest.param(unit(EU, US, mode="Duplicate"), [(US_1, 5), (EU_1, 1)], ["eu-1"], id="Duplicate asks for no room"),
+        pytest.param(unit(US, replicas=0), [(US_1, 1), (US_2, 2)], ["us-2", "us-1"], id="no replicas need no room"),
+        pytest.param(unit(replicas=100), [(US_1, 1), (EU_1, 1)], ["eu-1", "us-1"], id="without groups all of them"),
+        pytest.param(unit(maxClusters=1), [(US_1, 1), (EU_1, 2)], ["eu-1"], id="without groups within maxClusters"),
+        pytest.param(
+            unit(US, replicas=3, placements=[
+                {"cluster": "us-2", "preferences": {"minReplicas": 3}},
+                {"cluster": "us-1", "preferences": {"minReplicas": 1}},
+            ]),
+            [(US_1, 1), (US_2, 2)], ["us-2"], id="no cluster whose minimum the replicas are not enough for",
+        ),
+        pytest.param(
+            unit(EU, replicas=9, currentReplicaDistribution={"eu-1": 4}), [(cluster("eu-1", "eu", gpus=(8, 5)), 1)],
+            ["eu-1"], id="replicas that run there already have their room",
+        ),
+    ],
+)  # fmt: skip
+def test_select(asked, scored, names):
+    body, _ = call("select", many(asked, *scored))
+    assert json.loads(body) == {"selectedClusterNames": names, "error": ""}
+
+
+def test_select_tells_what_each_group_holds_if_none_can_hold_it():
+    body, meter = call("select", many(unit(EU, US, replicas=50), (EU_1, 1), (US_1, 1)))
+    answer = json.loads(body)
+    assert answer["selectedClusterNames"] == []
+    assert "eu: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
+    assert "us: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
+    assert meter.doubts == [("kubeadmiral", "select")]
+
+
+BROKEN = {
+    "not JSON": b"{",
+    "empty": b"",
+    "an array": b"[]",
+    "no unit": b'{"cluster": {"metadata": {"name": "a"}}}',
+    "a cluster that is a number": b'{"schedulingUnit": {}, "cluster": 3}',
+    "an annotation that is no JSON": one(unit(annotations={ANNOTATION: "{"}), EU_1),
+    "an annotation that is no list": one(unit(annotations={ANNOTATION: "{}"}), EU_1),
+    "a group without a name": one(unit(annotations={ANNOTATION: "[{}]"}), EU_1),
+    "two groups of one name": one(unit(EU, EU), EU_1),
+    "nested beyond all bounds": b"[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+def test_in_doubt_a_filter_lets_the_cluster_pass_and_counts_it(body):
+    answer, meter = call("filter", body)
+    assert answer == b'{"selected":true,"error":""}'
+    assert meter.doubts == [("kubeadmiral", "filter")]
+
+
+@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+def test_told_to_reject_in_doubt_a_filter_says_why(body):
+    answer = json.loads(call("filter", body, pass_in_doubt=False)[0])
+    assert answer["selected"] is False
+    assert answer["error"]
+
+
+@pytest.mark.parametrize("verb", ["score", "select"])
+@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
+def test_score_and_select_tell_the_error_with_an_integer_and_an_array(verb, body):
+    answer = json.loads(call(verb, body)[0])
+    assert answer["error"]
+    assert answer.get("score", 0) == 0
+    assert answer.get("selectedClusterNames", []) == []
+
+
+def test_a_bad_annotation_is_named_with_its_path():
+    answer = json.loads(call("select", many(unit(annotations={ANNOTATION: '[{"affinityName": 1}]'}), (EU_1, 1)))[0])
+    assert f"metadata.annotations[{ANNOTATION}]" in answer["error"]
+    assert "[0].affinityName: 1 is an int" in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("verb", "status", "body"),
+    [
+        pytest.param("filter", 413, b'{"selected":true,"error":""}', id="too large a filter request passes"),
+        pytest.param("filter", 500, b'{"selected":true,"error":""}', id="a crashed filter passes"),
+        pytest.param("score", 503, b'{"score":0,"error":"late"}', id="an overdue score is an error"),
+        pytest.param("select", 503, b'{"selectedClusterNames":[],"error":"late"}', id="an overdue select is an error"),
+    ],
+)
+def test_what_the_frame_refuses_is_said_in_the_protocols_words(verb, status, body):
+    route = next(each for each in routes() if each.path.endswith(verb))
+    reply = route.refuse(problem(status, "late"))
+    assert (reply.status, reply.body) == (200, body)
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 405])
+def test_a_caller_that_is_not_entitled_or_lost_is_told_so(status):
+    assert all(route.refuse(problem(status, "no")).status == status for route in routes())
+
+
+def test_nulls_and_unknown_fields_are_passed_over():
+    named = {**cluster("eu-1", "eu"), "extra": 1, "status": None}
+    asked = {**unit(EU), "labels": None, "placements": None, "clusterAffinity": [{"matchExpressions": [
+        {"key": "a", "operator": "Exists", "values": None}]}]}  # fmt: skip
+    assert call("filter", one(asked, named))[0] == b'{"selected":true,"error":""}'
