@@ -4,19 +4,17 @@ from collections import Counter
 from typing import Final
 
 import click
-import msgspec
 from rich.console import Console
 from rich.markup import escape
 
 from cli.console import output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
 from extender.scheduling.decision import FailureKind, Mode
-from extender.scheduling.diagnosis import ClusterDiagnosis, Diagnosis, GroupDiagnosis, Outcome
-from extender.simulation.run import Outcome as Settled
+from extender.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
+from extender.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from extender.simulation.run import run
 from extender.simulation.world import Workload, World
 from fleet.errors import InputError
-from fleet.model.claim import Claim
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -25,22 +23,6 @@ _STYLES: Final = {
     Outcome.REJECTED: "red",
 }
 _BEST_FIRST: Final = (Outcome.ASSIGNED, Outcome.NO_REPLICAS, Outcome.NOT_SELECTED, Outcome.REJECTED)
-
-
-class Explanation(msgspec.Struct, rename="camel"):
-    """The output in JSON and YAML."""
-
-    resource: str
-    policy: str | None
-    other_policies: list[str]
-    replicas: int
-    trigger: str
-    mode: str | None
-    group: str | None
-    clusters: dict[str, int]
-    error: str | None
-    message: str | None
-    diagnosis: Diagnosis | None
 
 
 @click.command()
@@ -74,11 +56,11 @@ def command(
     # The others are scheduled as well: workload affinity looks at them.
     decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
     index = list(world.workloads).index(found[0])
-    settled = run(world, decide, now(), diagnose=True)[1][index]
+    explained = explanation(run(world, decide, now(), diagnose=True)[1][index])
     if output == "table":
-        _print(stdout(), settled, limit)
+        _print(stdout(), explained, limit)
     else:
-        print_data(_explanation(settled), output)
+        print_data(explained, output)
 
 
 def _not_one(resource: str, found: list[Workload], world: World) -> str:
@@ -88,32 +70,14 @@ def _not_one(resource: str, found: list[Workload], world: World) -> str:
     return f"there is no {resource} among the manifests" + (f"; known are {known}" if known else "")
 
 
-def _explanation(settled: Settled) -> Explanation:
-    workload, decision = settled.workload, settled.decision
-    failure = decision.failure if decision is not None else None
-    return Explanation(
-        resource=str(workload),
-        policy=str(workload.claim.policy) if workload.claim is not None else None,
-        other_policies=[str(claim.policy) for claim in workload.claims[1:]],
-        replicas=workload.binding.spec.replicas if workload.binding is not None else 0,
-        trigger=settled.trigger.value,
-        mode=decision.mode.value if decision is not None else None,
-        group=settled.group or None,
-        clusters=settled.assignment,
-        error=failure.kind.value if failure is not None else None,
-        message=failure.message if failure is not None else None,
-        diagnosis=settled.diagnosis,
-    )
-
-
-def _print(console: Console, settled: Settled, limit: int) -> None:
-    workload, diagnosis = settled.workload, settled.diagnosis
-    console.print(f"[bold]{workload}[/]", *_headline(settled), sep="  ")
-    _print_claims(console, workload.claims)
-    if workload.binding is None:
+def _print(console: Console, explained: Explanation, limit: int) -> None:
+    diagnosis = explained.diagnosis
+    console.print(f"[bold]{explained.resource}[/]", *_headline(explained), sep="  ")
+    _print_claims(console, explained.claims)
+    if explained.replicas is None:
         return
     if diagnosis is None:
-        console.print(f"stays on {_told(settled.assignment)}: nothing triggers a rescheduling")
+        console.print(f"stays on {_told(explained.clusters)}: nothing triggers a rescheduling")
         return
     if diagnosis.skipped:
         console.print(f"[dim]the walk goes on after {', '.join(diagnosis.skipped)}, where the workload came from[/]")
@@ -122,27 +86,25 @@ def _print(console: Console, settled: Settled, limit: int) -> None:
         _print_group(console, group, limit)
     if diagnosis.untried:
         console.print(f"\n[dim]not tried: {', '.join(diagnosis.untried)}[/]")
-    decision = settled.decision
-    if decision is not None and decision.failure is not None:
-        stays = f"; it stays on {_told(settled.assignment)}" if settled.assignment else ""
-        console.print(f"\n[bold red]goes nowhere[/]: {escape(decision.failure.message)}{stays}")
+    if explained.error is not None:
+        stays = f"; it stays on {_told(explained.clusters)}" if explained.clusters else ""
+        console.print(f"\n[bold red]goes nowhere[/]: {escape(explained.message or '')}{stays}")
     else:
-        console.print(f"\n[bold green]goes to[/] {_told(settled.assignment)}")
+        console.print(f"\n[bold green]goes to[/] {_told(explained.clusters)}")
 
 
-def _headline(settled: Settled) -> list[str]:
-    binding, diagnosis = settled.workload.binding, settled.diagnosis
-    if binding is None:
-        return ["no policy selects it"]
-    replicas = f"{binding.spec.replicas} replicas" if binding.spec.is_workload else "no replicas of its own"
-    parts = [replicas, diagnosis.strategy.value if diagnosis is not None else ""]
-    fresh = settled.decision is not None and settled.decision.mode is Mode.FRESH
-    return [part for part in (*parts, f"{settled.trigger.value}{', all replicas anew' if fresh else ''}") if part]
+def _headline(explained: Explanation) -> list[str]:
+    if explained.replicas is None:
+        return [UNCLAIMED]
+    replicas = f"{explained.replicas} replicas" if explained.replicated else "no replicas of its own"
+    strategy = explained.diagnosis.strategy.value if explained.diagnosis is not None else ""
+    trigger = f"{explained.trigger.value}{', all replicas anew' if explained.mode is Mode.FRESH else ''}"
+    return [part for part in (replicas, strategy, trigger) if part]
 
 
-def _print_claims(console: Console, claims: tuple[Claim, ...]) -> None:
+def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
     for place, claim in enumerate(claims):
-        how = f"priority {claim.policy.explicit_priority}, by {claim.level.name.lower()}"
+        how = f"priority {claim.priority}, by {claim.matched_by}"
         console.print(f"claimed by {claim.policy} ({how})" if not place else f"[dim]not by {claim.policy} ({how})[/]")
 
 

@@ -10,8 +10,8 @@ import click
 
 from extender.scheduling.plugins import built_in, with_third_parties
 from extender.scheduling.scheduler import Profile
-from extender.simulation.world import Claimant, ResourceName, World
-from fleet.errors import FieldError
+from extender.simulation.loading import world_of
+from extender.simulation.world import ResourceName, World
 from fleet.manifests import Manifests, load
 from fleet.model.template import ReplicaPath
 
@@ -77,15 +77,7 @@ def read_world(
         raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for stdin)")
     parsed = [ReplicaPath.parse(text) for text in replica_paths]
     manifests = load(paths, stdin=sys.stdin.buffer)
-    claimant = Claimant(manifests.policies, manifests.bindings, parsed, workload_affinity=workload_affinity)
-    workloads = []
-    for document in manifests.templates:
-        try:
-            workloads.append(claimant.claim(document.raw))
-        except FieldError as error:
-            raise document.error(error) from None
-    clusters = {cluster.name: cluster for cluster in manifests.clusters}
-    return World(clusters, [*workloads, *claimant.unclaimed()]), manifests
+    return world_of(manifests, parsed, workload_affinity=workload_affinity), manifests
 
 
 def resource_name(text: str) -> ResourceName:

@@ -3,44 +3,22 @@
 from datetime import timedelta
 
 import click
-import msgspec
 from rich.markup import escape
 
 from cli.batch import answer_lines
 from cli.console import complain, output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
 from cli.main import EXIT_CHECK_FAILED
-from extender.scheduling.decision import Failure
 from extender.scheduling.trigger import Trigger
 from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
-from extender.simulation.run import Outcome, moves, run, unplaced
-from fleet.manifests import Manifests
+from extender.simulation.report import ChangeRow, Row, change_row, row
+from extender.simulation.run import run, unplaced
 from fleet.model.base import INT32_MAX
 from fleet.model.selector import is_label_key, is_label_value
 from fleet.model.taint import EFFECTS, Taint
 
 _NO_PLACE = "nowhere"
-
-
-class ResultRow(msgspec.Struct, rename="camel"):
-    """One workload in JSON and YAML output."""
-
-    resource: str
-    policy: str | None
-    group: str | None
-    clusters: dict[str, int]
-    trigger: str
-    error: str | None
-    message: str | None
-
-
-class ChangeRow(msgspec.Struct, rename="camel"):
-    """One workload before and after."""
-
-    resource: str
-    before: ResultRow
-    after: ResultRow
-    moves: dict[str, list[int | None]]
+_NOTHING = "no resource among the manifests: there is nothing to schedule"
 
 
 @click.command(
@@ -91,17 +69,19 @@ def command(
     world, manifests = read_world(paths, replica_paths, workload_affinity=workload_affinity)
     start = now()
     world, before = run(world, decide, start)
-    after: list[Outcome] | None = None
-    if changes:
-        later = start + timedelta(seconds=1)
-        _, after = run(apply(changes, world, later), decide, later)
-    if output == "table":
-        _print_tables(manifests, before, after)
-    elif after is None:
-        print_data([_row(outcome) for outcome in before], output)
+    last = before
+    if not changes:
+        rows = [row(outcome) for outcome in before]
+        _print_rows(rows) if output == "table" else print_data(rows, output)
     else:
-        print_data([_change_row(*pair) for pair in zip(before, after, strict=True)], output)
-    if check and unplaced(before if after is None else after):
+        later = start + timedelta(seconds=1)
+        _, last = run(apply(changes, world, later), decide, later)
+        changed = [change_row(*pair) for pair in zip(before, last, strict=True)]
+        _print_changes(changed) if output == "table" else print_data(changed, output)
+    if output == "table":
+        for ignored in manifests.ignored:
+            complain(f"{ignored.document.place}: passed over: {ignored.reason}")
+    if check and unplaced(last):
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
@@ -145,90 +125,48 @@ def _scale(text: str) -> Scale:
     return Scale(resource_name(name), int(number))
 
 
-def _row(outcome: Outcome) -> ResultRow:
-    claim, failure = outcome.workload.claim, _failure(outcome)
-    return ResultRow(
-        resource=str(outcome.workload),
-        policy=str(claim.policy) if claim is not None else None,
-        group=outcome.group or None,
-        clusters=outcome.assignment,
-        trigger=outcome.trigger.value,
-        error=failure.kind.value if failure is not None else None,
-        message=_note(outcome) or None,
-    )
+def _print_rows(rows: list[Row]) -> None:
+    if not rows:
+        complain(_NOTHING)
+        return
+    cells = [
+        (each.resource, each.policy or "", each.group or "", _placed(each), escape(each.message or "")) for each in rows
+    ]
+    print_table(stdout(), ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), cells)
 
 
-def _change_row(before: Outcome, after: Outcome) -> ChangeRow:
-    moved = {cluster: list(pair) for cluster, pair in moves(before, after).items()}
-    return ChangeRow(str(after.workload), _row(before), _row(after), moved)
+def _print_changes(rows: list[ChangeRow]) -> None:
+    if not rows:
+        complain(_NOTHING)
+        return
+    cells = [
+        (each.resource, _placed(each.before), _placed(each.after), _moved(each), escape(_why(each.after)))
+        for each in rows
+    ]
+    print_table(stdout(), ("RESOURCE", "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
 
 
-def _print_tables(manifests: Manifests, before: list[Outcome], after: list[Outcome] | None) -> None:
-    console = stdout()
-    if not before:
-        complain("no resource among the manifests: there is nothing to schedule")
-    elif after is None:
-        print_table(console, ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), [_cells(each) for each in before])
-    else:
-        cells = [_change_cells(*pair) for pair in zip(before, after, strict=True)]
-        print_table(console, ("RESOURCE", "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
-    for ignored in manifests.ignored:
-        complain(f"{ignored.document.place}: passed over: {ignored.reason}")
-
-
-def _cells(outcome: Outcome) -> tuple[str, ...]:
-    claim = outcome.workload.claim
-    policy = str(claim.policy) if claim is not None else ""
-    return (str(outcome.workload), policy, outcome.group, _placed(outcome), escape(_note(outcome)))
-
-
-def _change_cells(before: Outcome, after: Outcome) -> tuple[str, ...]:
-    return (str(after.workload), _placed(before), _placed(after), _moved(before, after), escape(_why(after)))
-
-
-def _placed(outcome: Outcome) -> str:
+def _placed(row: Row) -> str:
     """The assignment as ``cluster=replicas ...``."""
-    assignment = outcome.assignment
-    if not assignment:
-        return "-" if outcome.workload.binding is None else f"[yellow]{_NO_PLACE}[/]"
-    return " ".join(f"{name}={replicas}" if replicas else name for name, replicas in assignment.items())
+    if not row.clusters:
+        return "-" if row.replicas is None else f"[yellow]{_NO_PLACE}[/]"
+    return " ".join(f"{name}={replicas}" if replicas else name for name, replicas in row.clusters.items())
 
 
-def _moved(before: Outcome, after: Outcome) -> str:
+def _moved(change: ChangeRow) -> str:
     def told(cluster: str, then: int | None, now: int | None) -> str:
         if then or now:
             return f"{cluster} {then or 0}→{now or 0}"
         return f"+{cluster}" if then is None else f"-{cluster}"
 
-    changes = (told(cluster, then, now) for cluster, (then, now) in moves(before, after).items())
+    changes = (told(cluster, then, now) for cluster, (then, now) in change.moves.items())
     return ", ".join(changes) or "[dim]stays[/]"
 
 
-def _why(outcome: Outcome) -> str:
+def _why(row: Row) -> str:
     """What made it be scheduled, and what came of it."""
-    note = _note(outcome)
-    if outcome.trigger is Trigger.NONE:
+    note = row.message or ""
+    if row.trigger is Trigger.NONE:
         return note or "nothing triggers a rescheduling"
-    parts = [outcome.trigger.value, f"group {outcome.group}" if outcome.group else "", note]
+    parts = [row.trigger.value, f"group {row.group}" if row.group else "", note]
     return "; ".join(part for part in parts if part)
-
-
-def _note(outcome: Outcome) -> str:
-    if outcome.workload.binding is None:
-        return "no policy selects it"
-    failure = _failure(outcome)
-    if failure is None:
-        return "no replicas are wanted" if not outcome.assignment and outcome.decision is not None else ""
-    return f"{failure.kind.value}: {failure.message}{_rejected_by(outcome)}"
-
-
-def _failure(outcome: Outcome) -> Failure | None:
-    return outcome.decision.failure if outcome.decision is not None else None
-
-
-def _rejected_by(outcome: Outcome) -> str:
-    """Which filters ruled the clusters of the first group out, the busiest first."""
-    if outcome.diagnosis is None or not outcome.diagnosis.groups:
-        return ""
-    told = [f"{plugin} {count}" for plugin, count in outcome.diagnosis.groups[0].rejected_by()]
-    return f" ({', '.join(told)})" if told else ""

@@ -5,13 +5,13 @@ dispatch costs more than the decision: ``ShortWay`` therefore stands in front of
 the paths of the table only, with the same handler behind it.
 """
 
-import sys
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import IO, TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from flask import Flask, Response, request
 
+from fleet.ops.body import BodyError, read_body
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 
@@ -20,20 +20,6 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 _STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
-
-
-class BodyError(Exception):
-    """A body that is not read.
-
-    Attributes:
-        answer: what to say about it.
-        got: the part that was read.
-    """
-
-    def __init__(self, status: int, problem: str, got: bytes = b"") -> None:
-        super().__init__(problem)
-        self.status = status
-        self.got = got
 
 
 def create_app(reviewer: Reviewer, *, body_bytes: int) -> Flask:
@@ -82,34 +68,10 @@ class ShortWay:
 
 def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_bytes: int) -> Answer:
     try:
-        body = _body(environ, body_bytes)
+        body = read_body(environ, body_bytes)
     except BodyError as error:
         return reviewer.refuse(error.status, str(error), error.got)
     return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
-
-
-def _body(environ: "WSGIEnvironment", limit: int) -> bytes:
-    """The whole body.
-
-    Raises:
-        BodyError: it is too large, or did not come in time.
-    """
-    declared = environ.get("CONTENT_LENGTH") or ""
-    length = int(declared) if declared.isdecimal() and len(declared) < len(str(sys.maxsize)) else None
-    if declared and length is None:
-        raise BodyError(400, "Content-Length is not a number")
-    if length is not None and length > limit:
-        raise BodyError(413, f"the body has {length} bytes; at most {limit} are read")
-    stream: IO[bytes] = environ["wsgi.input"]
-    try:
-        body = stream.read(limit + 1 if length is None else length)
-    except TimeoutError:
-        raise BodyError(408, "the body did not arrive in time") from None
-    if len(body) > limit:
-        raise BodyError(413, f"the body has more than {limit} bytes", body)
-    if length is not None and len(body) < length:
-        raise BodyError(400, f"the body ended after {len(body)} of {length} bytes", body)
-    return body
 
 
 def _closing(answer: Answer) -> dict[str, str]:

@@ -2,14 +2,16 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from fleet.model.application import binding_of
 from fleet.model.binding import Binding, ObjectReference, binding_name
 from fleet.model.claim import Claim, claims
 from fleet.model.cluster import Cluster
 from fleet.model.policy import Policy
-from fleet.model.template import ReplicaPath, replicas_of, template_of
+from fleet.model.template import ReplicaPath, Replicas, replicas_of, template_of
+
+_NO_REPLICAS: Final = Replicas()
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +22,15 @@ class Workload:
         resource: what it is.
         claims: the policies that match it, the one that claims it first.
         binding: its binding; None if no policy claims it.
+        template: the resource itself; None where only its binding is known.
+        replicas: what the template says of them.
     """
 
     resource: ObjectReference
     claims: tuple[Claim, ...]
     binding: Binding | None
+    template: Mapping[str, Any] | None = None
+    replicas: Replicas = _NO_REPLICAS
 
     def __str__(self) -> str:
         return str(ResourceName(self.resource.namespace, self.resource.kind, self.resource.name))
@@ -66,11 +72,17 @@ class ResourceName:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Clusters by name, workloads, and the policies that may claim them, as far as they are known."""
+    """Clusters by name, and workloads.
+
+    Attributes:
+        policies: those that may claim workloads, with their defaults.
+        workload_affinity: whether groups of workloads count (Karmada's gate ``WorkloadAffinity``).
+    """
 
     clusters: Mapping[str, Cluster]
     workloads: Sequence[Workload]
     policies: Sequence[Policy] = ()
+    workload_affinity: bool = False
 
     def find(self, name: ResourceName) -> list[Workload]:
         """The workloads that a name means."""
@@ -105,11 +117,11 @@ class Claimant:
         current = self._bindings.pop(_identity(resource), None)
         matching = tuple(claims(template, self._policies))
         if not matching:
-            return Workload(resource, (), current)
+            return Workload(resource, (), current, raw, replicas)
         binding = binding_of(
             raw, matching[0].policy, replicas, current=current, workload_affinity=self._workload_affinity
         )
-        return Workload(resource, matching, binding)
+        return Workload(resource, matching, binding, raw, replicas)
 
     def unclaimed(self) -> list[Workload]:
         """The bindings whose resource was never shown: they say all of it themselves."""

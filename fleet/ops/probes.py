@@ -13,15 +13,27 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _CLIENT_TIMEOUT_S: Final = 5.0
 
 
+class Health(NamedTuple):
+    """How a service is.
+
+    Attributes:
+        problem: why it should get no requests now; empty when it should.
+        note: what people should know although requests are welcome; empty if nothing.
+    """
+
+    problem: str = ""
+    note: str = ""
+
+
 class Probes(NamedTuple):
     """What the port answers from.
 
     Attributes:
-        unready: why the service should get no requests now; empty when it should.
+        health: how the service is.
         metrics: the content type and the text of all metrics.
     """
 
-    unready: Callable[[], str]
+    health: Callable[[], Health]
     metrics: Callable[[], tuple[str, bytes]]
 
 
@@ -57,9 +69,10 @@ class _Handler(BaseHTTPRequestHandler):
         if path == "/livez":
             self._answer(HTTPStatus.OK, b"ok\n", _TEXT)
         elif path == "/readyz":
-            problem = self.server.probes.unready()
+            problem, note = self.server.probes.health()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            self._answer(status, f"{problem or 'ok'}\n".encode(), _TEXT)
+            lines = f"{problem or 'ok'}\n{note}\n" if note else f"{problem or 'ok'}\n"
+            self._answer(status, lines.encode(), _TEXT)
         elif path == "/metrics":
             content_type, text = self.server.probes.metrics()
             self._answer(HTTPStatus.OK, text, content_type)
