@@ -34,6 +34,18 @@ run: $(VENV)/.run ## Schedule the manifests of examples/ and show why each workl
 test: $(VENV)/.dev ## Run the tests
 	@$(BIN)/pytest $(ARGS)
 
+$(VENV)/.e2e: $(VENV)/.run requirements/e2e.txt
+	@$(PIP) install -r requirements/e2e.txt
+	@touch $@
+
+.PHONY: e2e-assets
+e2e-assets: $(BIN)/python ## Build etcd, kube-apiserver, kube-scheduler and kubectl once (needs Go, about five minutes)
+	@$(BIN)/python tests/e2e/assets.py
+
+.PHONY: e2e
+e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets)
+	@$(BIN)/pytest tests/e2e $(ARGS)
+
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .

@@ -1,7 +1,9 @@
 #!/bin/sh
-# Compile the pins: run.txt for users, dev.txt with the tools on top. Hashes yes, index addresses no.
+# Compile the pins: run.txt for users, dev.txt with the tools on top, e2e.txt with what talks to a real API server.
+# Hashes yes, index addresses no.
 set -eu
 uv=$1
 flags="--quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --no-config"
 "$uv" pip compile $flags pyproject.toml --output-file requirements/run.txt
 "$uv" pip compile $flags --constraint requirements/run.txt --group test --group lint --output-file requirements/dev.txt
+"$uv" pip compile $flags --constraint requirements/dev.txt --group e2e --output-file requirements/e2e.txt

@@ -65,7 +65,10 @@ class Reviewer:
             answer = self._review(path, ROUTES[path], request)
         except Exception:  # noqa: BLE001 - the crash handler: an API server must get an answer, and its UID
             _LOG.exception("a review failed", extra=fields(uid=request.uid, path=path))
-            return self._refused(500, request.uid, "the webhook failed on this object; its log says why")
+            metrics.REFUSED.labels("500").inc()
+            problem = "the webhook failed on this object; its log says why"
+            # In the review, not in HTTP: whether to go on without an answer is decided for servers that cannot be reached.
+            return Answer(200, codec.encode_failure(request.uid, 500, _REASONS[500], problem))
         self._seconds[path].observe(time.perf_counter() - started)
         return answer
 

@@ -32,7 +32,8 @@ class Draft:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = dict(document)
         self._operations: list[Operation] = []
-        self._owned: set[int] = {id(self.document)}
+        # The containers themselves are kept as well: the id of one that is gone may come back as another's.
+        self._owned: dict[int, Any] = {id(self.document): self.document}
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -88,7 +89,7 @@ class Draft:
         if child is None or id(child) in self._owned:
             return child
         copy = child.copy()
-        self._owned.add(id(copy))
+        self._owned[id(copy)] = copy
         container[token] = copy
         return copy
 

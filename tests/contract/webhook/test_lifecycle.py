@@ -1,0 +1,120 @@
+"""Certificates that change, clients that must show one, and a stop that nobody notices."""
+
+import json
+import os
+import signal
+import ssl
+import threading
+import time
+from contextlib import closing
+
+import pytest
+from cryptography import x509
+from reviews import admission_review
+from webhook_process import Pair, Server, make_pair, running
+
+
+POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "p"}}
+REVIEW = json.dumps(admission_review({**POLICY, "spec": {}})).encode()
+FAILURES = "berthmaster_webhook_certificate_reload_failures_total"
+
+
+def reviewed(connection):
+    connection.request("POST", "/mutate-clusterpropagationpolicy", REVIEW, {"Content-Type": "application/json"})
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def served_serial(server):
+    pem = ssl.get_server_certificate(("127.0.0.1", server.port), timeout=5)
+    return x509.load_pem_x509_certificate(pem.encode()).serial_number
+
+
+def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path):
+    old, new = make_pair(), make_pair(days=60)
+    with running(tmp_path, "--workers=1", "--drain-s=0", pair=old) as server, closing(server.connection()) as kept:
+        assert reviewed(kept) == 200
+        assert served_serial(server) == old.serial
+        Pair(new.certificate, old.key).write(tmp_path)
+        for _ in range(3):
+            assert served_serial(server) == old.serial
+        assert server.metric(FAILURES) == 1
+        Pair(new.certificate[:100], new.key).write(tmp_path)
+        assert served_serial(server) == old.serial
+        (tmp_path / "tls.key").unlink()
+        assert served_serial(server) == old.serial
+        new.write(tmp_path)
+        assert served_serial(server) == new.serial
+        assert reviewed(kept) == 200, "a connection from before is not dropped"
+        expiry = server.metric("berthmaster_webhook_certificate_expiry_timestamp_seconds")
+        assert expiry == x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc.timestamp()
+
+
+def test_clients_show_a_certificate_where_they_must(tmp_path):
+    friend, stranger = make_pair(), make_pair()
+    (tmp_path / "ca.crt").write_bytes(friend.certificate)
+    options = ("--workers=1", "--drain-s=0", "--client-ca-file", str(tmp_path / "ca.crt"))
+    with running(tmp_path, *options) as server:
+        with closing(server.connection(friend, tmp_path)) as known:
+            assert reviewed(known) == 200
+        for pair in (stranger, None):
+            with closing(server.connection(pair, tmp_path)) as unknown, pytest.raises((ssl.SSLError, OSError)):
+                reviewed(unknown)
+        assert server.probe("/livez")[0] == 200
+
+
+def test_a_stop_fails_readiness_first_and_no_request(tmp_path):
+    with running(tmp_path, "--workers=2", "--drain-s=1", "--keepalive-s=5") as server:
+        failures, statuses, stop = [], [], threading.Event()
+
+        def keep_asking():
+            while not stop.is_set():
+                try:
+                    with closing(server.connection()) as fresh:
+                        for _ in range(5):
+                            statuses.append(reviewed(fresh))
+                            time.sleep(0.005)
+                except OSError as error:
+                    failures.append(error)
+
+        client = threading.Thread(target=keep_asking)
+        client.start()
+        time.sleep(0.3)
+        os.kill(server.process.pid, signal.SIGTERM)
+        deadline = time.monotonic() + 5
+        while server.probe("/readyz") != (503, "draining\n"):
+            assert time.monotonic() < deadline
+        assert server.probe("/livez")[0] == 200
+        time.sleep(0.3)
+        assert len(statuses) > 10
+        stop.set()  # a Service has stopped to send anything by now
+        client.join()
+        assert failures == []
+        assert set(statuses) == {200}
+        assert server.stop() == 0
+        assert server.probe("/livez")[0] == 0, "the probes end with the server"
+
+
+def test_a_worker_that_dies_is_replaced(tmp_path):
+    with running(tmp_path, "--workers=1", "--drain-s=0") as server:
+        booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
+        os.kill(int(booted[0].rsplit(" ", 1)[1]), signal.SIGKILL)
+        deadline = time.monotonic() + 10
+        while True:
+            try:
+                with closing(server.connection()) as fresh:
+                    assert reviewed(fresh) == 200
+                    break
+            except OSError:
+                assert time.monotonic() < deadline
+
+
+@pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])
+def test_a_certificate_that_cannot_be_used_is_told_in_one_line(tmp_path, missing):
+    make_pair().write(tmp_path)
+    (tmp_path / missing).unlink()
+    server = Server(tmp_path)
+    assert server.process.wait(timeout=30) == 2
+    assert server.log.read_text().startswith("berthmaster: TLS cannot be set up")
+    assert len(server.log.read_text().splitlines()) == 1

@@ -1,0 +1,162 @@
+"""What goes over the wire, with a real server behind it."""
+
+import json
+import socket
+import ssl
+import time
+from contextlib import ExitStack, closing
+
+import pytest
+from reviews import UID, admission_review
+
+from webhook.admission.routes import ROUTES
+
+PATH = "/mutate-propagationpolicy"
+POLICY = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": "p", "namespace": "shop"},
+    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
+}
+REVIEW = json.dumps(admission_review(POLICY)).encode()
+JSON = {"Content-Type": "application/json"}
+
+
+def post(connection, path=PATH, body=REVIEW, headers=JSON, method="POST", **how):
+    connection.request(method, path, body=body, headers=headers, **how)
+    answer = connection.getresponse()
+    return answer, json.loads(answer.read())["response"]
+
+
+def raw(server):
+    context = ssl.create_default_context(cafile=server.folder / "tls.crt")
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+    return context.wrap_socket(plain, server_hostname="localhost")
+
+
+def test_reviews_share_a_connection(connection):
+    for _ in range(20):
+        answer, response = post(connection)
+        assert answer.status == 200
+        assert answer.headers["Content-Type"] == "application/json"
+        assert (response["uid"], response["allowed"], response["patchType"]) == (UID, True, "JSONPatch")
+    assert connection.sock is not None
+
+
+@pytest.mark.parametrize("path", ROUTES)
+def test_every_path_reviews_its_kind(connection, path):
+    route = ROUTES[path]
+    kind = {"apiVersion": f"{route.group}/v1alpha1", "kind": route.kind, "metadata": {"name": "x"}, "spec": {}}
+    answer, response = post(connection, path, json.dumps(admission_review(kind)).encode())
+    assert answer.status == 200
+    assert response["uid"] == UID
+    assert response.get("status", {}).get("code") != 400
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "uid"),
+    [
+        pytest.param({"path": "/nowhere"}, 404, UID, id="an unknown path"),
+        pytest.param({"path": PATH + "/"}, 404, UID, id="a path that is nearly known"),
+        pytest.param({"method": "GET", "body": None}, 405, "", id="a GET"),
+        pytest.param({"method": "PUT"}, 405, UID, id="a PUT"),
+        pytest.param({"headers": {"Content-Type": "text/plain"}}, 415, UID, id="another content type"),
+        pytest.param({"headers": {}}, 415, UID, id="no content type"),
+        pytest.param({"body": b""}, 400, "", id="an empty body"),
+        pytest.param({"body": REVIEW[:-5]}, 400, UID, id="a body cut short"),
+        pytest.param({"body": b"\x00\xff" * 50}, 400, "", id="no JSON at all"),
+        pytest.param({"body": REVIEW.replace(b"k8s.io/v1", b"k8s.io/v1beta1", 1)}, 400, UID, id="v1beta1"),
+        pytest.param({"body": REVIEW + b" " * 65536}, 413, UID, id="a body over the limit"),
+        pytest.param(
+            {"body": iter([REVIEW, b" " * 65536]), "encode_chunked": True}, 413, UID, id="a long one in chunks"
+        ),
+    ],
+)
+def test_what_is_no_review_gets_a_clear_answer(connection, changes, status, uid):
+    answer, response = post(connection, **changes)
+    assert answer.status == status
+    assert response["allowed"] is False
+    assert response["status"]["code"] == status
+    assert response["status"]["message"]
+    assert response["uid"] == uid
+    if status == 405:
+        assert "POST" in answer.headers["Allow"]
+    answer, response = post(connection)
+    assert (answer.status, response["allowed"]) == (200, True), "the connection, or the next one, works on"
+
+
+def test_a_review_may_come_in_chunks(connection):
+    answer, response = post(connection, body=iter([REVIEW[:50], REVIEW[50:]]), encode_chunked=True)
+    assert (answer.status, response["allowed"]) == (200, True)
+
+
+def test_a_body_that_never_ends_is_answered_in_time_and_holds_up_nobody(server, connection):
+    started = time.monotonic()
+    with ExitStack() as slow:
+        halves = [slow.enter_context(closing(raw(server))) for _ in range(6)]
+        for each in halves:
+            head = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(REVIEW)}\r\n\r\n"
+            each.sendall(head.encode() + REVIEW[:100])
+        assert post(connection)[0].status == 200
+        for each in halves:
+            assert each.recv(4096).startswith(b"HTTP/1.1 408 ")
+    assert time.monotonic() - started < 5
+
+
+def test_silent_connections_hold_no_thread(server, connection):
+    with ExitStack() as silent:
+        for _ in range(40):  # of 8 threads
+            silent.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
+        started = time.monotonic()
+        assert post(connection)[0].status == 200
+        assert time.monotonic() - started < 0.5
+
+
+def test_trickled_headers_end_at_the_deadline(server, connection):
+    with closing(raw(server)) as slow:
+        started = time.monotonic()
+        try:
+            for each in b"POST / HTTP/1.1\r\nX-Slow: " + b"x" * 1000:
+                slow.sendall(bytes([each]))
+                time.sleep(0.02)
+        except OSError:
+            pass
+        assert time.monotonic() - started < 5
+    assert post(connection)[0].status == 200
+
+
+def test_old_tls_is_refused(server):
+    context = ssl.create_default_context(cafile=server.folder / "tls.crt")
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with (
+        socket.create_connection(("127.0.0.1", server.port), timeout=10) as plain,
+        pytest.raises((ssl.SSLError, ConnectionError)),
+    ):
+        context.wrap_socket(plain, server_hostname="localhost")
+
+
+def test_probes(server):
+    assert server.probe("/livez")[0] == 200
+    assert server.probe("/readyz")[0] == 200
+    assert server.probe("/other")[0] == 404
+
+
+def test_metrics_add_up_over_all_workers(server):
+    name, labels = "berthmaster_webhook_reviews_total", {"path": PATH, "operation": "CREATE", "verdict": "allowed"}
+    before = server.metric(name, **labels, dry_run="true")
+    body = json.dumps(admission_review(POLICY, dryRun=True)).encode()
+    for _ in range(24):
+        with closing(server.connection()) as fresh:
+            assert post(fresh, body=body)[0].status == 200
+    assert server.metric(name, **labels, dry_run="true") == before + 24
+    assert server.metric("berthmaster_webhook_review_duration_seconds_count", path=PATH) >= 24
+    assert server.metric("berthmaster_webhook_certificate_expiry_timestamp_seconds") > time.time()
+
+
+def test_a_log_line_has_the_uid_and_nothing_of_the_object(server, connection):
+    secret = {**POLICY, "spec": {"priority": "confidential"}}
+    post(connection, body=json.dumps(admission_review(secret, uid="uid-of-this-one")).encode())
+    time.sleep(0.2)
+    lines = [line for line in server.log.read_text().splitlines() if "uid-of-this-one" in line]
+    assert [json.loads(line)["verdict"] for line in lines] == ["malformed"]
+    assert "confidential" not in server.log.read_text()

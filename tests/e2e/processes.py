@@ -1,0 +1,166 @@
+"""Child processes of a test run: each has a log, every wait a bound, and all are ended by their ids."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+Value = TypeVar("Value")
+
+POLL_S: Final = 0.05
+TAIL_LINES: Final = 25
+
+
+class NotInTimeError(AssertionError):
+    """Something did not become true within its bound; the message says what, and why if that is known."""
+
+
+def wait_for(what: str, check: Callable[[], Value | None], timeout_s: float) -> Value:
+    """Ask until the answer is truthy, and return it.
+
+    Args:
+        what: what is waited for, as the error's words.
+        check: asked again and again; an AssertionError counts as "not yet" and becomes the error's reason.
+        timeout_s: after this long it is an error.
+
+    Raises:
+        NotInTimeError: the answer did not come.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    reason = ""
+    while True:
+        try:
+            if answer := check():
+                return answer
+        except NotInTimeError:
+            raise
+        except AssertionError as problem:
+            reason = f": {problem}"
+        if time.monotonic() > deadline_s:
+            raise NotInTimeError(f"waited {timeout_s:g} s in vain for {what}{reason}")
+        time.sleep(POLL_S)
+
+
+class Ports:
+    """Free loopback ports, none handed out twice."""
+
+    def __init__(self) -> None:
+        self._given: set[int] = set()
+
+    def free(self) -> int:
+        """A port nobody listens on at this moment."""
+        while True:
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", 0))
+                port = int(probe.getsockname()[1])
+            if port not in self._given:
+                self._given.add(port)
+                return port
+
+
+class Process:
+    """One child, in a session of its own: Ctrl-C reaches the tests alone, and they end it in order.
+
+    Attributes:
+        name: how messages call it; also its log's name.
+        log: the file that takes its standard output and error.
+    """
+
+    def __init__(self, name: str, command: Sequence[str | Path], log: Path, environment: Mapping[str, str]) -> None:
+        self.name = name
+        self.log = log
+        with log.open("wb") as output:
+            self._child = subprocess.Popen(
+                [str(part) for part in command],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **environment},
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._child.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self._child.poll() is None
+
+    def tail(self, lines: int = TAIL_LINES) -> str:
+        """The end of its log."""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def wait_for(self, what: str, check: Callable[[], Value | None], timeout_s: float) -> Value:
+        """As the module's ``wait_for``; an end of the process ends the waiting, and the error shows its log.
+
+        Raises:
+            NotInTimeError: the answer did not come, or the process ended.
+        """
+
+        def alive_and() -> Value | None:
+            if not self.running:
+                raise NotInTimeError(f"{self.name} ended with {self._child.returncode} before {what}")
+            return check()
+
+        try:
+            return wait_for(f"{self.name}: {what}", alive_and, timeout_s)
+        except NotInTimeError as problem:
+            raise NotInTimeError(f"{problem}\nthe end of {self.log}:\n{self.tail()}") from None
+
+    def ask_to_stop(self, how: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal and return at once."""
+        if self.running:
+            self._child.send_signal(how)
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for its end; its exit code.
+
+        Raises:
+            NotInTimeError: it still runs.
+        """
+        try:
+            return self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise NotInTimeError(f"{self.name} still runs after {timeout_s:g} s\n{self.tail()}") from None
+
+    def stop(self, grace_s: float = 5.0) -> int:
+        """SIGTERM, and SIGKILL to its whole group once ``grace_s`` is over; its exit code."""
+        self.ask_to_stop()
+        try:
+            self._child.wait(grace_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(self._child.pid, signal.SIGKILL)
+        return self._child.wait()
+
+
+class Processes:
+    """All children of a test run and the folder of their logs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.ports = Ports()
+        self._started: list[Process] = []
+
+    def start(self, name: str, command: Sequence[str | Path], environment: Mapping[str, str] | None = None) -> Process:
+        """Start a child; the log of a second one by the same name gets a number."""
+        count = sum(1 for process in self._started if process.name.partition("#")[0] == name)
+        name = f"{name}#{count + 1}" if count else name
+        process = Process(name, command, self.folder / f"{name}.log", environment or {})
+        self._started.append(process)
+        return process
+
+    def tails(self) -> list[tuple[str, str]]:
+        """For each child that still runs: a title with the path of its log, and the log's end."""
+        return [(f"{child.name}: {child.log}", child.tail()) for child in self._started if child.running]
+
+    def stop_all(self) -> None:
+        """End every child, the last started first."""
+        for process in reversed(self._started):
+            process.stop()

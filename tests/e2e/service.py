@@ -1,0 +1,153 @@
+"""``berthmaster webhook`` as a cluster runs it: processes that come and go behind one address."""
+
+import signal
+import socket
+import ssl
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+from e2e.certificates import Authority, Pair
+from e2e.control_plane import HOST, fetch
+from e2e.forwarder import Forwarder
+from e2e.processes import Process, Processes, wait_for
+from e2e.registration import Hook
+
+START_LIMIT_S: Final = 30.0
+DRAIN_LIMIT_S: Final = 60.0
+HANDSHAKE_LIMIT_S: Final = 5.0
+COMMAND: Final = Path(sys.executable).with_name("berthmaster")
+
+KARMADA_HOOKS: Final = tuple(
+    Hook(f"/{verb}-{kind}", "policy.karmada.io", resource)
+    for verb in ("mutate", "validate")
+    for kind, resource in (
+        ("propagationpolicy", "propagationpolicies"),
+        ("clusterpropagationpolicy", "clusterpropagationpolicies"),
+    )
+)
+REBALANCER_HOOK: Final = Hook("/validate-workloadrebalancer", "apps.karmada.io", "workloadrebalancers")
+KUBEADMIRAL_HOOKS: Final = tuple(
+    Hook(hook.path.replace("-", "-kubeadmiral-", 1), "core.kubeadmiral.io", hook.resource) for hook in KARMADA_HOOKS
+)
+ALL_HOOKS: Final = (*KARMADA_HOOKS, REBALANCER_HOOK, *KUBEADMIRAL_HOOKS)
+
+
+@dataclass(frozen=True)
+class Replica:
+    """One process of the webhook.
+
+    Attributes:
+        process: the child.
+        port: where it serves admission over TLS.
+        plain_port: where it serves probes and metrics.
+    """
+
+    process: Process
+    port: int
+    plain_port: int
+
+    def ready(self) -> bool:
+        """Whether its readiness probe succeeds."""
+        return fetch(f"http://{HOST}:{self.plain_port}/readyz") is not None
+
+    def metrics(self) -> str:
+        """Its metrics in the text format."""
+        text = fetch(f"http://{HOST}:{self.plain_port}/metrics")
+        assert text is not None, f"{self.process.name} shows no metrics"
+        return text
+
+
+class Service:
+    """The webhook behind one address.
+
+    Attributes:
+        url: where the API server reaches it.
+        authority: who signs its certificates.
+        certificate_file, key_file: what the replicas serve.
+        front: the address.
+    """
+
+    def __init__(self, processes: Processes, folder: Path, mode: str) -> None:
+        self._processes = processes
+        self._mode = mode
+        self._replicas: list[Replica] = []
+        self.authority = Authority("berthmaster-e2e-webhook")
+        self.certificate_file, self.key_file = folder / "tls.crt", folder / "tls.key"
+        self.write(self.issue())
+        self.front = Forwarder(processes.ports.free())
+        self.url = f"https://{HOST}:{self.front.port}"
+
+    def issue(self, authority: Authority | None = None) -> Pair:
+        """A certificate for its address, by its own authority or another."""
+        return (authority or self.authority).issue("berthmaster-webhook", hosts=(HOST,))
+
+    def write(self, pair: Pair) -> None:
+        """Let the replicas serve a certificate from now on."""
+        pair.write(self.certificate_file, self.key_file)
+
+    def start(self, *flags: str) -> Replica:
+        """Start one more replica, wait until it is ready, and put it behind the address.
+
+        Raises:
+            NotInTimeError: it did not become ready; the message shows its log.
+        """
+        port, plain_port = self._processes.ports.free(), self._processes.ports.free()
+        command: Sequence[str | Path] = (
+            COMMAND,
+            "webhook",
+            f"--mode={self._mode}",
+            f"--bind={HOST}:{port}",
+            f"--probe-bind={HOST}:{plain_port}",
+            f"--cert-file={self.certificate_file}",
+            f"--key-file={self.key_file}",
+            *flags,
+        )
+        replica = Replica(self._processes.start("webhook", command), port, plain_port)
+        replica.process.wait_for("to be ready", replica.ready, START_LIMIT_S)
+        self._replicas.append(replica)
+        self.front.add(port, replica.ready)
+        return replica
+
+    def retire(self, replica: Replica) -> int:
+        """Ask a replica to stop, as a cluster does, and wait for its end; its exit code.
+
+        Raises:
+            NotInTimeError: it did not end by itself.
+        """
+        replica.process.ask_to_stop()
+        code = replica.process.wait(DRAIN_LIMIT_S)
+        self.front.remove(replica.port)
+        return code
+
+    def close(self) -> None:
+        """Take the address away, and its replicas without ceremony."""
+        self.front.close()
+        for replica in self._replicas:
+            replica.process.ask_to_stop(signal.SIGQUIT)
+        for replica in self._replicas:
+            replica.process.stop()
+
+
+def served_serial(port: int) -> int:
+    """The serial number of the certificate that a TLS server on loopback shows."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # who signed it is the API server's question; this one is which it is
+    with (
+        socket.create_connection((HOST, port), timeout=HANDSHAKE_LIMIT_S) as plain,
+        context.wrap_socket(plain, server_hostname=HOST) as secured,
+    ):
+        return x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"").serial_number
+
+
+def wait_until_served(replica: Replica, pair: Pair, timeout_s: float = 15.0) -> None:
+    """Wait until new connections to a replica get a certificate.
+
+    Raises:
+        NotInTimeError: it still serves another one.
+    """
+    wait_for("the new certificate", lambda: served_serial(replica.port) == pair.serial, timeout_s)

@@ -1,0 +1,437 @@
+"""Berthmaster's webhook as users of a control plane meet it: what is stored, refused, and told."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+import pytest
+from e2e.api import Api, RefusedError
+from e2e.control_plane import ControlPlane
+from e2e.manifests import (
+    EVERY_KIND,
+    admiral_cluster_policy,
+    admiral_policy,
+    cluster_propagation_policy,
+    deployments,
+    policies_of_every_kind,
+    propagation_policy,
+    workload_rebalancer,
+)
+from e2e.processes import Processes, wait_for
+from e2e.registration import registered
+from e2e.service import ALL_HOOKS, Replica, Service
+
+pytestmark = pytest.mark.e2e
+
+DROP = "policy.berthmaster.io/priority-drop"
+JSON = dict[str, Any]
+
+
+@pytest.fixture(scope="module", params=["companion", "standalone"])
+def mode(request: pytest.FixtureRequest) -> str:
+    """Both ways to run the webhook."""
+    return str(request.param)
+
+
+FAULTY = {
+    "PropagationPolicy": lambda: propagation_policy(
+        "default", placement={"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "any"}]}
+    ),
+    "KubeAdmiral ClusterPropagationPolicy": lambda: admiral_cluster_policy(maxClusters=-1),
+    "WorkloadRebalancer": lambda: workload_rebalancer(ttlSecondsAfterFinished=-1),
+}
+
+
+@pytest.fixture(scope="module")
+def faulty(control_plane: ControlPlane, mode: str) -> dict[str, JSON]:  # noqa: ARG001  anew for each mode
+    """Objects from before the webhook, held by a finalizer, that it would not have let in."""
+    stored = {}
+    for kind, make in FAULTY.items():
+        stored[kind] = make()
+        stored[kind]["metadata"]["finalizers"] = ["berthmaster.io/hold"]
+        control_plane.api.create(stored[kind])
+    return stored
+
+
+@pytest.fixture(scope="module")
+def webhook(
+    control_plane: ControlPlane,
+    processes: Processes,
+    mode: str,
+    faulty: dict[str, JSON],  # noqa: ARG001  they stand before the webhook is asked
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Replica]:
+    """One replica, asked about everything."""
+    samples = policies_of_every_kind(control_plane.new_namespace()).values()
+    with closing(Service(processes, tmp_path_factory.mktemp("webhook"), mode)) as service:
+        replica = service.start()
+        with registered(control_plane, ALL_HOOKS, service.url, service.authority.certificate, samples):
+            yield replica
+
+
+@pytest.fixture(autouse=True)
+def _in_effect(webhook: Replica) -> None:
+    """Every test of this module meets the webhook."""
+
+
+def remove(api: Api, policy: Mapping[str, Any]) -> None:
+    """Delete for good: in standalone mode a finalizer waits for Karmada's controller, which is not there."""
+    api.delete(policy)
+    if api.exists(policy):
+        api.patch(policy, {"metadata": {"finalizers": None}})
+    assert not api.exists(policy)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_an_acceptable_object_is_created_updated_and_deleted(api: Api, namespace: str, kind: str):
+    policy = policies_of_every_kind(namespace)[kind]
+    api.create(policy)
+    api.patch(policy, {"metadata": {"labels": {"touched": "yes"}}})
+    assert api.get(policy)["metadata"]["labels"]["touched"] == "yes"
+    remove(api, policy)
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_what_is_stored_passes_again_without_a_change(api: Api, namespace: str, kind: str):
+    stored = api.create(policies_of_every_kind(namespace)[kind]).object
+    again = api.replace(stored).object
+    assert again["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
+    remove(api, stored)
+
+
+def by_field(**constraint: Any) -> JSON:
+    """A placement with one spread constraint."""
+    return {"placement": {"spreadConstraints": [constraint]}}
+
+
+def test_defaults_of_a_propagation_policy_arrive(api: Api, namespace: str):
+    spec = api.create(
+        propagation_policy(
+            namespace,
+            placement={
+                "spreadConstraints": [{"maxGroups": 3}],
+                "replicaScheduling": {"replicaSchedulingType": "Divided"},
+            },
+            failover={"application": {"decisionConditions": {"tolerationSeconds": 10}}},
+            propagateDeps=True,
+        )
+    ).object["spec"]
+    assert spec["resourceSelectors"][0]["namespace"] == namespace
+    assert spec["placement"]["spreadConstraints"] == [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 3}]
+    assert spec["placement"]["replicaScheduling"]["replicaDivisionPreference"] == "Weighted"
+    assert spec["failover"]["application"]["gracePeriodSeconds"] == 600
+    assert (spec["preemption"], spec["priority"]) == ("Never", 0)
+
+
+def test_defaults_of_a_cluster_propagation_policy_leave_namespaces_alone(api: Api):
+    policy = cluster_propagation_policy(resourceSelectors=[deployments()], **by_field(maxGroups=2))
+    spec = api.create(policy).object["spec"]
+    assert "namespace" not in spec["resourceSelectors"][0]
+    assert spec["placement"]["spreadConstraints"] == [{"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}]
+    remove(api, policy)
+
+
+def test_defaults_of_a_kubeadmiral_policy_arrive(api: Api, namespace: str):
+    policy = admiral_policy(namespace, reschedulePolicy={"disableRescheduling": False})
+    rescheduling = api.create(policy).object["spec"]["reschedulePolicy"]
+    assert rescheduling["rescheduleWhen"]["policyContentChanged"] is True
+    assert rescheduling["rescheduleWhen"]["clusterJoined"] is False
+    assert rescheduling["replicaRescheduling"] == {"avoidDisruption": True}
+
+
+def test_permanent_ids_and_finalizers_are_standalone_modes_alone(api: Api, namespace: str, mode: str):
+    metadata = api.create(propagation_policy(namespace)).object["metadata"]
+    permanent_id = metadata.get("labels", {}).get("propagationpolicy.karmada.io/permanent-id", "")
+    if mode == "standalone":
+        assert re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", permanent_id)
+        assert metadata["finalizers"] == ["karmada.io/propagation-policy-controller"]
+    else:
+        assert permanent_id == ""
+        assert "finalizers" not in metadata
+
+
+GROUPS = [{"affinityName": "near", "clusterNames": ["a"]}, {"affinityName": "far", "clusterNames": ["b"]}]
+REBALANCED = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+
+REFUSED = {
+    "both affinities": (
+        lambda ns: propagation_policy(ns, placement={"clusterAffinity": {}, "clusterAffinities": GROUPS}),
+        "spec.placement",
+    ),
+    "a group's name twice": (
+        lambda ns: propagation_policy(ns, placement={"clusterAffinities": [GROUPS[0], GROUPS[0]]}),
+        "spec.placement.clusterAffinities",
+    ),
+    "preemption without a resource's name": (
+        lambda ns: propagation_policy(
+            ns, preemption="Always", resourceSelectors=[{"apiVersion": "apps/v1", "kind": "Deployment"}]
+        ),
+        "spec.resourceSelectors[0].name",
+    ),
+    "a weight above a hundred": (
+        lambda ns: admiral_policy(ns, placement=[{"cluster": "a", "preferences": {"weight": 101}}]),
+        "spec.placement[0].preferences.weight",
+    ),
+    "more replicas at least than at most": (
+        lambda ns: admiral_cluster_policy(  # noqa: ARG005
+            placement=[{"cluster": "a", "preferences": {"minReplicas": 3, "maxReplicas": 2}}]
+        ),
+        "spec.placement[0].preferences.minReplicas",
+    ),
+    "no cluster at most": (lambda ns: admiral_policy(ns, maxClusters=0), "spec.maxClusters"),
+    "a cluster listed twice": (
+        lambda ns: admiral_policy(ns, placement=[{"cluster": "a"}, {"cluster": "b"}, {"cluster": "a"}]),
+        "spec.placement[2].cluster",
+    ),
+    "a comparison with a word": (
+        lambda ns: admiral_policy(
+            ns, clusterAffinity=[{"matchExpressions": [{"key": "size", "operator": "Gt", "values": ["big"]}]}]
+        ),
+        "spec.clusterAffinity[0].matchExpressions[0]",
+    ),
+    "a namespaced workload without its namespace": (
+        lambda ns: workload_rebalancer(REBALANCED),  # noqa: ARG005
+        "spec.workloads[0].namespace",
+    ),
+    "a cluster-scoped workload with a namespace": (
+        lambda ns: workload_rebalancer(
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "name": "r",
+                "namespace": ns,
+            }
+        ),
+        "spec.workloads[0].namespace",
+    ),
+    "a workload twice": (
+        lambda ns: workload_rebalancer(deployments(namespace=ns), deployments(namespace=ns)),
+        "spec.workloads[1]",
+    ),
+    "a negative time to live": (
+        lambda ns: workload_rebalancer(deployments(namespace=ns), ttlSecondsAfterFinished=-1),
+        "spec.ttlSecondsAfterFinished",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_names_the_field(api: Api, namespace: str, case: str):
+    make, path = REFUSED[case]
+    policy = make(namespace)
+    with pytest.raises(RefusedError) as caught:
+        api.create(policy)
+    assert (caught.value.status, caught.value.reason) == (403, "Forbidden")
+    assert "denied the request" in caught.value.message
+    assert f"{path}: " in caught.value.message
+    assert path in caught.value.fields
+    assert not api.exists(policy)
+
+
+def test_a_refusal_names_every_field_at_once(api: Api, namespace: str):
+    placement = [{"cluster": "a", "preferences": {"weight": 101}}, {"cluster": "a"}]
+    with pytest.raises(RefusedError) as caught:
+        api.create(admiral_policy(namespace, maxClusters=0, placement=placement))
+    paths = {"spec.maxClusters", "spec.placement[0].preferences.weight", "spec.placement[1].cluster"}
+    assert set(caught.value.fields) == paths
+    assert all(path in caught.value.message for path in paths)
+
+
+def test_a_preempting_cluster_policy_names_the_namespace_of_a_namespaced_kind(api: Api, mode: str):
+    policy = cluster_propagation_policy(preemption="Always", resourceSelectors=[deployments()])
+    path = "spec.resourceSelectors[0].namespace"
+    if mode == "companion":
+        with pytest.raises(RefusedError) as caught:
+            api.create(policy)
+        assert caught.value.fields == (path,)
+    else:  # there the verdict is karmada-webhook's, who lets it pass
+        assert any(path in text for text in api.create(policy).warnings)
+        remove(api, policy)
+
+
+def test_an_update_is_refused_as_a_creation_is_and_changes_nothing(api: Api, namespace: str):
+    policy = propagation_policy(namespace, placement={"clusterAffinities": GROUPS})
+    stored = api.create(policy).object
+    with pytest.raises(RefusedError, match=r"spec\.placement"):
+        api.patch(policy, {"spec": {"placement": {"clusterAffinity": {"clusterNames": ["a"]}}}})
+    assert api.get(policy) == stored
+
+
+@pytest.mark.parametrize("kind", FAULTY)
+def test_a_faulty_object_from_before_the_webhook_can_still_be_deleted(api: Api, faulty: dict[str, JSON], kind: str):
+    policy = faulty[kind]
+    with pytest.raises(RefusedError):
+        api.create(FAULTY[kind](), dry_run=True)
+    api.delete(policy)
+    assert "deletionTimestamp" in api.get(policy)["metadata"]
+    api.patch(policy, {"metadata": {"finalizers": None}})
+    assert not api.exists(policy)
+
+
+WARNED = {
+    "an open number of groups": (
+        lambda ns: propagation_policy(ns, **by_field(spreadByField="cluster", minGroups=2)),
+        "maxGroups",
+    ),
+    "a weight of zero": (
+        lambda ns: admiral_policy(
+            ns,
+            placement=[
+                {"cluster": "a", "preferences": {"weight": 0}},
+                {"cluster": "b", "preferences": {"weight": 1}},
+            ],
+        ),
+        "spec.placement[0].preferences.weight",
+    ),
+    "a toleration of everything": (
+        lambda ns: propagation_policy(ns, placement={"clusterTolerations": [{"operator": "Exists"}]}),
+        "spec.placement.clusterTolerations[0]",
+    ),
+    "a group behind one that takes every cluster": (
+        lambda ns: propagation_policy(ns, placement={"clusterAffinities": [{"affinityName": "all"}, GROUPS[1]]}),
+        "spec.placement.clusterAffinities[1]",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WARNED)
+def test_a_warning_reaches_the_client_once_and_the_object_is_stored(api: Api, namespace: str, case: str):
+    make, words = WARNED[case]
+    policy = make(namespace)
+    reply = api.create(policy)
+    told = [text for text in reply.warnings if words in text]
+    assert len(told) == 1, f"told {reply.warnings}"
+    assert api.exists(policy)
+
+
+def test_an_object_without_a_fault_is_stored_without_a_warning(api: Api, namespace: str):
+    assert api.create(propagation_policy(namespace)).warnings == ()
+
+
+def drop_of(policy: Mapping[str, Any]) -> JSON | None:
+    """What is recorded on a stored policy."""
+    text = policy["metadata"].get("annotations", {}).get(DROP)
+    return json.loads(text) if text else None
+
+
+def to_priority(api: Api, policy: Mapping[str, Any], priority: int) -> JSON:
+    """The stored policy after a change of its priority."""
+    return api.patch(policy, {"spec": {"priority": priority}}).object
+
+
+@pytest.mark.parametrize("kind", ["PropagationPolicy", "ClusterPropagationPolicy"])
+def test_a_priority_drop_is_recorded_merged_narrowed_and_removed(api: Api, namespace: str, kind: str):
+    policy = policies_of_every_kind(namespace)[kind]
+    policy["spec"]["priority"] = 10
+    assert drop_of(api.create(policy).object) is None
+
+    reply = api.patch(policy, {"spec": {"priority": 5}})
+    assert drop_of(reply.object) == {"from": 10, "to": 5}
+    assert any("10" in text and "5" in text for text in reply.warnings), f"told {reply.warnings}"
+
+    assert drop_of(to_priority(api, policy, 2)) == {"from": 10, "to": 2}
+    assert drop_of(to_priority(api, policy, 7)) == {"from": 10, "to": 7}
+    assert drop_of(to_priority(api, policy, 10)) is None
+    remove(api, policy)
+
+
+def test_a_priority_drop_is_annotated_in_the_audit_log(control_plane: ControlPlane, api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    api.create(policy)
+    to_priority(api, policy, 5)
+
+    def annotated() -> list[str]:
+        """Blocking mode writes an event before the request ends, but maybe after its answer."""
+        found = control_plane.audit_annotations(policy)
+        return [text for one in found for key, text in one.items() if key.endswith("/priority-drop")]
+
+    assert wait_for("the audit log", annotated, 5) == ['{"from": 10, "to": 5}']
+
+
+def test_a_record_of_a_drop_is_neither_removed_nor_forged_by_hand(api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    api.create(policy)
+    forged = api.patch(policy, {"metadata": {"annotations": {DROP: '{"from": 99, "to": 0}'}}}).object
+    assert drop_of(forged) is None
+
+    to_priority(api, policy, 5)
+    removed = api.patch(policy, {"metadata": {"annotations": {DROP: None}}}).object
+    assert drop_of(removed) == {"from": 10, "to": 5}
+    replaced = api.replace(
+        {**policy, "spec": {**policy["spec"], "priority": 5}} | {"metadata": without_record(removed)}
+    )
+    assert drop_of(replaced.object) == {"from": 10, "to": 5}
+
+
+def test_a_record_of_a_drop_survives_who_applies_a_file_again_and_again(api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    api.apply(policy)
+    policy["spec"]["priority"] = 5
+    dropped = api.apply(policy).object
+    assert drop_of(dropped) == {"from": 10, "to": 5}
+    again = api.apply(policy)
+    assert again.object == dropped
+    assert again.warnings == ()
+
+
+def without_record(policy: Mapping[str, Any]) -> JSON:
+    """The metadata of a stored policy as a file in version control would hold it, of the same version."""
+    return {**policy["metadata"], "annotations": {}}
+
+
+def test_a_created_policy_carries_no_record_of_a_drop(api: Api, namespace: str):
+    policy = propagation_policy(namespace)
+    policy["metadata"]["annotations"] = {DROP: '{"from": 9, "to": 1}', "mine": "kept"}
+    assert api.create(policy).object["metadata"]["annotations"] == {"mine": "kept"}
+
+
+@pytest.mark.parametrize("kind", EVERY_KIND)
+def test_a_dry_run_of_a_creation_shows_the_result_and_stores_nothing(api: Api, namespace: str, kind: str):
+    policy = policies_of_every_kind(namespace)[kind]
+    assert api.create(policy, dry_run=True).object["spec"]
+    assert not api.exists(policy)
+
+
+def test_a_dry_run_of_a_drop_shows_the_record_and_stores_nothing(api: Api, namespace: str):
+    policy = propagation_policy(namespace, priority=10)
+    stored = api.create(policy).object
+    shown = api.patch(policy, {"spec": {"priority": 5}}, dry_run=True)
+    assert drop_of(shown.object) == {"from": 10, "to": 5}
+    assert api.get(policy) == stored
+    api.delete(policy, dry_run=True)
+    assert api.get(policy) == stored
+
+
+def test_a_dry_run_is_refused_as_the_real_thing_is(api: Api, namespace: str):
+    with pytest.raises(RefusedError, match=r"spec\.maxClusters"):
+        api.create(admiral_policy(namespace, maxClusters=0), dry_run=True)
+
+
+def test_unknown_fields_pass_untouched(api: Api, namespace: str):
+    policy = propagation_policy(namespace, **by_field(maxGroups=2))
+    policy["metadata"]["annotations"] = {"someone.example/else": '{"a": [1, 2.50]}', "umlaut": "Köln ~/\\"}
+    stored = api.create(policy).object
+    assert stored["metadata"]["annotations"] == policy["metadata"]["annotations"]
+
+
+def test_a_policy_named_by_the_api_server_is_reviewed(api: Api, namespace: str):
+    policy = propagation_policy(namespace, **by_field(maxGroups=2))
+    policy["metadata"] = {"generateName": "generated-", "namespace": namespace}
+    stored = api.create(policy).object
+    assert stored["metadata"]["name"].startswith("generated-")
+    assert stored["spec"]["placement"]["spreadConstraints"][0]["minGroups"] == 1
+
+
+def test_reviews_are_counted(api: Api, namespace: str, webhook: Replica):
+    before = counted(webhook.metrics())
+    api.create(propagation_policy(namespace), dry_run=True)
+    assert counted(webhook.metrics()) == before + 2
+
+
+def counted(metrics: str) -> int:
+    """The sum of the counter of reviews over all its labels."""
+    lines = re.findall(r"^berthmaster_\w*reviews_total(?:{.*})? (\S+)$", metrics, re.MULTILINE)
+    assert lines, "no counter of reviews"
+    return sum(int(float(value)) for value in lines)

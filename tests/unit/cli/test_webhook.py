@@ -1,0 +1,100 @@
+"""The options of `berthmaster webhook`: flags, environment, file, in this order."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli.webhook import command
+from fleet.errors import InputError
+from fleet.model.scope import Scope
+from webhook import serving
+from webhook.admission.settings import Level, Mode
+
+FILES = ["--cert-file", "c", "--key-file", "k"]
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """What the server would be started with."""
+    seen = []
+    monkeypatch.setattr(serving, "serve", seen.append)
+    monkeypatch.setattr("fleet.ops.logs.configure", lambda _level: None)
+
+    def start(*arguments, file=None, tmp_path=None, env=None):
+        seen.clear()
+        options = [*arguments]
+        if file is not None:
+            (tmp_path / "config.yaml").write_text(file)
+            options += ["--config", str(tmp_path / "config.yaml")]
+        result = CliRunner().invoke(command, options, env=env)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return seen[0] if seen else result
+
+    return start
+
+
+def test_defaults(started):
+    options = started(*FILES)
+    assert (options.host, options.port, options.workers) == ("0.0.0.0", 8443, 2)
+    assert options.tls.certificate == Path("c")
+    assert options.settings.mode is Mode.COMPANION
+    assert options.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
+
+
+def test_a_flag_wins_over_the_environment_and_that_over_the_file(started, tmp_path):
+    file = "workers: 3\nthreads: 3\nbind: 127.0.0.1:3\ncert-file: f\nkey-file: f\n"
+    env = {"BERTHMASTER_WEBHOOK_THREADS": "4", "BERTHMASTER_WEBHOOK_BIND": "[::1]:4"}
+    options = started("--bind", "127.0.0.1:5", file=file, env=env, tmp_path=tmp_path)
+    assert (options.workers, options.threads, options.port) == (3, 4, 5)
+    options = started(file=file, env=env, tmp_path=tmp_path)
+    assert (options.host, options.port) == ("::1", 4)
+
+
+def test_lists_and_mappings_come_from_the_file_too(started, tmp_path):
+    file = (
+        "mode: standalone\npeer-checks: yes\nrule:\n  selector-repeated: off\n  lazy-change: deny\n"
+        "cluster-scoped-kind: [example.org/Gadget]\ndrop-handler: [system:serviceaccount:a:b]\n"
+    )
+    settings = started(*FILES, file=file, tmp_path=tmp_path).settings
+    assert settings.standalone
+    assert settings.peer_checks
+    assert settings.levels == {"selector-repeated": Level.OFF, "lazy-change": Level.DENY}
+    assert settings.scope("example.org/v1", "Gadget") is Scope.CLUSTER
+    assert settings.drop_handlers == {"system:serviceaccount:a:b"}
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        pytest.param("worker: 2", "did you mean workers?", id="a key that is nearly one"),
+        pytest.param("nothing: 2", "accepted are", id="a key that is none"),
+        pytest.param("workers: [2]", "not a single value", id="a list for one"),
+        pytest.param("drop-handler: a", "not a list", id="one for a list"),
+        pytest.param("- workers", "not a mapping", id="a list of options"),
+        pytest.param("workers: 2\nworkers: 3", "workers", id="a key twice"),
+    ],
+)
+def test_a_file_that_cannot_be_meant_is_refused(started, tmp_path, file, said):
+    with pytest.raises(InputError, match=said):
+        started(*FILES, file=file, tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        pytest.param(["--rule", "selector-repeted=warn"], "did you mean selector-repeated?", id="a rule misspelt"),
+        pytest.param(["--rule", "selector-repeated=loud"], "deny, warn, off", id="an unknown level"),
+        pytest.param(["--bind", "nowhere"], "HOST:PORT", id="no address"),
+        pytest.param(["--bind", "::1:8443"], "HOST:PORT", id="IPv6 without brackets"),
+        pytest.param(["--bind", "a:99999"], "HOST:PORT", id="no port"),
+        pytest.param(["--workers", "0"], "workers", id="no workers"),
+        pytest.param(["--tls-min-version", "1.0"], "1.2", id="an old TLS"),
+        pytest.param(["--namespaced-kind", "a/B", "--cluster-scoped-kind", "a/B"], "both", id="a kind of both scopes"),
+    ],
+)
+def test_bad_usage_exits_with_2(started, arguments, said):
+    result = started(*FILES, *arguments)
+    assert result.exit_code == 2
+    assert said in result.output

@@ -1,0 +1,76 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reviews import UID, admission_review
+
+from webhook.admission.codec import NotAReview, decode, encode, encode_failure, salvaged_uid
+from webhook.admission.outcome import Outcome
+from webhook.admission.problem import Problem
+
+REVIEW = admission_review({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}})
+
+
+def changed(**fields):
+    return json.dumps({**REVIEW, **fields}).encode()
+
+
+@pytest.mark.parametrize(
+    ("body", "said", "uid"),
+    [
+        pytest.param(b"", "not valid JSON", "", id="nothing"),
+        pytest.param(b"[]", "no object", "", id="a list"),
+        pytest.param(b"\xff\xfe", "not valid JSON", "", id="no text"),
+        pytest.param(b"[" * 5000, "", "", id="nested without end"),
+        pytest.param(changed(apiVersion="admission.k8s.io/v1beta1"), "v1beta1", UID, id="v1beta1"),
+        pytest.param(changed(kind="Review"), "'Review'", UID, id="another kind"),
+        pytest.param(changed(request=None), "request is missing", "", id="no request"),
+        pytest.param(changed(request=[]), "request is missing", "", id="a request that is a list"),
+        pytest.param(changed(request={}), "request.uid is missing", "", id="no UID"),
+        pytest.param(changed(request={"uid": ""}), "request.uid is", "", id="an empty UID"),
+        pytest.param(changed(request={"uid": 7}), "request.uid is", "", id="a UID that is a number"),
+        pytest.param(changed(request={"uid": UID, "object": 3}), "malformed", UID, id="an object that is a number"),
+        pytest.param(changed(request={"uid": UID, "dryRun": "yes"}), "malformed", UID, id="a dry run that is a word"),
+        pytest.param(json.dumps(REVIEW).encode()[:-9], "not valid JSON", UID, id="a review cut short"),
+    ],
+)
+def test_what_is_no_review_is_told_with_its_uid(body, said, uid):
+    with pytest.raises(NotAReview) as caught:
+        decode(body)
+    assert caught.value.status == 400
+    assert said in str(caught.value)
+    assert caught.value.uid == uid
+
+
+@given(st.text(max_size=40), st.integers(0, 400))
+def test_the_uid_of_a_review_cut_short_is_found(uid, cut):
+    body = json.dumps({"kind": "AdmissionReview", "request": {"uid": uid, "object": {"uid": "other"}}}).encode()
+    whole = len(json.dumps({"kind": "AdmissionReview", "request": {"uid": uid}})) - 2
+    assert salvaged_uid(body[: whole + cut]) in {uid, ""}
+    if not any("\ud800" <= character <= "\udfff" for character in uid):
+        assert salvaged_uid(body[: whole + cut]) == uid
+
+
+def test_a_denial_carries_no_patch_and_every_cause():
+    problems = tuple(Problem(f"spec.a[{index}]", index, "bad", "do better") for index in range(3))
+    response = json.loads(encode("u", Outcome(denials=problems)))["response"]
+    assert response["status"]["message"].splitlines() == [
+        "3 problems:",
+        "- spec.a[0]: 0: bad; do better",
+        "- spec.a[1]: 1: bad; do better",
+        "- spec.a[2]: 2: bad; do better",
+    ]
+    assert [each["field"] for each in response["status"]["details"]["causes"]] == [each.path for each in problems]
+
+
+def test_a_message_is_bounded():
+    problems = tuple(Problem("spec." + "x" * 500, index, "bad", "do better") for index in range(1000))
+    assert len(encode("u", Outcome(denials=problems))) < 100_000
+
+
+def test_a_failure_has_the_shape_of_a_review():
+    document = json.loads(encode_failure("u", 413, "RequestEntityTooLarge", "too much"))
+    assert document["kind"] == "AdmissionReview"
+    assert document["response"]["uid"] == "u"
+    assert document["response"]["status"]["code"] == 413

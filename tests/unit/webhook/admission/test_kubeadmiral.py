@@ -1,0 +1,147 @@
+import pytest
+from reviews import admission_review, answer, denied_fields, operations, patched
+
+MUTATE, VALIDATE = "/mutate-kubeadmiral-clusterpropagationpolicy", "/validate-kubeadmiral-clusterpropagationpolicy"
+WHEN = {
+    "policyContentChanged": True,
+    "clusterJoined": False,
+    "clusterLabelsChanged": False,
+    "clusterAPIResourcesChanged": False,
+}
+RESCHEDULE = {
+    "disableRescheduling": False,
+    "rescheduleWhen": WHEN,
+    "replicaRescheduling": {"avoidDisruption": True},
+}
+
+
+def policy(**spec):
+    return {
+        "apiVersion": "core.kubeadmiral.io/v1alpha1",
+        "kind": "ClusterPropagationPolicy",
+        "metadata": {"name": "p"},
+        "spec": {"schedulingMode": "Divide", **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "expected"),
+    [
+        pytest.param({}, "reschedulePolicy", RESCHEDULE, id="an absent reschedulePolicy"),
+        pytest.param({"reschedulePolicy": {}}, "reschedulePolicy", RESCHEDULE, id="an empty one"),
+        pytest.param(
+            {"reschedulePolicy": {"rescheduleWhen": {"clusterJoined": True}}},
+            "reschedulePolicy",
+            {**RESCHEDULE, "rescheduleWhen": {**WHEN, "clusterJoined": True}},
+            id="one that says something",
+        ),
+        pytest.param(
+            {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": False}, "disableRescheduling": True}},
+            "reschedulePolicy",
+            {"disableRescheduling": True, "rescheduleWhen": WHEN, "replicaRescheduling": {"avoidDisruption": False}},
+            id="what is said stays",
+        ),
+        pytest.param({}, "replicasStrategy", "Spread", id="the strategy"),
+        pytest.param({}, "autoMigration", None, id="no migration unless asked for"),
+        pytest.param(
+            {"autoMigration": {}},
+            "autoMigration",
+            {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False},
+            id="a migration that says nothing",
+        ),
+    ],
+)
+def test_defaults(spec, field, expected):
+    obj = policy(**spec)
+    mutated = patched(obj, answer(MUTATE, admission_review(obj)))
+    assert mutated["spec"].get(field) == expected
+    assert operations(answer(MUTATE, admission_review(mutated))) == []
+
+
+def placed(**preferences):
+    return {"placement": [{"cluster": "a", "preferences": preferences}]}
+
+
+def expressed(operator, values, key="k", where="matchExpressions"):
+    return {"clusterAffinity": [{where: [{"key": key, "operator": operator, "values": values}]}]}
+
+
+def tolerating(**toleration):
+    return {"tolerations": [toleration]}
+
+
+EXPRESSION = "spec.clusterAffinity[0].matchExpressions[0]"
+FIELD = "spec.clusterAffinity[0].matchFields[0]"
+PREFERENCES = "spec.placement[0].preferences"
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        pytest.param({}, [], id="the least there is"),
+        pytest.param({"schedulingMode": None}, ["spec.schedulingMode"], id="no mode"),
+        pytest.param({"schedulingMode": "Divided"}, ["spec.schedulingMode"], id="an unknown mode"),
+        pytest.param({"replicasStrategy": "Pack"}, ["spec.replicasStrategy"], id="an unknown strategy"),
+        pytest.param({"maxClusters": 0}, ["spec.maxClusters"], id="no clusters at most"),
+        pytest.param({"maxClusters": -1}, ["spec.maxClusters"], id="fewer than none"),
+        pytest.param({"maxClusters": 1}, [], id="one cluster at most"),
+        pytest.param(placed(weight=100, minReplicas=2, maxReplicas=2), [], id="preferences at their limits"),
+        pytest.param(placed(weight=101), [f"{PREFERENCES}.weight"], id="a weight above 100"),
+        pytest.param(placed(weight=-1), [f"{PREFERENCES}.weight"], id="a negative weight"),
+        pytest.param(
+            placed(minReplicas=3, maxReplicas=2), [f"{PREFERENCES}.minReplicas"], id="a minimum above the maximum"
+        ),
+        pytest.param(placed(minReplicas=-1), [f"{PREFERENCES}.minReplicas"], id="a negative minimum"),
+        pytest.param(placed(maxReplicas=-1), [f"{PREFERENCES}.maxReplicas"], id="a negative maximum"),
+        pytest.param(placed(priority=-1), [f"{PREFERENCES}.priority"], id="a negative priority"),
+        pytest.param(
+            {"placement": [{"cluster": "a"}, {"cluster": "b"}, {"cluster": "a"}, {}]},
+            ["spec.placement[2].cluster", "spec.placement[3].cluster"],
+            id="a cluster twice, and none",
+        ),
+        pytest.param(expressed("Gt", ["3"]), [], id="Gt with an integer"),
+        pytest.param(expressed("Gt", ["x"]), [EXPRESSION], id="Gt with a word"),
+        pytest.param(expressed("Lt", ["1", "2"]), [EXPRESSION], id="Lt with two"),
+        pytest.param(expressed("Exists", ["a"]), [EXPRESSION], id="Exists with a value"),
+        pytest.param(expressed("In", []), [EXPRESSION], id="In with none"),
+        pytest.param(expressed("Like", ["a"]), [EXPRESSION], id="an unknown operator"),
+        pytest.param(expressed("In", ["a"], "metadata.name", "matchFields"), [], id="a field"),
+        pytest.param(
+            expressed("Exists", [], "spec.x", "matchFields"), [f"{FIELD}.key", f"{FIELD}.operator"], id="a wrong field"
+        ),
+        pytest.param(expressed("In", ["a", "b"], "metadata.name", "matchFields"), [f"{FIELD}.values"], id="two names"),
+        pytest.param({"clusterAffinity": [{}]}, ["spec.clusterAffinity[0]"], id="an empty term"),
+        pytest.param({"clusterSelector": {"a b": "c"}}, ["spec.clusterSelector[a b]"], id="an impossible label"),
+        pytest.param(tolerating(operator="Exists"), [], id="a toleration of all"),
+        pytest.param(tolerating(operator="Exists", value="x"), ["spec.tolerations[0].value"], id="Exists with a value"),
+        pytest.param(
+            tolerating(operator="Near", key="k"), ["spec.tolerations[0].operator"], id="an unknown operator there"
+        ),
+        pytest.param(tolerating(value="x"), ["spec.tolerations[0].operator"], id="a toleration of any key by value"),
+        pytest.param(tolerating(key="k", effect="Never"), ["spec.tolerations[0].effect"], id="an unknown effect"),
+        pytest.param(
+            tolerating(key="k", tolerationSeconds=3), ["spec.tolerations[0].effect"], id="seconds without NoExecute"
+        ),
+        pytest.param({"autoMigration": {"when": {"podUnschedulableFor": "1h30m"}}}, [], id="a duration"),
+        pytest.param(
+            {"autoMigration": {"when": {"podUnschedulableFor": "soon"}}},
+            ["spec.autoMigration.when.podUnschedulableFor"],
+            id="no duration",
+        ),
+        pytest.param(
+            {"autoMigration": {"when": {"podUnschedulableFor": "-1m"}}},
+            ["spec.autoMigration.when.podUnschedulableFor"],
+            id="a negative duration",
+        ),
+    ],
+)
+def test_what_is_refused(spec, fields):
+    response = answer(VALIDATE, admission_review(policy(**spec)))
+    assert denied_fields(response) == fields
+    assert response["allowed"] is (fields == [])
+
+
+def test_a_value_of_the_wrong_type_is_named():
+    response = answer(VALIDATE, admission_review(policy(maxClusters="many")))
+    assert response["status"]["code"] == 400
+    assert "spec.maxClusters" in response["status"]["message"]

@@ -1,0 +1,65 @@
+import json
+
+import jsonpatch
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.admission.patch import Draft, pointer
+
+KEYS = st.sampled_from(["a", "b", "a/b", "~", "~1", "", "-"])
+SCALARS = st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3)
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3))
+DOCUMENTS = st.dictionaries(KEYS, VALUES, max_size=4)
+PATHS = st.lists(KEYS, min_size=1, max_size=4)
+
+
+def encoded(operations):
+    return msgspec.json.encode(operations).decode()
+
+
+def reachable(draft, path):
+    """Whether every parent on the way is an object, or missing."""
+    return all(isinstance(draft.get(*path[:depth]), dict | None) for depth in range(1, len(path)))
+
+
+@given(DOCUMENTS, st.lists(st.tuples(st.sampled_from(["set", "append", "remove"]), PATHS, VALUES), max_size=6))
+def test_the_patch_makes_the_draft_of_the_original_and_leaves_that_alone(original, changes):
+    before = json.dumps(original)
+    draft = Draft(original)
+    for change, path, value in changes:
+        if not reachable(draft, path):
+            continue
+        if change == "set":
+            draft.set(value, *path)
+        elif change == "append" and isinstance(draft.get(*path), list | None):
+            draft.append(value, *path)
+        elif change == "remove" and draft.get(*path[:-1]) is not None and path[-1] in draft.get(*path[:-1]):
+            draft.remove(*path)
+    assert json.dumps(original) == before
+    assert jsonpatch.apply_patch(original, encoded(draft.operations)) == draft.document
+
+
+def test_a_draft_that_is_not_changed_has_no_patch():
+    assert Draft({"a": 1}).operations == ()
+
+
+def test_missing_parents_come_in_one_operation():
+    draft = Draft({"metadata": {}})
+    draft.set("v", "metadata", "labels", "example.org/x")
+    assert encoded(draft.operations) == ('[{"op":"add","path":"/metadata/labels","value":{"example.org/x":"v"}}]')
+
+
+def test_an_element_of_a_list_is_changed_in_place():
+    draft = Draft({"list": [{"a": 1}, {"a": 2, "unknown": [None]}]})
+    draft.set(3, "list", 1, "a")
+    assert draft.document == {"list": [{"a": 1}, {"a": 3, "unknown": [None]}]}
+    assert encoded(draft.operations) == '[{"op":"replace","path":"/list/1/a","value":3}]'
+
+
+@pytest.mark.parametrize(
+    ("tokens", "expected"), [(("a/b", "~"), "/a~1b/~0"), (("list", 0), "/list/0"), ((), ""), (("",), "/")]
+)
+def test_pointers_escape_what_rfc_6901_says(tokens, expected):
+    assert pointer(tokens) == expected

@@ -1,0 +1,52 @@
+"""What is decided before a reviewer is asked."""
+
+from typing import Any
+
+import pytest
+from reviews import COMPANION, STANDALONE, admission_review, answer
+
+from webhook.admission.settings import Settings
+
+DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
+
+
+def faulty(kind: str, path: str, spec: dict[str, Any]) -> Any:
+    return pytest.param(kind, path, spec, id=kind)
+
+
+FAULTY = [
+    faulty(
+        "policy.karmada.io/v1alpha1 PropagationPolicy",
+        "/validate-propagationpolicy",
+        {"placement": {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "any"}]}},
+    ),
+    faulty(
+        "core.kubeadmiral.io/v1alpha1 ClusterPropagationPolicy",
+        "/validate-kubeadmiral-clusterpropagationpolicy",
+        {"schedulingMode": "Divide", "maxClusters": -1},
+    ),
+    faulty("apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"workloads": []}),
+]
+
+
+def obj(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    api_version, name = kind.split()
+    return {"apiVersion": api_version, "kind": name, "metadata": {"name": "x", **metadata}, "spec": spec}
+
+
+@pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
+@pytest.mark.parametrize(("kind", "path", "spec"), FAULTY)
+def test_a_faulty_object_loses_its_finalizers_only_once_it_is_deleted(
+    kind: str, path: str, spec: dict[str, Any], settings: Settings
+):
+    for deleted, allowed in ((DELETED, True), ({}, False)):
+        held, released = obj(kind, spec, finalizers=["x.io/hold"], **deleted), obj(kind, spec, **deleted)
+        assert answer(path, admission_review(released, held), settings)["allowed"] is allowed
+
+
+def test_an_object_that_claims_by_itself_to_be_deleted_is_reviewed():
+    _, path, spec = FAULTY[0].values
+    stored = obj("policy.karmada.io/v1alpha1 PropagationPolicy", spec)
+    sent = obj("policy.karmada.io/v1alpha1 PropagationPolicy", spec, **DELETED)
+    assert answer(path, admission_review(sent, stored), COMPANION)["allowed"] is False
+    assert answer(path, admission_review(sent), COMPANION)["allowed"] is False

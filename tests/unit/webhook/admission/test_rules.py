@@ -1,0 +1,149 @@
+"""Every rule: an object that it finds fault with, where, and one beside it that it leaves alone."""
+
+import pytest
+from reviews import admission_review, answer
+
+from webhook.admission.rules.catalog import ALL_RULES, RULE_IDS
+from webhook.admission.settings import Level, Settings
+
+DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+DYNAMIC = {**STATIC, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
+BY_CLUSTER = {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}
+BY_REGION = {"spreadByField": "region", "minGroups": 1, "maxGroups": 2}
+
+
+def weights(*names, **more):
+    entries = [{"targetCluster": {"clusterNames": [name]}, "weight": 1} for name in names]
+    return {**STATIC, "weightPreference": {"staticWeightList": entries, **more}}
+
+
+def placed(**placement):
+    return {"placement": placement}
+
+
+def tolerating(**toleration):
+    return placed(clusterTolerations=[toleration])
+
+
+def groups(*terms):
+    return placed(clusterAffinities=[{"affinityName": f"g{index}", **term} for index, term in enumerate(terms)])
+
+
+def selecting(*selectors, **spec):
+    return {"resourceSelectors": list(selectors), **spec}
+
+
+PP, CPP, KPP = "PropagationPolicy", "ClusterPropagationPolicy", "kubeadmiral"
+OVERFLOW = {"clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o", "clusterNames": ["b"]}]}
+CASES = [
+    # kind, rule, what it finds fault with, where, what it leaves alone
+    (CPP, "preemption-without-namespace", selecting(DEPLOYMENT, preemption="Always", priority=1), "spec.resourceSelectors[0].namespace", selecting(DEPLOYMENT)),
+    (CPP, "preemption-scope-unknown", selecting({"apiVersion": "x/v1", "kind": "Y", "name": "y"}, preemption="Always", priority=1), "spec.resourceSelectors[0].namespace", selecting({"apiVersion": "x/v1", "kind": "Y", "name": "y", "namespace": "z"}, preemption="Always", priority=1)),
+    (CPP, "preemption-without-effect", selecting({**DEPLOYMENT, "namespace": "a"}, preemption="Always", priority=0), "spec.priority", selecting({**DEPLOYMENT, "namespace": "a"}, preemption="Always", priority=1)),
+    (PP, "selector-wrong-scope", selecting({"apiVersion": "v1", "kind": "Namespace"}), "spec.resourceSelectors[0].kind", selecting(DEPLOYMENT)),
+    (CPP, "selector-wrong-scope", selecting({"apiVersion": "v1", "kind": "Namespace", "namespace": "a"}), "spec.resourceSelectors[0].namespace", selecting({"apiVersion": "v1", "kind": "Namespace"})),
+    (PP, "selector-labels-ignored", selecting({**DEPLOYMENT, "labelSelector": {}}), "spec.resourceSelectors[0].labelSelector", selecting({"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": {}})),
+    (PP, "selector-repeated", selecting(DEPLOYMENT, DEPLOYMENT), "spec.resourceSelectors[1]", selecting(DEPLOYMENT, {**DEPLOYMENT, "name": "db"})),
+    (CPP, "selector-never-propagated", selecting({**DEPLOYMENT, "namespace": "kube-system"}), "spec.resourceSelectors[0].namespace", selecting({**DEPLOYMENT, "namespace": "kuber"})),
+    (CPP, "selector-never-propagated", selecting({"apiVersion": "work.karmada.io/v1alpha2", "kind": "X"}), "spec.resourceSelectors[0].apiVersion", selecting({"apiVersion": "work.example/v1", "kind": "X"})),
+    (PP, "group-unreachable", groups({}, {"clusterNames": ["a"]}), "spec.placement.clusterAffinities[1]", groups({"clusterNames": ["a"]}, {})),
+    (PP, "group-repeated", groups({"clusterNames": ["a", "b"]}, {"clusterNames": ["b", "a"]}), "spec.placement.clusterAffinities[1]", groups({"clusterNames": ["a"]}, {"clusterNames": ["b"]})),
+    (PP, "groups-empty", placed(clusterAffinities=[]), "spec.placement.clusterAffinities", {}),
+    (PP, "cluster-named-and-excluded", placed(clusterAffinity={"clusterNames": ["a"], "exclude": ["a"]}), "spec.placement.clusterAffinity.exclude", placed(clusterAffinity={"clusterNames": ["a"], "exclude": ["b"]})),
+    (PP, "selector-broken", placed(clusterAffinity={"labelSelector": {"matchLabels": {"a b": "c"}}}), "spec.placement.clusterAffinity.labelSelector.matchLabels[a b]", placed(clusterAffinity={"labelSelector": {"matchLabels": {"a": "c"}}})),
+    (PP, "selector-broken", selecting({**DEPLOYMENT, "name": "", "labelSelector": {"matchExpressions": [{"key": "a", "operator": "In"}]}}), "spec.resourceSelectors[0].labelSelector.matchExpressions[0]", {}),
+    (PP, "selector-broken", placed(clusterAffinity={"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In"}]}}), "spec.placement.clusterAffinity.fieldSelector.matchExpressions[0]", placed(clusterAffinity={"fieldSelector": {"matchExpressions": [{"key": "region", "operator": "In", "values": ["x"]}]}})),
+    (PP, "spread-ignored-by-static-weight", placed(spreadConstraints=[BY_CLUSTER], replicaScheduling=weights("a")), "spec.placement.spreadConstraints", placed(spreadConstraints=[BY_CLUSTER], replicaScheduling=DYNAMIC)),
+    (PP, "spread-max-groups-unset", placed(spreadConstraints=[{"spreadByField": "cluster", "minGroups": 1}]), "spec.placement.spreadConstraints[0].maxGroups", placed(spreadConstraints=[BY_CLUSTER])),
+    (PP, "spread-unsupported", placed(spreadConstraints=[{"spreadByLabel": "rack", "minGroups": 1}]), "spec.placement.spreadConstraints", placed(spreadConstraints=[BY_REGION])),
+    (PP, "spread-without-effect", placed(spreadConstraints=[BY_CLUSTER, {"spreadByField": "zone", "maxGroups": 1}]), "spec.placement.spreadConstraints[1]", placed(spreadConstraints=[BY_CLUSTER, BY_REGION])),
+    (PP, "spread-min-above-named", placed(spreadConstraints=[{**BY_CLUSTER, "minGroups": 2}], clusterAffinity={"clusterNames": ["a", "b"], "exclude": ["b"]}), "spec.placement.clusterAffinity.clusterNames", placed(spreadConstraints=[{**BY_CLUSTER, "minGroups": 2}], clusterAffinity={"clusterNames": ["a", "b"]})),
+    (PP, "overflow-forbidden-by-spread", placed(clusterAffinities=[{"affinityName": "g", **OVERFLOW}], spreadConstraints=[{**BY_CLUSTER, "maxGroups": 1}], replicaScheduling=DYNAMIC), "spec.placement.clusterAffinities[0].overflowAffinities", placed(clusterAffinities=[{"affinityName": "g", **OVERFLOW}], spreadConstraints=[BY_CLUSTER], replicaScheduling=DYNAMIC)),
+    (PP, "division-without-effect", placed(replicaScheduling={"replicaSchedulingType": "Duplicated", "replicaDivisionPreference": "Aggregated"}), "spec.placement.replicaScheduling.replicaDivisionPreference", placed(replicaScheduling={"replicaSchedulingType": "Duplicated"})),
+    (PP, "division-without-effect", placed(replicaScheduling={"replicaSchedulingType": "Duplicated", "weightPreference": {}}), "spec.placement.replicaScheduling.weightPreference", placed(replicaScheduling=DYNAMIC)),
+    (PP, "weights-without-effect", placed(replicaScheduling={**weights("a"), "replicaDivisionPreference": "Aggregated"}), "spec.placement.replicaScheduling.weightPreference", placed(replicaScheduling=weights("a"))),
+    (PP, "weights-without-effect", placed(replicaScheduling=weights("a", dynamicWeight="AvailableReplicas")), "spec.placement.replicaScheduling.weightPreference.staticWeightList", placed(replicaScheduling=DYNAMIC)),
+    (PP, "static-weight-unmatched", placed(replicaScheduling=weights("a", "c"), clusterAffinity={"clusterNames": ["a"]}), "spec.placement.replicaScheduling.weightPreference.staticWeightList[1].targetCluster", placed(replicaScheduling=weights("a", "c"), clusterAffinity={"exclude": ["z"]})),
+    (PP, "static-weight-incomplete", placed(replicaScheduling=weights("a"), clusterAffinity={"clusterNames": ["a", "b"]}), "spec.placement.replicaScheduling.weightPreference.staticWeightList", placed(replicaScheduling=weights("a", "b"), clusterAffinity={"clusterNames": ["a", "b"]})),
+    (PP, "toleration-of-everything", tolerating(operator="Exists"), "spec.placement.clusterTolerations[0]", tolerating(operator="Exists", key="k")),
+    (PP, "toleration-without-key", tolerating(value="x"), "spec.placement.clusterTolerations[0].key", tolerating(key="k", value="x")),
+    (PP, "toleration-without-effect", tolerating(key="k", effect="Never"), "spec.placement.clusterTolerations[0].effect", tolerating(key="k", effect="NoExecute")),
+    (PP, "toleration-without-effect", tolerating(key="k", operator="Is"), "spec.placement.clusterTolerations[0].operator", tolerating(key="k", operator="Equal")),
+    (PP, "toleration-without-effect", tolerating(key="k", operator="Exists", value="v"), "spec.placement.clusterTolerations[0].value", tolerating(key="k", operator="Exists")),
+    (KPP, "kubeadmiral-weight-zero", {"placement": [{"cluster": "a", "preferences": {"weight": 0}}]}, "spec.placement[0].preferences.weight", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
+    (KPP, "kubeadmiral-preferences-ignored", {"schedulingMode": "Duplicate", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
+    (KPP, "kubeadmiral-preferences-ignored", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences.weight", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"priority": 1}}]}),
+    (KPP, "kubeadmiral-preferences-ignored", {"placement": [{"cluster": "a", "preferences": {"priority": 1}}]}, "spec.placement[0].preferences.priority", {"maxClusters": 1, "placement": [{"cluster": "a", "preferences": {"priority": 1}}]}),
+    (KPP, "kubeadmiral-binpack-duplicate", {"schedulingMode": "Duplicate", "replicasStrategy": "Binpack"}, "spec.replicasStrategy", {"replicasStrategy": "Binpack"}),
+    (KPP, "kubeadmiral-binpack-order", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a"}, {"cluster": "b"}]}, "spec.placement", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a"}, {"cluster": "b", "preferences": {"priority": 1}}]}),
+    (KPP, "kubeadmiral-max-replicas-zero", {"placement": [{"cluster": "a", "preferences": {"maxReplicas": 0}}]}, "spec.placement[0].preferences.maxReplicas", {"placement": [{"cluster": "a", "preferences": {"maxReplicas": 1}}]}),
+    (KPP, "kubeadmiral-max-clusters-idle", {"maxClusters": 2, "placement": [{"cluster": "a"}]}, "spec.maxClusters", {"maxClusters": 1, "placement": [{"cluster": "a"}]}),
+    (KPP, "kubeadmiral-sticky", {"reschedulePolicy": {"disableRescheduling": True}}, "spec.reschedulePolicy.disableRescheduling", {"reschedulePolicy": {}}),
+]  # fmt: skip
+
+
+def made(kind, spec):
+    if kind == KPP:
+        identity = {"apiVersion": "core.kubeadmiral.io/v1alpha1", "kind": PP}
+        defaults = {"schedulingMode": "Divide", "replicasStrategy": "Spread"}
+    else:
+        identity = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": kind}
+        defaults = selecting(DEPLOYMENT)
+    return {
+        **identity,
+        "metadata": {"name": "p", "namespace": "" if kind == CPP else "shop"},
+        "spec": {**defaults, **spec},
+    }
+
+
+def reviewed(kind, spec, levels):
+    path = {KPP: "kubeadmiral-propagationpolicy"}.get(kind, kind.lower())
+    everything_else_off = dict.fromkeys(RULE_IDS, Level.OFF)
+    settings = Settings(levels={**everything_else_off, **levels})
+    return answer(f"/validate-{path}", admission_review(made(kind, spec)), settings)
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule", "bad", "where", "good"), CASES, ids=[f"{case[1]} at {case[3].split('.')[-1]}" for case in CASES]
+)
+def test_rule(kind, rule, bad, where, good):
+    warned = reviewed(kind, bad, {rule: Level.WARN})
+    assert warned["allowed"] is True
+    assert [each.split(": ")[0] for each in warned["warnings"]] == [where]
+    assert warned["warnings"][0].endswith(f"[{rule}]")
+    assert "…" not in warned["warnings"][0], "an API server would cut it"
+    denied = reviewed(kind, bad, {rule: Level.DENY})
+    assert denied["status"]["details"]["causes"][0]["field"] == where
+    assert reviewed(kind, bad, {})["allowed"] is True
+    assert "warnings" not in reviewed(kind, bad, {})
+    assert "warnings" not in reviewed(kind, good, {rule: Level.WARN})
+
+
+ELSEWHERE = {"lazy-change", "rebalancer-scope-unknown"}
+
+
+def test_every_rule_has_a_case():
+    assert {case[1] for case in CASES} | ELSEWHERE == RULE_IDS
+    assert len(RULE_IDS) == len(ALL_RULES)
+
+
+def test_an_update_of_a_lazy_policy_is_told_to_take_effect_late():
+    old, new = made(PP, {"activationPreference": "Lazy"}), made(PP, {"activationPreference": "Lazy", "priority": 3})
+    path = "/validate-propagationpolicy"
+    assert "lazy-change" in answer(path, admission_review(new, old))["warnings"][0]
+    assert "warnings" not in answer(path, admission_review(new, new))
+    assert "warnings" not in answer(path, admission_review(new))
+
+
+def test_all_but_the_designs_own_rule_warn_by_default():
+    assert {rule.id for rule in ALL_RULES if rule.level(Settings()) is not Level.WARN} == {
+        "preemption-without-namespace"
+    }
+
+
+def test_warnings_are_bounded():
+    spec = placed(clusterTolerations=[{"operator": "Exists"} for _ in range(1000)])
+    warnings = answer("/validate-propagationpolicy", admission_review(made(PP, spec)))["warnings"]
+    assert len(warnings) <= 24
+    assert warnings[-1].startswith("and ")
