@@ -3,7 +3,8 @@
 import msgspec
 
 from extender.scheduling.kubeadmiral.pipeline import schedule
-from extender.scheduling.kubeadmiral.unit import GPU, SchedulingUnit, unit_fields
+from extender.scheduling.kubeadmiral.preparation import Workload, policy_unit
+from extender.scheduling.kubeadmiral.unit import GPU
 from fleet.errors import FieldError
 from fleet.model.base import Count
 from fleet.model.federated_cluster import FederatedCluster, as_cluster
@@ -68,7 +69,7 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
             raise FieldError(f"clusters[{index}].metadata.name", problem)
         names.add(name)
     wanted = line.object
-    unit = SchedulingUnit(
+    workload = Workload(
         api_version=wanted.api_version,
         kind=wanted.kind,
         name=wanted.name,
@@ -76,8 +77,7 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
         replicas=wanted.replicas,
         requests={GPU: Quantity.parse(wanted.gpu)} if wanted.gpu is not None else {},
         current=wanted.current,
-        **unit_fields(line.policy),
     )
-    decision = schedule(unit, [as_cluster(each) for each in line.clusters])
+    decision = schedule(policy_unit(workload, line.policy), [as_cluster(each) for each in line.clusters])
     error = decision.failure.kind.value if decision.failure is not None else None
     return FederationAnswer(line.id, FederationResult(dict(decision.clusters), error))

@@ -4,6 +4,7 @@ All are valid as they come: a cluster is ready, serves Deployments, has no taint
 policy places Deployments of its namespace on every cluster; a binding places one replica of ``deployment()``.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ from fleet.model.cluster import (
     ClusterSpec,
     ClusterStatus,
     Condition,
+    ResourceModel,
+    ResourceModelRange,
     ResourceSummary,
 )
 from fleet.model.decode import convert
@@ -61,6 +64,13 @@ def taint(text: str) -> Taint:
     return Taint(key=key, value=value, effect=effect)
 
 
+def model(grade: int, minima: Mapping[str, str | float]) -> ResourceModel:
+    """A grade of nodes by the smallest amounts that put a node into it."""
+    most = Quantity.parse("1E")
+    ranges = (ResourceModelRange(name, least, most) for name, least in quantities(minima).items())
+    return ResourceModel(grade, tuple(ranges))
+
+
 def cluster(
     name: str = "member1",
     *,
@@ -75,11 +85,14 @@ def cluster(
     pods: str | float | None = None,
     allocated: Mapping[str, str | float] | None = None,
     resource_summary: ResourceSummary | None = None,
+    models: Iterable[Mapping[str, str | float]] = (),
     serves: Iterable[APIEnablement] = SERVED,
     ready: bool = True,
     deleting: bool = False,
 ) -> Cluster:
     """A cluster; ``cpu``, ``memory``, ``pods`` are what it can give, ``taints`` are ``key[=value]:Effect``.
+
+    ``models`` are the smallest amounts of each grade of nodes, from grade 0.
 
     With none of the three, and no ``resource_summary``, it reports no resources at all. With some, it has
     room for 110 pods by default.
@@ -100,6 +113,7 @@ def cluster(
                 zones=tuple(zones),
                 provider=provider,
                 taints=tuple(map(taint, taints)),
+                resource_models=tuple(itertools.starmap(model, enumerate(models))),
             ),
             "status": ClusterStatus(
                 api_enablements=tuple(serves),
@@ -154,6 +168,7 @@ def binding(
     requests: Mapping[str, str | float] | None = None,
     placement: Placement | None = None,
     clusters: Mapping[str, int] | None = None,
+    uid: str = "",
     annotations: Mapping[str, str] | None = None,
     status: BindingStatus | None = None,
     **spec: Any,
@@ -166,7 +181,7 @@ def binding(
         kind="ResourceBinding" if namespace else "ClusterResourceBinding",
         metadata=convert(ObjectMeta, _metadata(binding_name(kind, name), namespace, annotations=annotations)),
         spec=BindingSpec(
-            resource=ObjectReference(api_version=api_version, kind=kind, name=name, namespace=namespace),
+            resource=ObjectReference(api_version=api_version, kind=kind, name=name, namespace=namespace, uid=uid),
             replicas=replicas,
             replica_requirements=(
                 ReplicaRequirements(resource_request=quantities(requests)) if requests is not None else None

@@ -3,8 +3,13 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# A slow machine is no failure.
+settings.register_profile("berthmaster", deadline=None, max_examples=25)
+settings.load_profile("berthmaster")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

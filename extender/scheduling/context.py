@@ -18,16 +18,26 @@ class Peers:
 
     def __init__(self) -> None:
         self._clusters: dict[tuple[str, str, str], dict[str, frozenset[str]]] = {}
+        self._groups_of: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
 
     def place(self, request: Request, clusters: Iterable[str]) -> None:
-        """A workload is on these clusters now; on none it is nobody's peer."""
+        """A workload is on these clusters now, whatever was said of it before; on none it is nobody's peer."""
+        self._forget(request.namespace, request.name)
         assigned = frozenset(clusters)
+        if not assigned:
+            return
         for kind, group in ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group)):
             if group:
-                members = self._clusters.setdefault((kind, request.namespace, group), {})
-                members.pop(request.name, None)
-                if assigned:
-                    members[request.name] = assigned
+                key = kind, request.namespace, group
+                self._clusters.setdefault(key, {})[request.name] = assigned
+                self._groups_of.setdefault((request.namespace, request.name), []).append(key)
+
+    def _forget(self, namespace: str, name: str) -> None:
+        for key in self._groups_of.pop((namespace, name), ()):
+            members = self._clusters[key]
+            del members[name]
+            if not members:
+                del self._clusters[key]
 
     def of(self, kind: str, namespace: str, group: str, *, except_for: str) -> Mapping[str, frozenset[str]]:
         """The clusters of each scheduled workload of a group, by the name of its binding."""

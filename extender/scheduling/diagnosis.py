@@ -6,6 +6,7 @@ its reasons afterwards, on the same state of the fleet.
 
 from collections import Counter
 from enum import Enum
+from functools import cached_property
 
 import msgspec
 
@@ -183,22 +184,57 @@ class _Explainer:
         return Outcome.NO_REPLICAS, self._why_no_replicas(row)
 
     def _why_not_selected(self, row: int, name: str) -> str:
-        regions = self.attempt.selected.regions() if self.attempt.selected is not None else []
         region = self.fleet.regions.values[self.fleet.region_code[row]]
-        if "region" in self.plan.spread and region not in regions:
-            return f"its region {region} was not chosen; chosen were {', '.join(sorted(set(regions)))}"
+        if "region" in self.plan.spread and region not in self.regions:
+            return f"its region {region} was not chosen; chosen were {', '.join(self.regions)}"
         taken = f"the spread constraints took {len(self.selected)} of {len(self.fitting)} clusters that fit"
         return f"{taken}; {name} is number {self.rank[row]} by score and capacity"
 
     def _why_no_replicas(self, row: int) -> str:
         if not self.request.replicas:
             return "no replicas are wanted"
+        if self._is_beyond_what_was_filled(row):
+            return "the group, and the overflow before it, hold all replicas"
+        if self._keeps_what_is_assigned():
+            return "what is assigned already is kept, which leaves nothing to place on it"
         if not self.weights.get(row):
             by_rule = self.plan.strategy is Strategy.STATIC_WEIGHT
             return "no rule of the static weights means it" if by_rule else "it has no room for another replica"
         if self.plan.strategy is Strategy.AGGREGATED:
             return "clusters that come before it hold all replicas"
         return "its share is less than one replica"
+
+    def _is_beyond_what_was_filled(self, row: int) -> bool:
+        """Whether overflow ended before the row's turn came."""
+        return self.tier_of.get(row, 0) > self.last_tier
+
+    @cached_property
+    def tier_of(self) -> dict[int, int]:
+        """The overflow order of each selected row; empty where all are the group's own."""
+        selected = self.attempt.selected
+        if selected is None or selected.tiers is None:
+            return {}
+        return dict(zip(selected.rows.tolist(), selected.tiers.tolist(), strict=True))
+
+    @cached_property
+    def last_tier(self) -> int:
+        """The last overflow that got replicas."""
+        assignment = self.attempt.assignment or {}
+        filled = [self.tier_of.get(self.fleet.row_of[name], 0) for name, replicas in assignment.items() if replicas]
+        return max(filled, default=0)
+
+    @cached_property
+    def regions(self) -> list[str]:
+        """The regions of what was selected."""
+        return [] if self.attempt.selected is None else sorted(set(self.attempt.selected.regions()))
+
+    def _keeps_what_is_assigned(self) -> bool:
+        """Whether a division by capacity only took replicas away, or changed nothing; tiers are told apart above."""
+        selected = self.attempt.selected
+        by_capacity = self.plan.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
+        if self.request.fresh or not by_capacity or selected is None or selected.assigned is None:
+            return False
+        return selected.tiers is None and int(selected.assigned.sum()) >= self.request.replicas
 
     def _capacity(self, row: int) -> tuple[int | None, str]:
         if not self.request.replicas:

@@ -30,7 +30,8 @@ class Fleet:
         clusters: by row; None in a free row.
         row_of: the row of each cluster by name.
         schedulable: mask of rows that hold a cluster which is not being deleted.
-        structure: journal of changes to names, labels, spec and API enablements.
+        structure: journal of changes to all but resource numbers: what comes and goes, labels, annotations, spec, API
+            enablements, conditions.
         resources: capacity, with a journal of its own: numbers move far more often than structure.
         labels, fields, zones: inverted indexes.
         taints: interned tuples of taints; ``taint_code`` has one of them for each row.
@@ -170,8 +171,10 @@ class Fleet:
 def _structure_differs(old: Cluster, new: Cluster) -> bool:
     return (
         old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
         or old.spec != new.spec
         or old.status.api_enablements != new.status.api_enablements
+        or old.status.conditions != new.status.conditions
         or old.deleting != new.deleting
     )
 

@@ -1,5 +1,6 @@
 """Which plugins take part: the built-in ones, those of third parties, and the switches for both."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
@@ -19,6 +20,8 @@ from fleet.errors import InputError, PluginError
 FILTER_GROUP: Final = "berthmaster.filters"
 SCORE_GROUP: Final = "berthmaster.scores"
 ALL: Final = "*"
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
+"""Plugins are named in switches: a name must not look like one."""
 
 P = TypeVar("P", Filter, Score)
 
@@ -97,9 +100,21 @@ def _load(offered: Iterable[EntryPoint], base: type[P]) -> list[P]:
             kind = entry.load()
         except (ImportError, AttributeError) as error:
             raise PluginError(f"plugin {entry.name} ({entry.value}) cannot be loaded: {error}") from error
-        if not (isinstance(kind, type) and issubclass(kind, base)):
-            raise PluginError(
-                f"plugin {entry.name} ({entry.value}) is no subclass of {base.__module__}.{base.__name__}"
-            )
+        problem = _problem(kind, base)
+        if problem:
+            raise PluginError(f"plugin {entry.name} ({entry.value}) {problem}")
         loaded.append(kind())
     return loaded
+
+
+def _problem(kind: object, base: type[Filter | Score]) -> str:
+    """What keeps something that was loaded from being a plugin; empty if nothing does."""
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        return f"is no subclass of {base.__module__}.{base.__name__}"
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        return f"does not define {', '.join(missing)}"
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return f"needs a name of letters, digits and dots that starts with a letter, not {name!r}"
+    return ""

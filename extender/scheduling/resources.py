@@ -256,14 +256,14 @@ def _available_amount(summary: ResourceSummary, name: str) -> int:
     for used in (summary.allocated, summary.allocating):
         if name in used:
             nanos -= used[name].nanos
-    return amount_of(name, Quantity(nanos, "")) if nanos > 0 else 0
+    return min(amount_of(name, Quantity(nanos, "")), INT64_MAX) if nanos > 0 else 0
 
 
 def _whole_pods(summary: ResourceSummary) -> int:
     """Pods that may still be created; each part is rounded by itself."""
     parts = (summary.allocatable, summary.allocated, summary.allocating)
     allocatable, allocated, allocating = (part[PODS].value() if PODS in part else 0 for part in parts)
-    return allocatable - allocated - allocating
+    return min(allocatable - allocated - allocating, INT64_MAX)
 
 
 def _grown(column: NDArray[Scalar], capacity: int) -> NDArray[Scalar]:

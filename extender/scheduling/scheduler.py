@@ -50,7 +50,7 @@ class Scheduler:
         ]
         self._affinities = Affinities(fleet)
         self._plans: dict[bytes, Plan] = {}
-        self._plan_of: dict[int, Plan] = {}
+        self._plan_of: dict[int, tuple[Placement, Plan]] = {}
         self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
 
     def schedule(self, request: Request) -> Decision:
@@ -75,18 +75,25 @@ class Scheduler:
 
     def plan(self, placement: Placement) -> Plan:
         """A placement taken apart for this fleet; equal content shares one plan."""
-        plan = self._plan_of.get(id(placement))
-        if plan is not None and plan.placement is placement:
-            return plan
+        known = self._plan_of.get(id(placement))
+        if known is not None:
+            return known[1]
+        plan = self._plan_by_content(placement)
         if len(self._plan_of) >= _PLANS_KEPT:
             self._plan_of.clear()
-            self._plans.clear()
-            self._feasible.clear()
+        # The placement is kept with its plan: as long as it is, no other has its identity.
+        self._plan_of[id(placement)] = placement, plan
+        return plan
+
+    def _plan_by_content(self, placement: Placement) -> Plan:
         key = encode_json(placement)
         plan = self._plans.get(key)
         if plan is None:
+            if len(self._plans) >= _PLANS_KEPT:
+                self._plans.clear()
+                self._plan_of.clear()
+                self._feasible.clear()
             plan = self._plans[key] = Plan(placement, self.fleet, self._affinities)
-        self._plan_of[id(placement)] = plan
         return plan
 
     def fitting(self, request: Request, group: Group) -> IntArray:
@@ -156,6 +163,7 @@ class _Feasible:
             column = plugin.column(context) if isinstance(plugin, PlacementFilter) else None
             if column is not None:
                 (self._sparing_current if plugin.exempts_current else self._strict).append(column)
+        self._journals = {context.fleet.structure, *(each.journal for each in (*self._strict, *self._sparing_current))}
         self._version = -1
         self._rows: IntArray = np.zeros(0, dtype=np.int64)
         self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
@@ -163,11 +171,13 @@ class _Feasible:
     def rows_for(self, request: Request) -> IntArray:
         """The rows for a workload; its current clusters are spared the filters that exempt them. Not to be kept."""
         fleet = self._fleet
-        if self._version != fleet.structure.version:
+        # Versions only grow, so that their sum stands still only if all of them do.
+        version = sum([journal.version for journal in self._journals])
+        if self._version != version:
             mask = fleet.schedulable.copy()
             for column in (*self._strict, *self._sparing_current):
                 mask &= column.current()
-            self._mask, self._rows, self._version = mask, mask.nonzero()[0], fleet.structure.version
+            self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
         spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
         return np.sort(np.append(self._rows, spared)) if spared else self._rows
 

@@ -73,10 +73,11 @@ def placement_changed(placement: Placement, applied: str, observed_group: str) -
         observed_group: the group that the assignment came from; empty for none.
     """
     try:
-        before = decode_json(Placement, applied)
+        before = _without_empty(decode_json(Placement, applied))
     except FieldError:
         return False
-    if _without_empty(placement) == _without_empty(before):
+    placement = _without_empty(placement)
+    if placement == before:
         return False
     for part in ("cluster_affinity", "cluster_tolerations", "spread_constraints", "replica_scheduling"):
         if getattr(placement, part) != getattr(before, part):
@@ -112,8 +113,12 @@ def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool)
 
 
 def _without_empty(placement: Placement) -> Placement:
-    """An empty list of groups is not written to the record, so that it reads like an absent one."""
-    return msgspec.structs.replace(placement, cluster_affinities=placement.cluster_affinities or None)
+    """Empty lists of groups and of overflow are not written to the record, so that they read like absent ones."""
+    terms = [
+        msgspec.structs.replace(term, overflow_affinities=term.overflow_affinities or None)
+        for term in placement.cluster_affinities or ()
+    ]
+    return msgspec.structs.replace(placement, cluster_affinities=tuple(terms) or None)
 
 
 def _term(placement: Placement, name: str) -> ClusterAffinityTerm | None:

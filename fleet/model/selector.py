@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from fleet.errors import FieldError
-from fleet.model.base import Value
+from fleet.model.base import Value, int64_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
@@ -73,7 +73,7 @@ class Requirement(NamedTuple):
 
     def _compares(self, actual: str) -> bool:
         (bound,) = self.values
-        number = _integer(actual)
+        number = int64_of(actual)
         if number is None:
             return False
         return number > int(bound) if self.operator == "Gt" else number < int(bound)
@@ -118,7 +118,7 @@ def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...
             return FieldError("values", f"operator {operator} needs at least one value")
         case "Exists" | "DoesNotExist" if values:
             return FieldError("values", f"operator {operator} takes no values")
-        case "Gt" | "Lt" if len(values) != 1 or _integer(values[0]) is None:
+        case "Gt" | "Lt" if len(values) != 1 or int64_of(values[0]) is None:
             return FieldError("values", f"operator {operator} needs exactly one integer value")
     bad = next((index for index, value in enumerate(values) if not is_label_value(value)), None)
     return None if bad is None else FieldError(f"values[{bad}]", f"{values[bad]!r} is no value a label can have")
@@ -140,11 +140,3 @@ def is_label_value(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Whether text is a DNS-1123 subdomain: lower case, at most 253 characters."""
     return len(text) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
-
-
-def _integer(text: str) -> int | None:
-    """An int64 as Go's ParseInt reads it, or None."""
-    if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
-        return None
-    number = int(text)
-    return number if -(2**63) <= number < 2**63 else None

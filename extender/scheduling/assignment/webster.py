@@ -32,8 +32,10 @@ def allocate(seats: int, votes: IntArray, tie_rank: IntArray) -> IntArray:
     result = np.zeros(len(votes), dtype=np.int64)
     if seats < 1 or not votes.any():
         return result
-    parties = _parties_in_reach(seats, votes, tie_rank)
-    quotas, ranks = votes[parties].astype(np.float64), tie_rank[parties]
+    # Converted before anything is compared: votes above 2**53 that differ may be equal as doubles.
+    quotas = votes.astype(np.float64)
+    parties = _parties_in_reach(seats, quotas, tie_rank)
+    quotas, ranks = quotas[parties], tie_rank[parties]
     given = _certain_seats(seats, quotas.tolist())
     if seats - sum(given) <= _SEATS_FOR_HEAP:
         result[parties] = _one_by_one(seats, given, quotas.tolist(), ranks.tolist())
@@ -55,7 +57,7 @@ def breaks_ties_descending(uid: str) -> bool:
     return bool(uid) and fnv1a_32(uid.encode()) % 2 == 1
 
 
-def _parties_in_reach(seats: int, votes: IntArray, tie_rank: IntArray) -> IntArray:
+def _parties_in_reach(seats: int, votes: FloatArray, tie_rank: IntArray) -> IntArray:
     """The parties that can get a seat: the strongest ones, no more of them than there are seats."""
     if len(votes) <= seats:
         return np.arange(len(votes))

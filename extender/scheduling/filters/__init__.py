@@ -51,4 +51,8 @@ class PlacementFilter(Filter):
 
     @abstractmethod
     def column(self, context: Context) -> Column[np.bool_] | None:
-        """The rows that pass; None if all do. ``context.request`` is one of many that the column will serve."""
+        """The rows that pass; None if all do. ``context.request`` is one of many that the column will serve.
+
+        The column's journal says when it is looked at again: ``context.fleet.structure`` for everything about a
+        cluster but its resource numbers, ``context.fleet.resources.journal`` for these.
+        """

@@ -1,7 +1,5 @@
 """SpreadConstraint: a cluster must have what it is to be spread by."""
 
-from functools import reduce
-
 import numpy as np
 
 from extender.scheduling.columns import BoolArray, Column
@@ -24,7 +22,8 @@ class SpreadFieldsColumn(Column[np.bool_]):
 
     def compute(self) -> BoolArray:
         """All rows."""
-        return reduce(np.logical_and, [self._present(field) for field in self._fields])
+        present: BoolArray = np.logical_and.reduce([self._present(field) for field in self._fields])
+        return present
 
     def compute_row(self, row: int) -> bool:
         """One row."""

@@ -11,6 +11,8 @@ from fleet.model.taint import NO_EXECUTE, repelling_taints
 
 Filter = Callable[[SchedulingUnit, Cluster], str | None]
 
+_PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+
 
 def api_resources(unit: SchedulingUnit, cluster: Cluster) -> str | None:
     """APIResources: the cluster must serve the object's kind, wherever the object is now."""
@@ -28,7 +30,7 @@ def taint_toleration(unit: SchedulingUnit, cluster: Cluster) -> str | None:
 
 def placement_filter(unit: SchedulingUnit, cluster: Cluster) -> str | None:
     """PlacementFilter: if the policy lists clusters, only these."""
-    return None if not unit.preferences or cluster.name in unit.preferences else "is not listed in the placement"
+    return None if not unit.candidates or cluster.name in unit.candidates else "is not listed in the placement"
 
 
 def cluster_affinity(unit: SchedulingUnit, cluster: Cluster) -> str | None:
@@ -62,7 +64,7 @@ def cluster_evicted(unit: SchedulingUnit, cluster: Cluster) -> str | None:
 
 def cluster_resources_fit(unit: SchedulingUnit, cluster: Cluster) -> str | None:
     """ClusterResourcesFit: one replica must fit what is not used. Ephemeral storage is never compared."""
-    if cluster.name in unit.current or not any(amount.nanos for amount in unit.requests.values()):
+    if cluster.name in unit.current or not _requests_anything(unit):
         return None
     resources = cluster_resources(cluster)
     wanted = {"cpu": 0, "memory": 0, **requested(unit)}
@@ -73,6 +75,11 @@ def cluster_resources_fit(unit: SchedulingUnit, cluster: Cluster) -> str | None:
         if (amount or name in {"cpu", "memory"}) and resources.allocatable(name) < amount + resources.used(name)
     ]
     return f"has insufficient {', '.join(short)}" if short else None
+
+
+def _requests_anything(unit: SchedulingUnit) -> bool:
+    """A scalar resource counts even if none of it is requested, as in KubeAdmiral."""
+    return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
 FILTERS: Final[dict[str, Filter]] = {

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from extender.scheduling.decision import Failure, FailureKind
 from extender.scheduling.kubeadmiral import binpack, planner
 from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
+from extender.scheduling.kubeadmiral.joined import is_joined
 from extender.scheduling.kubeadmiral.planner import Limits, Share
 from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES, SCORES
 from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, SELECTORS, Scored
@@ -14,7 +15,6 @@ from extender.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUni
 from extender.scheduling.kubeadmiral.weights import division_weights
 from fleet.errors import InputError
 from fleet.model.cluster import Cluster
-from fleet.model.federated_cluster import JOINED
 from fleet.model.taint import NO_SCHEDULE, tolerated
 
 
@@ -80,11 +80,6 @@ def schedule(unit: SchedulingUnit, clusters: Iterable[Cluster], plugins: PluginN
         return UnitDecision({each.name: None for each in chosen}, None, rejections, scores)
     weights = division_weights(unit, chosen) if chosen and unit.strategy is ReplicasStrategy.SPREAD else {}
     return UnitDecision(plan_replicas(unit, chosen, weights), None, rejections, scores, weights)
-
-
-def is_joined(cluster: Cluster) -> bool:
-    """Whether a cluster is part of the federation."""
-    return any(each.type == JOINED and each.status == "True" for each in cluster.status.conditions)
 
 
 def first_rejection(unit: SchedulingUnit, cluster: Cluster, names: Sequence[str]) -> tuple[str, str] | None:

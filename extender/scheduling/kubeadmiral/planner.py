@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from extender.scheduling.kubeadmiral.fnv import fnv1_32
+
 
 class Share(NamedTuple):
     """One cluster's part in a distribution; no maximum is None."""
@@ -82,14 +84,6 @@ def plan(
 def ordered(shares: Sequence[Share], key: str) -> list[Share]:
     """By weight, the heaviest first, then by the FNV-1 hash of name and key."""
     return sorted(shares, key=lambda each: (-each.weight, fnv1_32((each.name + key).encode())))
-
-
-def fnv1_32(data: bytes) -> int:
-    """The FNV-1 hash, 32 bits. FNV-1a is another one: it multiplies after the exclusive or."""
-    digest = 0x811C9DC5
-    for byte in data:
-        digest = digest * 0x01000193 & 0xFFFFFFFF ^ byte
-    return digest
 
 
 def distribute(total: int, shares: Sequence[Share], limits: Limits, *, keep: bool) -> Plan:

@@ -21,8 +21,9 @@ class ClusterResources:
         return amount_of(name, self.summary.allocatable.get(name, _NOTHING))
 
     def used(self, name: str) -> int:
-        """What is requested of it."""
-        return amount_of(name, self.summary.allocated.get(name, _NOTHING))
+        """What of it is not available. More available than there is cannot be: KubeAdmiral takes all as used then."""
+        there, available = self.allocatable(name), amount_of(name, self._available(name))
+        return there if available > there else there - available
 
     def allocatable_units(self, name: str) -> int:
         """What there is in whole units, rounded up: cores for CPU."""
@@ -30,8 +31,11 @@ class ClusterResources:
 
     def available_units(self, name: str) -> int:
         """What is not used, in whole units, rounded away from zero; may be negative."""
+        return self._available(name).value()
+
+    def _available(self, name: str) -> Quantity:
         there, used = (part.get(name, _NOTHING) for part in (self.summary.allocatable, self.summary.allocated))
-        return Quantity(there.nanos - used.nanos, "").value()
+        return Quantity(there.nanos - used.nanos, "")
 
 
 def cluster_resources(cluster: Cluster) -> ClusterResources:

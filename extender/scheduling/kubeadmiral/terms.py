@@ -30,9 +30,7 @@ def labels_match(term: ClusterSelectorTerm, cluster: Cluster) -> bool:
 def _matches(term: ClusterSelectorTerm, cluster: Cluster) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
-    return _labels_match(term.match_expressions, cluster) and all(
-        _field_matches(each, cluster) for each in term.match_fields
-    )
+    return _labels_match(term.match_expressions, cluster) and _fields_match(term.match_fields, cluster)
 
 
 def _labels_match(expressions: tuple[SelectorRequirement, ...], cluster: Cluster) -> bool:
@@ -43,9 +41,15 @@ def _labels_match(expressions: tuple[SelectorRequirement, ...], cluster: Cluster
     return all(each.matches(cluster.metadata.labels) for each in requirements)
 
 
+def _fields_match(expressions: tuple[SelectorRequirement, ...], cluster: Cluster) -> bool:
+    """All are looked at before any is compared: one invalid expression spoils the others."""
+    for each in expressions:
+        if each.operator not in {"In", "NotIn"} or len(each.values) != 1:
+            raise InvalidTermError(f"field {each.key} takes In or NotIn with exactly one value")
+    return all(_field_matches(each, cluster) for each in expressions)
+
+
 def _field_matches(expression: SelectorRequirement, cluster: Cluster) -> bool:
     """Only the name carries data; any other field reads as empty."""
-    if expression.operator not in {"In", "NotIn"} or len(expression.values) != 1:
-        raise InvalidTermError(f"field {expression.key} takes In or NotIn with exactly one value")
     actual = cluster.name if expression.key == _NAME_FIELD else ""
     return (actual == expression.values[0]) == (expression.operator == "In")

@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
 
-from fleet.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralSpec
+from fleet.model.kubeadmiral import ClusterSelectorTerm
 from fleet.model.quantity import Quantity
 from fleet.model.taint import Toleration
 
@@ -45,7 +44,8 @@ class SchedulingUnit:
         preferred: terms that earn a cluster their weight.
         tolerations: of taints.
         max_clusters: how many clusters at most; None for any number.
-        preferences: by cluster, for those that the policy lists; empty means all clusters may be chosen.
+        candidates: the clusters that may be chosen; none for all.
+        preferences: what clusters are to get, for those of which something is said.
         sticky: once placed it stays as it is.
         avoid_disruption: replicas that run are moved only as far as it takes.
         keep_unschedulable: replicas that could not be scheduled stay in the number of their cluster.
@@ -69,6 +69,7 @@ class SchedulingUnit:
     preferred: tuple[tuple[int, ClusterSelectorTerm], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     max_clusters: int | None = None
+    candidates: frozenset[str] = frozenset()
     preferences: Mapping[str, Preference] = field(default_factory=dict)
     sticky: bool = False
     avoid_disruption: bool = False
@@ -89,29 +90,3 @@ class SchedulingUnit:
 
 
 _NO_PREFERENCE = Preference()
-
-
-def unit_fields(policy: KubeAdmiralSpec) -> dict[str, Any]:
-    """The fields of a unit that come from its policy, taken as written: no default is applied here."""
-    rescheduling = policy.reschedule_policy.replica_rescheduling if policy.reschedule_policy is not None else None
-    migration = policy.auto_migration
-    return {
-        "divide": policy.scheduling_mode == "Divide",
-        "strategy": ReplicasStrategy.BINPACK if policy.replicas_strategy == "Binpack" else ReplicasStrategy.SPREAD,
-        "cluster_selector": policy.cluster_selector,
-        "required": policy.cluster_affinity or None,
-        "tolerations": policy.tolerations,
-        "max_clusters": policy.max_clusters,
-        "preferences": {
-            each.cluster: Preference(
-                each.preferences.min_replicas or 0,
-                each.preferences.max_replicas,
-                each.preferences.weight,
-                each.preferences.priority,
-            )
-            for each in policy.placement
-        },
-        "sticky": policy.reschedule_policy is not None and policy.reschedule_policy.disable_rescheduling,
-        "avoid_disruption": rescheduling is not None and bool(rescheduling.avoid_disruption),
-        "keep_unschedulable": migration is not None and migration.keep_unschedulable_replicas,
-    }

@@ -38,9 +38,9 @@ class Score(ABC):
         """
         clusters = context.fleet.clusters
         found = [self.score(context, cluster) for row in rows.tolist() if (cluster := clusters[row]) is not None]
-        bad = next((each for each in found if not isinstance(each, int) or not MIN_SCORE <= each <= MAX_SCORE), None)
-        if bad is not None:
+        bad = [each for each in found if not isinstance(each, int) or not MIN_SCORE <= each <= MAX_SCORE]
+        if bad:
             raise PluginError(
-                f"score plugin {self.name} gave {bad!r}; scores are integers from {MIN_SCORE} to {MAX_SCORE}"
+                f"score plugin {self.name} gave {bad[0]!r}; scores are integers from {MIN_SCORE} to {MAX_SCORE}"
             )
         return np.array(found, dtype=np.int64)

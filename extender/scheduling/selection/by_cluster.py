@@ -17,7 +17,7 @@ def select_by_cluster(constraint: SpreadConstraint, needed: int | None, candidat
             FailureKind.SELECT_FAILED,
             f"{len(candidates)} of the clusters fit, the spread constraint asks for at least {constraint.min_groups}",
         )
-    count = min(len(candidates), constraint.max_groups)
+    count = max(0, min(len(candidates), constraint.max_groups))
     if needed is None:
         return candidates.at(candidates.best(count))
     chosen = candidates.best(count)

@@ -19,7 +19,6 @@ import numpy as np
 
 from extender.scheduling.columns import BoolArray, IntArray
 
-_INFEASIBLE = -(2**62)
 _INT64_SAFE = 2**61
 
 
@@ -84,7 +83,8 @@ def _fill_table(
 
     ``best[length, value]`` is the largest gain of the groups looked at so far that completes such a beginning.
     """
-    best = np.full((longest + 1, target + 1), _INFEASIBLE, dtype=gains.dtype)
+    # What cannot be completed stays negative, whatever is gained on the way.
+    best = np.full((longest + 1, target + 1), -1 - gains.sum(), dtype=gains.dtype)
     # A beginning that is long enough and has reached the target is recorded: complete, nothing to gain.
     best[shortest:, target] = 0
     values = np.arange(target + 1)

@@ -1,0 +1,70 @@
+"""Which plugins take part: the defaults with what a SchedulingProfile changes (KubeAdmiral ``scheduler/profile.go``).
+
+Plugins that read what katalyst reports of a cluster (``KatalystResourcesExist``) are not here, so that a profile that
+names one is refused like one that names a plugin that nobody knows; neither are webhooks, which are others' services.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
+from extender.scheduling.kubeadmiral.pipeline import PluginNames
+from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES, SCORES
+from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, SELECTORS
+from fleet.errors import FieldError, shown
+from fleet.model.scheduling_profile import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
+
+ALL: Final = "*"
+_WEBHOOK: Final = "Webhook"
+_BUILT_IN: Final[Mapping[str, Mapping[str, object]]] = {"filter": FILTERS, "score": SCORES, "select": SELECTORS}
+_REPLICAS_PLUGINS: Final = frozenset({"ClusterCapacityWeight", "PreferenceBinPack"})
+
+
+def plugin_names(profile: SchedulingProfile) -> PluginNames:
+    """The plugins that a profile leaves and adds, by point: the defaults in their order, then its own in theirs.
+
+    Raises:
+        FieldError: an enabled plugin is unknown, does not work at this point, or takes part already - a default one
+            has to be disabled before it can be enabled at another place. KubeAdmiral then fails every attempt.
+    """
+    try:
+        return _plugin_names(profile.spec.plugins)
+    except FieldError as error:
+        raise error.below("spec.plugins") from None
+
+
+def _plugin_names(points: ExtensionPoints) -> PluginNames:
+    return PluginNames(
+        filters=_effective("filter", points.filter, DEFAULT_FILTERS),
+        scores=_effective("score", points.score, DEFAULT_SCORES),
+        selectors=_effective("select", points.select, DEFAULT_SELECTORS),
+    )
+
+
+def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple[str, ...]:
+    disabled = {each.name for each in changes.disabled}
+    names = [] if ALL in disabled else [name for name in defaults if name not in disabled]
+    for index, plugin in enumerate(changes.enabled):
+        problem = _problem(point, plugin, names, is_default=plugin.name in defaults)
+        if problem is not None:
+            raise FieldError(f"{point}.enabled[{index}].name", f"{shown(plugin.name)} {problem}")
+        names.append(plugin.name)
+    return tuple(names)
+
+
+def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_default: bool) -> str | None:
+    """Why a plugin cannot be added to those that take part already, or None."""
+    if plugin.name in names:
+        return "takes part by default; disable it to move it" if is_default else "stands twice"
+    known = _BUILT_IN[point]
+    if plugin.name in known:
+        return None
+    accepted = f"accepted are {', '.join(known)}"
+    elsewhere = [other for other, plugins in _BUILT_IN.items() if plugin.name in plugins]
+    if elsewhere:
+        return f"works at {' and '.join(elsewhere)}, not at {point}; {accepted}"
+    if plugin.name in _REPLICAS_PLUGINS:
+        return f"divides replicas, which a profile cannot change; {accepted}"
+    if plugin.type == _WEBHOOK:
+        return f"is a webhook, and those are not called here; {accepted}"
+    return f"is an unknown plugin; {accepted}"

@@ -1,0 +1,50 @@
+"""Decisions that KubeAdmiral's scheduler made, exactly."""
+
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+from kubeadmiral_builders import unit_from
+
+from extender.scheduling.kubeadmiral.pipeline import schedule
+from fleet.model.decode import convert
+from fleet.model.federated_cluster import FederatedCluster, as_cluster
+
+VECTORS = Path(__file__).with_name("kubeadmiral.jsonl.gz")
+LINES = 1500
+CHUNK = 150
+
+
+@cache
+def recorded():
+    with gzip.open(VECTORS) as file:
+        return [json.loads(line) for line in file]
+
+
+def decided(line, clusters):
+    decision = schedule(unit_from(line), [as_cluster(convert(FederatedCluster, each)) for each in clusters])
+    return {
+        "clusters": dict(decision.clusters),
+        "error": decision.failure.kind.value if decision.failure is not None else None,
+    }
+
+
+def test_all_lines_are_looked_at():
+    assert len(recorded()) == LINES
+    assert len({line["id"] for line in recorded()}) == LINES
+
+
+@pytest.mark.parametrize("first", range(0, LINES, CHUNK), ids=lambda first: f"lines from {first}")
+def test_what_was_recorded_is_decided(first):
+    lines = recorded()[first : first + CHUNK]
+    answers = {line["id"]: decided(line, line["clusters"]) for line in lines}
+    assert answers == {line["id"]: line["result"] for line in lines}
+
+
+@pytest.mark.parametrize("first", [0, 750], ids=lambda first: f"lines from {first}")
+def test_the_order_of_clusters_plays_no_part(first):
+    lines = recorded()[first : first + CHUNK]
+    answers = {line["id"]: decided(line, line["clusters"][::-1]) for line in lines}
+    assert answers == {line["id"]: line["result"] for line in lines}

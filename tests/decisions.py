@@ -1,0 +1,64 @@
+"""One decision from clusters and a binding, for tests of the scheduling core."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from builders import binding, placement
+
+from extender.scheduling.context import Peers
+from extender.scheduling.decision import Decision
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Profile, Scheduler
+from fleet.model.binding import Binding, BindingStatus
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert
+
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+WEIGHTED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+DYNAMIC = {**WEIGHTED, "weightPreference": {"dynamicWeight": "AvailableReplicas"}}
+
+
+def static(*rules: tuple[str, int]) -> dict[str, Any]:
+    """Weighted division by rules: a cluster's name and its weight; an empty name means every cluster."""
+    listed = [{"targetCluster": {"clusterNames": [name]} if name else {}, "weight": weight} for name, weight in rules]
+    return {**WEIGHTED, "weightPreference": {"staticWeightList": listed}}
+
+
+def spread(field: str, least: int = 0, most: int = 0) -> dict[str, Any]:
+    """A spread constraint."""
+    return {"spreadByField": field, "minGroups": least, "maxGroups": most}
+
+
+def asked(
+    *,
+    observed: str = "",
+    fresh: bool = False,
+    scheduling: Any = None,
+    spread: Any = (),
+    groups: Any = None,
+    **spec: Any,
+) -> Binding:
+    """A binding; ``groups`` are its clusterAffinities, ``observed`` is the one it was placed by last."""
+    fields = {"replicaScheduling": scheduling, "spreadConstraints": list(spread), "clusterAffinities": groups}
+    policy_fields = {name: spec.pop(name) for name in ("clusterAffinity", "clusterTolerations") if name in spec}
+    given = {name: value for name, value in fields.items() if value is not None}
+    status = {"schedulerObservingAffinityName": observed, "lastScheduledTime": "2026-01-01T00:00:00Z"}
+    if fresh:
+        spec["reschedule_triggered_at"] = convert(
+            BindingStatus, {"lastScheduledTime": "2026-01-02T00:00:00Z"}
+        ).last_scheduled_time
+    return binding(placement=placement(**given, **policy_fields), status=convert(BindingStatus, status), **spec)
+
+
+def schedule(
+    clusters: Iterable[Cluster], workload: Binding, profile: Profile | None = None, peers: Peers | None = None
+) -> Decision:
+    """What a new scheduler decides."""
+    return Scheduler(Fleet(clusters), profile, peers).schedule(Request.of(workload))
+
+
+def outcome(decision: Decision) -> dict[str, int] | str:
+    """The assignment, or the kind of failure."""
+    return decision.failure.kind.value if decision.failure else decision.assignment

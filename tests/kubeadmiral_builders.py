@@ -1,0 +1,124 @@
+"""KubeAdmiral's values for tests: whatever a test does not name has a default that plays no part in any decision.
+
+A cluster has joined, is ready, serves Deployments and ConfigMaps, has no taints and no resources; a unit is a
+Deployment in Duplicate mode that asks for nothing.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from builders import quantities, taint
+
+from extender.scheduling.kubeadmiral.preparation import Workload, prepare
+from extender.scheduling.kubeadmiral.unit import Preference, SchedulingUnit
+from fleet.model.base import Timestamp
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert
+from fleet.model.federated_cluster import (
+    APIResourceType,
+    FederatedCluster,
+    FederatedClusterSpec,
+    FederatedClusterStatus,
+    Resources,
+    as_cluster,
+)
+from fleet.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralPolicy, KubeAdmiralSpec
+from fleet.model.meta import ObjectMeta
+
+NOW = convert(Timestamp, "2026-03-01T12:00:00Z")
+DEPLOYMENTS = APIResourceType(group="apps", version="v1", kind="Deployment", plural_name="deployments")
+CONFIG_MAPS = APIResourceType(version="v1", kind="ConfigMap", plural_name="configmaps")
+
+
+def member(
+    name: str = "member1",
+    *,
+    labels: Mapping[str, str] | None = None,
+    taints: Iterable[str] = (),
+    allocatable: Mapping[str, str | float] | None = None,
+    available: Mapping[str, str | float] | None = None,
+    serves: Iterable[APIResourceType] = (DEPLOYMENTS, CONFIG_MAPS),
+    joined: str = "True",
+    ready: str = "True",
+    deleting: bool = False,
+) -> Cluster:
+    """A FederatedCluster as the core sees it; ``available`` None means that nothing is used."""
+    metadata: dict[str, Any] = {"name": name, "labels": dict(labels or {})}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    there = quantities(allocatable or {})
+    conditions = [{"type": "Joined", "status": joined}, {"type": "Ready", "status": ready}]
+    return as_cluster(
+        FederatedCluster(
+            metadata=convert(ObjectMeta, metadata),
+            spec=FederatedClusterSpec(taints=tuple(map(taint, taints))),
+            status=convert(
+                FederatedClusterStatus,
+                {
+                    "conditions": [each for each in conditions if each["status"]],
+                    "resources": Resources(
+                        allocatable=there, available=there if available is None else quantities(available)
+                    ),
+                    "apiResourceTypes": tuple(serves),
+                },
+            ),
+        )
+    )
+
+
+def unit(
+    *,
+    requests: Mapping[str, str | float] | None = None,
+    preferences: Mapping[str, Preference] | None = None,
+    **fields: Any,
+) -> SchedulingUnit:
+    """A unit; the clusters of ``preferences`` are its candidates."""
+    identity = {"api_version": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"}
+    preferences = preferences or {}
+    fields.setdefault("candidates", frozenset(preferences))
+    return SchedulingUnit(**{**identity, "requests": quantities(requests or {}), "preferences": preferences, **fields})
+
+
+def divided(replicas: int, **fields: Any) -> SchedulingUnit:
+    """A unit whose replicas are divided."""
+    return unit(divide=True, replicas=replicas, **fields)
+
+
+def spec(**fields: Any) -> KubeAdmiralSpec:
+    """A policy's spec from its JSON fields, in Duplicate mode."""
+    return convert(KubeAdmiralSpec, {"schedulingMode": "Duplicate", **fields})
+
+
+def policy(name: str = "policy", **fields: Any) -> KubeAdmiralPolicy:
+    """A policy from the JSON fields of its spec."""
+    return KubeAdmiralPolicy(metadata=ObjectMeta(name=name, namespace="default"), spec=spec(**fields))
+
+
+def term(*expressions: tuple[Any, ...], fields: Iterable[tuple[Any, ...]] = ()) -> ClusterSelectorTerm:
+    """A term from (key, operator, value...) triples over labels and over fields."""
+    requirements = [
+        [{"key": key, "operator": operator, "values": values} for key, operator, *values in each]
+        for each in (expressions, fields)
+    ]
+    return convert(ClusterSelectorTerm, {"matchExpressions": requirements[0], "matchFields": requirements[1]})
+
+
+def web(replicas: int | None = 3, **fields: Any) -> Workload:
+    """A Deployment."""
+    return Workload("apps/v1", "Deployment", "web", "default", "spec.replicas", replicas, **fields)
+
+
+def unit_from(line: Mapping[str, Any]) -> SchedulingUnit:
+    """The unit of a recorded line, whose policy is taken as it is written."""
+    recorded = line["object"]
+    workload = Workload(
+        api_version=recorded["apiVersion"],
+        kind=recorded["kind"],
+        name=recorded["name"],
+        namespace=recorded["namespace"],
+        replicas_path="spec.replicas" if recorded["kind"] != "ConfigMap" else "",
+        replicas=recorded["replicas"],
+        requests=quantities({"nvidia.com/gpu": recorded["gpu"]} if "gpu" in recorded else {}),
+        current=recorded.get("current") or {},
+    )
+    return prepare(workload, convert(KubeAdmiralSpec, line["policy"]), {}, NOW).unit

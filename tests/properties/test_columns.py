@@ -1,0 +1,132 @@
+"""Every column says of all clusters at once what it says of each, and keeps saying so as clusters change."""
+
+import numpy as np
+import oracle
+import pytest
+import strategies as draws
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from extender.scheduling.candidates import Candidates, largest
+from extender.scheduling.filters.api_enablement import KindColumn
+from extender.scheduling.filters.cluster_affinity import AnyAffinityColumn
+from extender.scheduling.filters.spread_constraint import SpreadFieldsColumn
+from extender.scheduling.filters.taint_toleration import TolerationColumn
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.group import Affinities
+from extender.scheduling.plan import StaticWeights
+from fleet.model.affinity import AffinityTerm
+from fleet.model.decode import convert
+from fleet.model.taint import Toleration, repelling_taints
+
+TOLERATIONS = tuple(
+    convert(Toleration, each) for each in ({"key": "gpu", "operator": "Exists"}, {"effect": "NoExecute"})
+)
+REQUESTS = (None, (), (("cpu", 1000),), (("cpu", 500), ("memory", 1)), (("gold", 1), ("pods", 3)))
+
+
+def truths(fleet, affinities):
+    """Columns of every sort, each with its definition for one cluster."""
+    sharing = Affinities(fleet)
+    meant = [sharing.column(affinity) for affinity in affinities]
+    terms = [AffinityTerm(affinity) for affinity in affinities]
+    weights = [3, 1, 2][: len(affinities)]
+    yield from zip(meant, [term.matches for term in terms], strict=True)
+    yield AnyAffinityColumn(meant), lambda each: any(term.matches(each) for term in terms)
+    yield (
+        StaticWeights(fleet.structure, list(zip(meant, weights, strict=True))),
+        lambda each: max(weight * term.matches(each) for weight, term in zip(weights, terms, strict=True)),
+    )
+    yield TolerationColumn(fleet, TOLERATIONS), lambda each: not repelling_taints(each.spec.taints, TOLERATIONS)
+    yield KindColumn(fleet, ("v1", "ConfigMap")), lambda each: ("v1", "ConfigMap") in set(each.enabled_kinds())
+    yield SpreadFieldsColumn(fleet, ["region"]), lambda each: bool(each.spec.region)
+    yield (
+        SpreadFieldsColumn(fleet, ["zone", "provider"]),
+        lambda each: bool(each.spec.zones and each.spec.provider),
+    )
+    for requests in REQUESTS:
+        yield fleet.resources.estimate(requests), lambda each, requests=requests: fits(each, requests)
+
+
+def fits(cluster, requests):
+    amounts = None if requests is None else {name: Amount(amount) for name, amount in requests}
+    return oracle.capacity(cluster, amounts)
+
+
+class Amount:
+    """A quantity that is already in the unit of its column."""
+
+    def __init__(self, amount):
+        self.nanos = amount
+
+    def value(self):
+        return self.nanos
+
+    milli_value = value
+
+
+@given(draws.fleets(), st.lists(draws.cluster_affinities, min_size=1, max_size=3), st.data())
+def test_columns_say_of_all_clusters_what_they_say_of_each(clusters, affinities, data):
+    fleet = Fleet(clusters)
+    columns = list(truths(fleet, affinities))
+    for _ in range(data.draw(st.integers(1, 4))):
+        for column, definition in columns:
+            check(fleet, column, definition)
+        name = data.draw(st.sampled_from(draws.NAMES))
+        fleet.apply(data.draw(draws.clusters(name))) if data.draw(st.integers(0, 3)) else fleet.remove(name)
+
+
+def check(fleet, column, definition):
+    kept, anew = column.current(), column.compute()
+    for name, row in fleet.row_of.items():
+        expected = definition(fleet.get(name))
+        found = kept[row], anew[row], column.compute_row(row)
+        assert found == (expected, expected, expected), (type(column).__name__, name)
+
+
+@given(draws.fleets())
+def test_a_column_computed_anew_is_an_array_of_its_own(clusters):
+    fleet = Fleet(clusters)
+    for column, _ in truths(fleet, [convert(oracle.ClusterAffinity, {})]):
+        assert not any(
+            np.shares_memory(column.compute(), owned)
+            for owned in (fleet.has_region, fleet.has_zones, fleet.schedulable, fleet.resources.allowed_pods)
+        )
+
+
+numbers = st.integers(0, 3) | st.sampled_from([2**31 - 1, 2**32 - 2])
+
+
+@settings(max_examples=120)
+@given(
+    st.lists(st.tuples(numbers, numbers, st.sampled_from([0, 100, 200]), st.integers(0, 2)), min_size=1, max_size=90),
+    st.integers(1, 100),
+    st.sampled_from([(False, False), (True, False), (False, True), (True, True)]),
+    st.sampled_from([1, 10**6]),
+)
+def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, given_parts, factor):
+    scored, tiered = given_parts
+    fleet = Fleet(convert(oracle.Cluster, {"metadata": {"name": f"m{index:03}"}}) for index in range(len(drawn)))
+    allocatable, assigned, scores, tiers = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
+    assigned %= 2**31
+    candidates = Candidates(
+        fleet,
+        np.arange(len(drawn)),
+        allocatable % 2**31,
+        assigned,
+        scores * factor if scored else None,
+        tiers if tiered else None,
+    )
+    names = candidates.names()
+
+    def order(index):
+        available = int(allocatable[index] % 2**31 + assigned[index])
+        return (tiers[index] * tiered, -scores[index] * scored, -available, names[index])
+
+    assert candidates.best(count).tolist() == sorted(range(len(drawn)), key=order)[:count]
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 5, 63, 64, 65, 200, 500])
+def test_the_largest_of_many_are_found_without_sorting_all(count):
+    keys = np.random.default_rng(1).permutation(200)
+    assert keys[largest(keys, count)].tolist() == sorted(keys.tolist(), reverse=True)[: max(0, count)]
