@@ -6,11 +6,13 @@
     ├── InputError           what somebody gave us is wrong: told once, never retried
     │   ├── FieldError       one value of a document: its path, the value, what is accepted
     │   └── ManifestError    the same, with the file and the number of the document in it
-    └── PluginError          a third party's plugin cannot be loaded or broke its contract
+    ├── PluginError          a third party's plugin cannot be loaded or broke its contract
+    └── ApiError             an API server did not answer, or with an error; worth another try later
 
 That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
 """
 
+from http import HTTPStatus
 from typing import Final
 
 _SHOWN_VALUE_LENGTH: Final = 80
@@ -26,6 +28,25 @@ class InputError(BerthmasterError):
 
 class PluginError(BerthmasterError):
     """A third party's plugin cannot be loaded or broke its contract."""
+
+
+class ApiError(BerthmasterError):
+    """An API server did not answer, or with an error.
+
+    Attributes:
+        status: the HTTP status; 0 without an answer.
+        reason: the machine's word for it, as ``Expired`` or ``Forbidden``; may be empty.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.status = status
+        self.reason = reason
+        super().__init__(message)
+
+    @property
+    def expired(self) -> bool:
+        """Whether what was asked for is too old to be had: everything must be listed anew."""
+        return self.status == HTTPStatus.GONE
 
 
 class FieldError(InputError):
