@@ -27,6 +27,8 @@ T = TypeVar("T")
 N = TypeVar("N", bound=NodeIdentity)
 
 _NULL: Final = b"null"
+# Slower reading tells what is wrong, if anything is.
+_NOT_CANONICAL: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _Violations: Final[Any] = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Object: Final[Any] = dict[str, msgspec.Raw]
 _Objects: Final[Any] = list[dict[str, msgspec.Raw]]
@@ -45,7 +47,7 @@ class _Canonical(msgspec.Struct, rename="pascal"):
 class _Items(msgspec.Struct):
     """A NodeList."""
 
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | None
 
 
 def decode_args(body: bytes) -> Args:
@@ -57,7 +59,7 @@ def decode_args(body: bytes) -> Args:
     try:
         found = _CANONICAL.decode(body)
         pod, nodes, names = bytes(found.pod), found.nodes, found.node_names
-    except msgspec.DecodeError:
+    except _NOT_CANONICAL:
         members = _members(body, "")
         pod = members.get("pod", _NULL)
         nodes = msgspec.Raw(members.get("nodes", _NULL))
@@ -126,7 +128,7 @@ def _items(raw: msgspec.Raw) -> list[msgspec.Raw] | None:
     """The items of a NodeList, None where there is no such list."""
     try:
         found = _ITEMS.decode(raw)
-    except msgspec.DecodeError:
+    except _NOT_CANONICAL:
         members = _members(bytes(raw), "Nodes")
         return _value(_Raws, members.get("items"), "Nodes.items") or []
     return None if found is None else found.items or []

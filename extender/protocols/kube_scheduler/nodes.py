@@ -62,13 +62,8 @@ class KnownNodes:
 
     def stand(self, request: Request, names: Sequence[str]) -> Stand:
         """Where the nodes of these names stand."""
-        steps = self._steps(request)
-        row_of = self.fleet.row_of
-        rows = [row_of.get(name, -1) for name in names]
-        found = steps[rows]
-        if -1 in rows:
-            found[[row < 0 for row in rows]] = UNKNOWN
-        return Stand(Climb.of(self._scheduler, request), names, found.tolist())
+        steps = _or_else(self._steps(request), UNKNOWN)
+        return Stand(Climb.of(self._scheduler, request), names, steps[self._rows(names)].tolist())
 
     def why(self, stand: Stand, position: int) -> tuple[str, str]:
         """Why a node stands on no step: the filter's name and a reason."""
@@ -104,10 +99,10 @@ class KnownNodes:
     def merits(self, request: Request, stand: Stand) -> list[Merit]:
         """What speaks for each node."""
         fleet, climb = self.fleet, stand.climb
-        row_of = fleet.row_of
-        rows = np.array([row_of.get(name, -1) for name in stand.names], dtype=np.int64)
-        rooms = fleet.resources.estimate(request.requests).current()[rows].tolist()
-        weights = [0] * len(rows) if climb.plan.weights is None else climb.plan.weights.current()[rows].tolist()
+        rows = self._rows(stand.names)
+        rooms = _or_else(fleet.resources.estimate(request.requests).current(), 0)[rows].tolist()
+        weighing = climb.plan.weights
+        weights = [0] * len(rows) if weighing is None else _or_else(weighing.current(), 0)[rows].tolist()
         scores = self._scores(climb, np.array(stand.steps, dtype=np.int64), rows).tolist()
         return list(map(Merit, stand.steps, scores, weights, rooms))
 
@@ -123,6 +118,11 @@ class KnownNodes:
                 if scores is not None:
                     total[positions] += scores
         return total
+
+    def _rows(self, names: Sequence[str]) -> IntArray:
+        """The rows of nodes by name, -1 for one that is not known; see ``_or_else``."""
+        row_of = self.fleet.row_of
+        return np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
 
     def _steps(self, request: Request) -> IntArray:
         steps = steps_of_rows(self._scheduler, request)
@@ -174,3 +174,8 @@ class _Reasons(NamedTuple):
     placement: Placement
     version: int
     by_row: dict[int, tuple[str, str]]
+
+
+def _or_else(column: IntArray, value: int) -> IntArray:
+    """A column with one more row at its end, which is what row -1 reads."""
+    return np.append(column, np.int64(value))

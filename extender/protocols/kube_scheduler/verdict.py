@@ -56,10 +56,10 @@ def held(stand: Stand, waiting: tuple[str, ...], known: int, source: str) -> str
     step = stand.best
     where = stand.climb.group_name(step) if step < NEVER else ""
     offered = f"only nodes of cluster group {where}" if where else "no node that may take the pod"
-    more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    first = f"{waiting[0]} and {len(waiting) - 1} more come" if len(waiting) > 1 else f"{waiting[0]} comes"
     return (
-        f"{len(stand.names)} of {known} nodes were offered, with {offered}; {waiting[0]}{more} come first and may have "
-        f"room, for {source}: to be tried again"
+        f"{len(stand.names)} of {known} nodes were offered, with {offered}; {first} first and may have room, "
+        f"for {source}: to be tried again"
     )
 
 
