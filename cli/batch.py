@@ -10,7 +10,7 @@ from rich.progress import Progress, TaskID
 
 from cli.batch_kubeadmiral import FederationAnswer, FederationLine, answer_federation
 from cli.console import stderr
-from extender.scheduling.fleet import Fleet
+from extender.scheduling.fleet import Fleet, fleet_of
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Profile, Scheduler
 from fleet.errors import FieldError, InputError
@@ -105,14 +105,10 @@ def _lines() -> Iterator[bytes]:
 
 
 def _fleet(line: Line) -> Fleet:
-    fleet = Fleet()
-    for index, cluster in enumerate(line.clusters):
-        if not cluster.name:
-            raise FieldError(f"clusters[{index}].metadata.name", "is missing; accepted is a cluster's name")
-        if cluster.name in fleet.row_of:
-            raise FieldError(f"clusters[{index}].metadata.name", f"{cluster.name!r} stands twice; names are unique")
-        fleet.apply(cluster)
-    return fleet
+    try:
+        return fleet_of(line.clusters)
+    except FieldError as error:
+        raise error.below("clusters") from None
 
 
 def _decide(scheduler: Scheduler, named: NamedBinding) -> Result:

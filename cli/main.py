@@ -21,6 +21,7 @@ _PROGRAM: Final = "berthmaster"
 _COMMANDS: Final = {
     "demo": ("cli.demo.command", "Start both services on loopback and ask them real questions."),
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
+    "extender": ("cli.extender", "Serve scheduling decisions over HTTP."),
     "lint": ("cli.lint", "Check policies as the admission webhook would, offline."),
     "simulate": ("cli.simulate", "Schedule the workloads of some manifests, and show what changes would move."),
     "webhook": ("cli.webhook", "Serve the admission webhook."),

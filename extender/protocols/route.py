@@ -1,6 +1,6 @@
 """One path of a protocol, and what goes in and out of it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -21,7 +21,8 @@ class Call(NamedTuple):
         request_id: its name in logs, answers and problem details.
         deadline_s: when its answer is due, on the monotonic clock of ``Services.clock``.
         body: all of it; empty on a streamed route.
-        lines: on a streamed route the body line by line, read as it is asked for; each without its end.
+        bursts: on a streamed route the body's lines, without their ends, as many at a time as have come; read when it
+            is asked for. Raises ``Refusal`` where the body is beyond a bound or does not come.
         query: the first value of each query parameter.
         path_values: what stood at the ``{names}`` of the route's path.
     """
@@ -29,7 +30,7 @@ class Call(NamedTuple):
     request_id: str
     deadline_s: float
     body: bytes = b""
-    lines: Iterable[bytes] = ()
+    bursts: Iterable[Sequence[bytes]] = ()
     query: Mapping[str, str] = _NOTHING
     path_values: Mapping[str, str] = _NOTHING
 
@@ -60,7 +61,9 @@ class Route(NamedTuple):
         path: exact, or with ``{names}`` that each stand for one segment.
         handler: answers.
         protocol: whose it is; the label of its metrics.
-        streamed: the handler reads ``Call.lines`` instead of ``Call.body``.
+        streamed: the handler reads ``Call.bursts`` instead of ``Call.body``.
+        accepts: the content types of its body; empty for any.
+        query: the query parameters that it knows; None for any.
         refuse: says in the protocol's own shape that a request was not answered, from wrong method to crash.
     """
 
@@ -69,4 +72,6 @@ class Route(NamedTuple):
     handler: Handler
     protocol: str
     streamed: bool = False
+    accepts: tuple[str, ...] = ()
+    query: frozenset[str] | None = None
     refuse: Refuser = problem_reply

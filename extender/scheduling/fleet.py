@@ -1,7 +1,7 @@
 """The fleet in columns: what every decision reads, updated in place as one cluster changes."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from extender.scheduling.columns import BoolArray, IntArray, Journal
 from extender.scheduling.postings import Interned, Postings
 from extender.scheduling.resources import Resources
-from fleet.errors import InputError
+from fleet.errors import FieldError, InputError
 from fleet.model.cluster import Cluster
 from fleet.model.taint import Taint
 
@@ -166,6 +166,23 @@ class Fleet:
     def kind_sets(self) -> list[frozenset[tuple[str, str]]]:
         """Every distinct set of served (groupVersion, kind), by code."""
         return self.kinds.values  # type: ignore[return-value] # only such sets are interned there
+
+
+def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
+    """The fleet that a list of clusters, as somebody wrote it, makes.
+
+    Raises:
+        FieldError: a cluster has no name, or one that another has; the path starts at the list.
+        InputError: there are too many.
+    """
+    fleet = Fleet()
+    for index, cluster in enumerate(clusters):
+        if not cluster.name:
+            raise FieldError(f"[{index}].metadata.name", "is missing; accepted is a cluster's name")
+        if cluster.name in fleet.row_of:
+            raise FieldError(f"[{index}].metadata.name", f"{cluster.name!r} stands twice; names are unique")
+        fleet.apply(cluster)
+    return fleet
 
 
 def _structure_differs(old: Cluster, new: Cluster) -> bool:

@@ -1,5 +1,7 @@
 """The one function that all of Berthmaster calls: where a workload goes on a fleet."""
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final
@@ -22,6 +24,10 @@ from fleet.model.decode import encode_json
 from fleet.model.placement import Placement
 
 _PLANS_KEPT: Final = 4096
+_PLAN_HIT: Final = ("plan", "hit")
+_PLAN_MISS: Final = ("plan", "miss")
+_FILTER_HIT: Final = ("filter", "hit")
+_FILTER_MISS: Final = ("filter", "miss")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,12 @@ class Scheduler:
         self._plans: dict[bytes, Plan] = {}
         self._plan_of: dict[int, tuple[Placement, Plan]] = {}
         self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
+        self._lookups: Counter[tuple[str, str]] = Counter()
+
+    def take_lookups(self) -> Mapping[tuple[str, str], int]:
+        """How often caches were asked since this was asked last: counts by cache and ``hit`` or ``miss``."""
+        taken, self._lookups = self._lookups, Counter()
+        return taken
 
     def schedule(self, request: Request) -> Decision:
         """Try one group of clusters after the other; the first that satisfies everything wins.
@@ -77,6 +89,7 @@ class Scheduler:
         """A placement taken apart for this fleet; equal content shares one plan."""
         known = self._plan_of.get(id(placement))
         if known is not None:
+            self._lookups[_PLAN_HIT] += 1
             return known[1]
         plan = self._plan_by_content(placement)
         if len(self._plan_of) >= _PLANS_KEPT:
@@ -88,6 +101,7 @@ class Scheduler:
     def _plan_by_content(self, placement: Placement) -> Plan:
         key = encode_json(placement)
         plan = self._plans.get(key)
+        self._lookups[_PLAN_HIT if plan is not None else _PLAN_MISS] += 1
         if plan is None:
             if len(self._plans) >= _PLANS_KEPT:
                 self._plans.clear()
@@ -122,6 +136,11 @@ class Scheduler:
         attempt.assignment = assigned
         return attempt
 
+    def rejected(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
+        """How many clusters each filter that looks at placement and kind ruled out in an attempt just made."""
+        feasible = self._feasible.get((attempt.group, request.api_version, request.kind, request.is_workload))
+        return feasible.rejected() if feasible is not None else {}
+
     def _no_fit(self) -> str:
         return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
 
@@ -137,6 +156,7 @@ class Scheduler:
         request = context.request
         key = (context.group, request.api_version, request.kind, request.is_workload)
         feasible = self._feasible.get(key)
+        self._lookups[_FILTER_HIT if feasible is not None else _FILTER_MISS] += 1
         if feasible is None:
             if len(self._feasible) >= _PLANS_KEPT:
                 self._feasible.clear()
@@ -159,14 +179,17 @@ class _Feasible:
         self._fleet = context.fleet
         self._strict: list[Column[np.bool_]] = []
         self._sparing_current: list[Column[np.bool_]] = []
+        self._in_order: list[tuple[str, Column[np.bool_]]] = []
         for plugin in plugins.filters:
             column = plugin.column(context) if isinstance(plugin, PlacementFilter) else None
             if column is not None:
+                self._in_order.append((plugin.name, column))
                 (self._sparing_current if plugin.exempts_current else self._strict).append(column)
         self._journals = {context.fleet.structure, *(each.journal for each in (*self._strict, *self._sparing_current))}
         self._version = -1
         self._rows: IntArray = np.zeros(0, dtype=np.int64)
         self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._rejected: Mapping[str, int] | None = None
 
     def rows_for(self, request: Request) -> IntArray:
         """The rows for a workload; its current clusters are spared the filters that exempt them. Not to be kept."""
@@ -177,9 +200,25 @@ class _Feasible:
             mask = fleet.schedulable.copy()
             for column in (*self._strict, *self._sparing_current):
                 mask &= column.current()
+<<<<<<< HEAD
             self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
+=======
+            self._mask, self._rows, self._version = mask, mask.nonzero()[0], fleet.structure.version
+            self._rejected = None
+>>>>>>> native
         spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
         return np.sort(np.append(self._rows, spared)) if spared else self._rows
+
+    def rejected(self) -> Mapping[str, int]:
+        """How many clusters each filter rules out that none before it does; as of the last ``rows_for``."""
+        if self._rejected is None:
+            mask, counts = self._fleet.schedulable.copy(), {}
+            for name, column in self._in_order:
+                left = mask & column.current()
+                counts[name] = int(mask.sum() - left.sum())
+                mask = left
+            self._rejected = {name: count for name, count in counts.items() if count}
+        return self._rejected
 
     def _spares(self, row: int) -> bool:
         """Whether a current cluster passes although the mask says no."""

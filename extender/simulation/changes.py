@@ -119,19 +119,17 @@ class Scale:
         """The world in which it wants so many."""
         found = world.find(self.resource)
         if not found:
-            raise InputError(f"--scale {self.resource}={self.replicas}: {_no_such_resource(world, self.resource)}")
+            raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
         if len(found) > 1:
-            raise InputError(
-                f"--scale {self.resource}={self.replicas}: {len(found)} resources have this name; {_QUALIFY}"
-            )
+            raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
         return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
 
     def _scaled(self, workload: Workload) -> Workload:
         binding = workload.binding
         if binding is None:
-            raise InputError(f"--scale {self.resource}={self.replicas}: no policy claims it")
+            raise InputError(f"cannot scale {self.resource}: no policy claims it")
         if not binding.spec.is_workload:
-            raise InputError(f"--scale {self.resource}={self.replicas}: a {workload.resource.kind} has no replicas")
+            raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
         spec = msgspec.structs.replace(binding.spec, replicas=self.replicas)
         return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
 

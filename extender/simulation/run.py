@@ -1,6 +1,6 @@
 """Scheduling all workloads of a world, and what that changes."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -47,7 +47,9 @@ class Outcome:
         return binding.status.scheduler_observing_affinity_name if binding is not None and self.assignment else ""
 
 
-def run(world: World, profile: Profile, now: datetime, *, diagnose: bool = False) -> tuple[World, list[Outcome]]:
+def run(
+    world: World, profile: Profile, now: datetime, *, diagnose: bool = False, check: Callable[[], None] = lambda: None
+) -> tuple[World, list[Outcome]]:
     """Schedule every workload that needs it.
 
     Args:
@@ -55,6 +57,7 @@ def run(world: World, profile: Profile, now: datetime, *, diagnose: bool = False
         profile: how to decide.
         now: recorded as the time of scheduling.
         diagnose: explain every decision, not only those that failed.
+        check: called before each decision; what it raises ends the run.
 
     Returns:
         The world afterwards, and an outcome for each workload in its order.
@@ -64,7 +67,13 @@ def run(world: World, profile: Profile, now: datetime, *, diagnose: bool = False
         if workload.binding is not None:
             peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
     scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers)
-    outcomes = [_settle(scheduler, workload, now, diagnose=diagnose) for workload in world.workloads]
+    outcomes = []
+    for workload in world.workloads:
+        check()
+        outcome = _settle(scheduler, workload, now, diagnose=diagnose)
+        outcomes.append(outcome)
+        if outcome.workload.binding is not None:
+            scheduler.peers.place(Request.of(outcome.workload.binding), outcome.assignment)
     return replace(world, workloads=[outcome.workload for outcome in outcomes]), outcomes
 
 
@@ -78,7 +87,18 @@ def moves(before: Outcome, after: Outcome) -> dict[str, tuple[int | None, int | 
     }
 
 
+def examine(scheduler: Scheduler, workload: Workload, now: datetime) -> Outcome:
+    """What would become of one workload now, explained even where nothing triggers a scheduling. Changes nothing."""
+    outcome = _settle(scheduler, workload, now, diagnose=True)
+    if outcome.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
+        return outcome
+    request = Request.of(workload.binding)
+    decision = scheduler.schedule(request)
+    return replace(outcome, diagnosis=explain(scheduler, request, decision))
+
+
 def _settle(scheduler: Scheduler, workload: Workload, now: datetime, *, diagnose: bool) -> Outcome:
+    """Schedule one workload if it needs it."""
     binding = workload.binding
     if binding is None:
         return Outcome(workload, Trigger.NONE)
@@ -89,7 +109,6 @@ def _settle(scheduler: Scheduler, workload: Workload, now: datetime, *, diagnose
     decision = scheduler.schedule(request)
     diagnosis = explain(scheduler, request, decision) if diagnose or decision.failure is not None else None
     settled = _recorded(binding, decision, now)
-    scheduler.peers.place(request, [target.name for target in settled.spec.clusters])
     return Outcome(replace(workload, binding=settled), trigger, decision, diagnosis)
 
 

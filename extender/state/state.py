@@ -65,6 +65,11 @@ class Memory:
         return self.scheduler.fleet
 
     @property
+    def bindings(self) -> int:
+        """How many bindings are known."""
+        return len(self._by_binding)
+
+    @property
     def policies(self) -> Sequence[Policy]:
         """The policies, with their defaults."""
         return self._policies

@@ -1,0 +1,143 @@
+"""``berthmaster extender``: serve scheduling decisions over HTTP."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cli.addresses import Address
+from cli.config_file import config_option
+from cli.inputs import profile, workload_affinity_on
+from fleet.model.template import ReplicaPath
+from fleet.ops import logs
+from fleet.ops.tls import MINIMUM_VERSIONS, TLSFiles
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_MIB: Final = 2**20
+
+
+@click.command(
+    context_settings={"auto_envvar_prefix": "BERTHMASTER_EXTENDER"},
+    epilog="Every option is also read from the environment, --token-file from BERTHMASTER_EXTENDER_TOKEN_FILE and so "
+    "on; lists there are separated by spaces. Signals: TERM drains and stops.",
+)
+@config_option
+@click.option(
+    "-f", "--filename", "manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
+    help="Clusters, policies, bindings and resources: a file or a folder, read again when it changes. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
+    help="How often the manifests are looked at.",
+)  # fmt: skip
+@click.option("--bind", type=Address(), default="127.0.0.1:9443", show_default=True, help="Where requests are served.")
+@click.option(
+    "--probe-bind", type=Address(), default="127.0.0.1:9080", show_default=True,
+    help="Where /livez, /readyz and /metrics are served, in plain text.",
+)  # fmt: skip
+@click.option("--cert-file", type=_FILE, help="The serving certificate, PEM, the leaf first.")
+@click.option("--key-file", type=_FILE, help="Its private key, PEM.")
+@click.option("--client-ca-file", type=_FILE, help="Clients must show a certificate that one of these CAs signed.")
+@click.option(
+    "--token-file", type=_FILE,
+    help="Clients must show one of these bearer tokens, TOKEN[,NAME] a line.",
+)  # fmt: skip
+@click.option("--insecure", is_flag=True, help="Serve beyond loopback even without TLS and authentication.")
+@click.option(
+    "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.2", show_default=True,
+    help="The oldest TLS version that is spoken.",
+)  # fmt: skip
+@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
+@click.option("--threads", type=click.IntRange(1, 512), default=32, show_default=True, help="Threads in each process.")
+@click.option(
+    "--max-body-bytes", type=click.IntRange(1024, 512 * _MIB), default=32 * _MIB, show_default=True,
+    help="The largest body that is read.",
+)  # fmt: skip
+@click.option(
+    "--max-line-bytes", type=click.IntRange(1024, 512 * _MIB), default=4 * _MIB, show_default=True,
+    help="The longest line of a batch.",
+)  # fmt: skip
+@click.option(
+    "--max-batch-lines", type=click.IntRange(1), default=100_000, show_default=True, help="The most lines of a batch.",
+)  # fmt: skip
+@click.option(
+    "--request-timeout-s", type=click.FloatRange(0.1, 300), default=5.0, show_default=True,
+    help="How long a request may take.",
+)  # fmt: skip
+@click.option(
+    "--stream-timeout-s", type=click.FloatRange(1, 3600), default=300.0, show_default=True,
+    help="How long a batch may take in all; each piece of it has the request's timeout.",
+)  # fmt: skip
+@click.option(
+    "--keepalive-s", type=click.IntRange(1, 3600), default=120, show_default=True,
+    help="How long idle connections stay.",
+)  # fmt: skip
+@click.option(
+    "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
+    help="How long /readyz fails before connections are refused.",
+)  # fmt: skip
+@click.option(
+    "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
+    help="How long requests under way may take after that.",
+)  # fmt: skip
+@click.option(
+    "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
+    help="Where a custom resource keeps its replicas, and its pod template. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--plugins", default="*", show_default=True, metavar="LIST",
+    help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
+)  # fmt: skip
+@click.option("--feature-gates", default="", metavar="LIST", help="Only WorkloadAffinity=true|false is known.")
+@click.option(
+    "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
+    help="Clusters that are selected but get no replicas stay in the assignment.",
+)  # fmt: skip
+@click.option(
+    "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
+    help="What KubeAdmiral's filter answers of a cluster that it cannot judge.",
+)  # fmt: skip
+@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
+def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Serve scheduling decisions over HTTP: natively, and to KubeAdmiral and kube-scheduler."""
+    workload_affinity = workload_affinity_on(given["feature_gates"])
+    logs.configure(given["log_level"])
+    from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not wait for the server
+    from extender.serving import ServingOptions, serve  # noqa: PLC0415 - the same
+
+    serve(
+        ServingOptions(
+            manifests=given["manifests"],
+            host=given["bind"][0],
+            port=given["bind"][1],
+            probe_host=given["probe_bind"][0],
+            probe_port=given["probe_bind"][1],
+            tls=_tls(given),
+            token_file=given["token_file"],
+            insecure=given["insecure"],
+            workers=given["workers"],
+            threads=given["threads"],
+            limits=Limits(given["max_body_bytes"], given["max_line_bytes"], given["max_batch_lines"]),
+            request_timeout_s=given["request_timeout_s"],
+            stream_timeout_s=given["stream_timeout_s"],
+            keepalive_s=given["keepalive_s"],
+            drain_s=given["drain_s"],
+            grace_s=given["grace_s"],
+            interval_s=given["interval_s"],
+            replica_paths=[ReplicaPath.parse(text) for text in given["replica_paths"]],
+            workload_affinity=workload_affinity,
+            profile=profile(given["plugins"], workload_affinity=workload_affinity, keep_empty=given["keep_empty"]),
+            pass_in_doubt=given["pass_in_doubt"],
+        )
+    )
+
+
+def _tls(given: dict[str, Any]) -> TLSFiles | None:
+    certificate, key, client_ca = given["cert_file"], given["key_file"], given["client_ca_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--cert-file and --key-file go together")
+    if certificate is None:
+        if client_ca is not None:
+            raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
+        return None
+    return TLSFiles(certificate, key, client_ca, given["tls_min_version"])

@@ -1,0 +1,76 @@
+"""JSON lines in, JSON lines out: the work behind ``/v1/schedule/batch``.
+
+Lines are answered in their order, as many at a time as have come, and the answers leave before more lines are read: a
+client may wait for an answer before it sends the next line, or send all it has, as long as it reads meanwhile.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from extender.protocols.native.deciding import count, decide
+from extender.protocols.native.wire import BatchAnswer, BatchLine
+from extender.protocols.problem import Problem, Refusal, field_problem, problem
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+from fleet.errors import FieldError, InputError
+from fleet.model.decode import decode_json, encode_json
+
+
+def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: bool) -> Iterator[bytes]:
+    """The answers to a batch. What is wrong with a line is said in its answer; the others are answered all the same."""
+    number = 0
+    try:
+        for burst in call.bursts:
+            services.check_deadline(call)
+            answers: list[bytes] = []
+            for line in filter(bytes.strip, burst):
+                number += 1
+                _require_room(services, number)
+                answers.append(_answer(services, call, protocol, number, line, diagnose=diagnose))
+            if answers:
+                yield b"".join(answers)
+    except Refusal as refusal:
+        yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
+
+
+def _require_room(services: Services, number: int) -> None:
+    if number > services.limits.batch_lines:
+        raise Refusal(413, f"more than {services.limits.batch_lines} lines")
+
+
+def _answer(services: Services, call: Call, protocol: str, number: int, line: bytes, *, diagnose: bool) -> bytes:
+    asked = None
+    try:
+        asked = decode_json(BatchLine, line)
+        decided = decide(services, asked, diagnose=diagnose)
+    except FieldError as error:
+        told = field_problem(error, call.request_id)
+    except InputError as error:
+        told = problem(400, str(error), call.request_id)
+    except Refusal as refusal:
+        told = _problem(refusal, call)
+    else:
+        count(services, protocol, decided)
+        return _encoded(BatchAnswer(asked.id, number, decided))
+    return _encoded(BatchAnswer(asked.id if asked is not None else _id_of(line), number, problem=told))
+
+
+def _problem(refusal: Refusal, call: Call) -> Problem:
+    return problem(refusal.status, refusal.detail, call.request_id, refusal.errors)
+
+
+def _encoded(answer: BatchAnswer) -> bytes:
+    return encode_json(answer) + b"\n"
+
+
+class _Identified(msgspec.Struct):
+    id: str | int | None = None
+
+
+def _id_of(line: bytes) -> str | int | None:
+    """The id of a line that is otherwise wrong."""
+    try:
+        return msgspec.json.decode(line, type=_Identified).id
+    except (msgspec.DecodeError, RecursionError):
+        return None

@@ -1,0 +1,98 @@
+"""One binding, one decision: the work behind ``/v1/schedule`` and its batch."""
+
+import msgspec.structs
+
+from extender.protocols.native.wire import Decided, ScheduleRequest
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Meter, Services
+from extender.scheduling.decision import Decision
+from extender.scheduling.diagnosis import explain
+from extender.scheduling.fleet import fleet_of
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Scheduler
+from extender.scheduling.trigger import Trigger, trigger_of
+from fleet.errors import FieldError
+from fleet.model.binding import Binding
+from fleet.model.validity import binding_errors, cluster_errors
+
+PLACED = "Placed"
+
+
+def decide(services: Services, asked: ScheduleRequest, *, diagnose: bool) -> Decided:
+    """Decide on the request's own clusters, or on the service's.
+
+    Raises:
+        FieldError: the binding or a cluster cannot be meant.
+        Refusal: the service knows no fleet yet.
+    """
+    binding = asked.binding
+    for error in binding_errors(binding):
+        raise error.below("binding")
+    if asked.clusters is not None:
+        return decide_on(_own_scheduler(services, asked), binding, diagnose=diagnose, meter=services.meter)
+    require_synced(services)
+    with services.state.reading() as memory:
+        return decide_on(memory.scheduler, binding, diagnose=diagnose, meter=services.meter)
+
+
+def decide_on(scheduler: Scheduler, binding: Binding, *, diagnose: bool, meter: Meter | None = None) -> Decided:
+    """Decide with a scheduler that nobody else uses meanwhile."""
+    request = Request.of(binding)
+    decision = scheduler.schedule(request)
+    if meter is not None:
+        for attempt in decision.attempts:
+            for plugin, clusters in scheduler.rejected(request, attempt).items():
+                meter.rejected(plugin, clusters)
+    decided = _told(binding, trigger_of(binding, scheduler.fleet), decision)
+    if not diagnose:
+        return decided
+    return _with_diagnosis(decided, scheduler, request, decision)
+
+
+def count(services: Services, protocol: str, decided: Decided) -> None:
+    """Count a decision."""
+    result = decided.error.value if decided.error is not None else PLACED
+    services.meter.decided(protocol, decided.trigger.value, result)
+
+
+def require_synced(services: Services) -> None:
+    """Make sure that there is a fleet.
+
+    Raises:
+        Refusal: there is none yet.
+    """
+    freshness = services.state.freshness
+    if not freshness.synced:
+        why = f": {freshness.problem}" if freshness.problem else ""
+        raise Refusal(503, f"no fleet is known yet{why}", headers=(("Retry-After", "1"),))
+
+
+def _own_scheduler(services: Services, asked: ScheduleRequest) -> Scheduler:
+    clusters = asked.clusters or ()
+    try:
+        fleet = fleet_of(clusters)
+        for index, cluster in enumerate(clusters):
+            for error in cluster_errors(cluster):
+                raise error.below(f"[{index}]")
+    except FieldError as error:
+        raise error.below("clusters") from None
+    return Scheduler(fleet, services.state.profile)
+
+
+def _told(binding: Binding, trigger: Trigger, decision: Decision) -> Decided:
+    failure = decision.failure
+    return Decided(
+        namespace=binding.metadata.namespace or binding.spec.resource.namespace,
+        name=binding.metadata.name,
+        trigger=trigger,
+        mode=decision.mode,
+        group=decision.group,
+        clusters=decision.assignment,
+        error=failure.kind if failure is not None else None,
+        message=failure.message if failure is not None else None,
+        clears_assignment=decision.clears_assignment,
+    )
+
+
+def _with_diagnosis(decided: Decided, scheduler: Scheduler, request: Request, decision: Decision) -> Decided:
+    return msgspec.structs.replace(decided, diagnosis=explain(scheduler, request, decision))

@@ -1,0 +1,101 @@
+"""The examples of the OpenAPI document: requests as data, answers as the core gives them."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from extender.protocols.native.deciding import decide_on
+from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
+from extender.scheduling.fleet import fleet_of
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile, Scheduler
+from extender.simulation.changes import Down
+from extender.simulation.report import change_row, explanation
+from extender.simulation.run import examine, run, unplaced
+from extender.simulation.world import Workload, World
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import builtins, convert
+
+_NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
+
+
+def _cluster(name: str, group: str, cpu: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name, "labels": {"group": group}},
+        "spec": {"region": "eu-west"},
+        "status": {
+            "apiEnablements": [
+                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
+            ],
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
+        },
+    }
+
+
+def _group(name: str) -> dict[str, Any]:
+    return {"affinityName": name, "labelSelector": {"matchLabels": {"group": name}}}
+
+
+CLUSTERS: Final = [_cluster("private-1", "private", "4"), _cluster("public-1", "public", "32")]
+BINDING: Final[dict[str, Any]] = {
+    "apiVersion": "work.karmada.io/v1alpha2",
+    "kind": "ResourceBinding",
+    "metadata": {"name": "web-deployment", "namespace": "shop"},
+    "spec": {
+        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
+        "replicas": 6,
+        "replicaRequirements": {"resourceRequest": {"cpu": "500m", "memory": "1Gi"}},
+        "placement": {
+            "clusterAffinities": [_group("private"), _group("public")],
+            "replicaScheduling": {
+                "replicaSchedulingType": "Divided",
+                "replicaDivisionPreference": "Weighted",
+                "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+            },
+        },
+    },
+}
+SCHEDULE: Final = {"binding": BINDING}
+SCHEDULE_OWN_FLEET: Final = {"binding": BINDING, "clusters": CLUSTERS}
+SIMULATE: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
+
+
+def decided(*, diagnose: bool = False) -> Any:  # noqa: ANN401 - a JSON value
+    """The answer to ``SCHEDULE``."""
+    return builtins(decide_on(_scheduler(), convert(Binding, BINDING), diagnose=diagnose))
+
+
+def batch_answer() -> Any:  # noqa: ANN401 - a JSON value
+    """The answer to a line of a batch."""
+    return builtins(BatchAnswer("1", 1, decide_on(_scheduler(), convert(Binding, BINDING), diagnose=False)))
+
+
+def simulated() -> Any:  # noqa: ANN401 - a JSON value
+    """The answer to ``SIMULATE``."""
+    world, before = run(_world(), _profile(), _NOW)
+    later = _NOW + timedelta(seconds=1)
+    _, after = run(Down("private-1").applied(world, later), _profile(), later)
+    rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
+    return builtins(SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), rows))
+
+
+def explained() -> Any:  # noqa: ANN401 - a JSON value
+    """A binding's decision."""
+    return builtins(explanation(examine(_scheduler(), _world().workloads[0], _NOW)))
+
+
+def _profile() -> Profile:
+    return Profile(built_in())
+
+
+def _scheduler() -> Scheduler:
+    return Scheduler(fleet_of([convert(Cluster, raw) for raw in CLUSTERS]), _profile())
+
+
+def _world() -> World:
+    binding = convert(Binding, BINDING)
+    clusters = {raw["metadata"]["name"]: convert(Cluster, raw) for raw in CLUSTERS}
+    return World(clusters, [Workload(binding.spec.resource, (), binding)])

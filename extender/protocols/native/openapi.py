@@ -1,0 +1,203 @@
+"""The OpenAPI 3.1 document, made from the types of the wire."""
+
+from collections.abc import Mapping
+from functools import cache
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from extender.protocols.native import examples
+from extender.protocols.native.wire import (
+    BatchAnswer,
+    BatchLine,
+    ClusterList,
+    Decided,
+    ScheduleRequest,
+    SimulateAnswer,
+    SimulateRequest,
+)
+from extender.protocols.problem import PROBLEM_JSON, Problem
+from extender.protocols.route import JSON, JSON_LINES
+from extender.simulation.report import Explanation
+from fleet.model.decode import encode_json
+from fleet.model.quantity import Quantity
+from fleet.version import __version__
+
+Schema = dict[str, Any]
+
+_TYPES: Final = (
+    ScheduleRequest, BatchLine, SimulateRequest,
+    Decided, BatchAnswer, SimulateAnswer, ClusterList, Explanation, Problem,
+)  # fmt: skip
+_QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
+_QUANTITY: Final[Schema] = {
+    "title": "Quantity",
+    "description": "An amount as Kubernetes writes it.",
+    "anyOf": [
+        {
+            "type": "string",
+            "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$",
+        },
+        {"type": "number"},
+    ],
+    "examples": ["500m", "1Gi", 2],
+}
+_REQUEST_ID: Final[Schema] = {
+    "name": "X-Request-Id",
+    "in": "header",
+    "description": "Names the request in answers, problems and logs; made up if it is absent or not sane.",
+    "schema": {"type": "string", "pattern": "^[A-Za-z0-9._:/+=-]{1,128}$"},
+}
+_EXPLAIN: Final[Schema] = {
+    "name": "explain",
+    "in": "query",
+    "description": "Add the diagnosis: group by group and cluster by cluster, what ruled it out or what it scored.",
+    "schema": {"type": "boolean", "default": False},
+}
+_PROBLEMS: Final[Mapping[int, str]] = {
+    400: "The request cannot be meant; `errors` has the JSON path of every field at fault.",
+    401: "No valid bearer token.",
+    404: "There is no such path, or no such binding.",
+    405: "The path knows another method.",
+    408: "The body did not arrive in time.",
+    413: "The body, a line or the batch is too large.",
+    415: "The body is of another content type.",
+    429: "Another simulation is under way; come back later.",
+    503: "No fleet is known yet, or the answer was not ready in time.",
+}
+
+
+@cache
+def document() -> bytes:
+    """The document, encoded."""
+    return encode_json(description())
+
+
+def description() -> Schema:
+    """The document as a JSON value."""
+    schemas, components = msgspec.json.schema_components(
+        _TYPES, schema_hook=_custom, ref_template="#/components/schemas/{name}"
+    )
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Berthmaster extender",
+            "version": __version__,
+            "description": "Where workloads go in a fleet of Kubernetes clusters, and why.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "paths": _paths(dict(zip(_TYPES, schemas, strict=True))),
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+        "security": [{}, {"token": []}],
+    }
+
+
+def _paths(schema: Mapping[type, Schema]) -> Schema:
+    problems = (400, 401, 404, 405, 408, 413, 415, 503)
+    return {
+        "/v1/schedule": {
+            "post": _operation(
+                "schedule", "Decide where a binding goes", schema, (*problems,), Decided, examples.decided(),
+                parameters=[_EXPLAIN],
+                body=_body(JSON, schema[ScheduleRequest], {
+                    "on the service's fleet": examples.SCHEDULE,
+                    "on a fleet of its own": examples.SCHEDULE_OWN_FLEET,
+                }),
+            )
+        },
+        "/v1/schedule/batch": {
+            "post": _operation(
+                "scheduleBatch", "Decide where many bindings go, a line each", schema, problems, BatchAnswer,
+                examples.batch_answer(), parameters=[_EXPLAIN], content_type=JSON_LINES,
+                body=_body(JSON_LINES, schema[BatchLine], {"a line": {"id": "1", **examples.SCHEDULE}}),
+            )
+        },
+        "/v1/simulate": {
+            "post": _operation(
+                "simulate", "What changes would move", schema, (*problems, 429), SimulateAnswer, examples.simulated(),
+                body=_body(JSON, schema[SimulateRequest], {"a lost cluster": examples.SIMULATE}),
+            )
+        },
+        "/v1/clusters": {
+            "get": _operation(
+                "listClusters", "The fleet, page by page", schema, (400, 401, 405, 503), ClusterList, None,
+                parameters=[
+                    _query("after", "The name that the page begins after.", {"type": "string"}),
+                    _query("limit", "How many clusters at most.", {"type": "integer", "minimum": 1, "maximum": 5000}),
+                ],
+            )
+        },
+        "/v1/bindings/{namespace}/{name}/decision": {
+            "get": _operation(
+                "explainBinding", "What would become of a binding now, and why", schema, (400, 401, 404, 405, 503),
+                Explanation, examples.explained(), parameters=[_path("namespace"), _path("name")],
+            )
+        },
+        "/v1/clusterbindings/{name}/decision": {
+            "get": _operation(
+                "explainClusterBinding", "The same of a cluster-scoped binding", schema, (400, 401, 404, 405, 503),
+                Explanation, None, parameters=[_path("name")],
+            )
+        },
+        "/openapi.json": {
+            "get": {
+                "operationId": "describe",
+                "summary": "This document",
+                "parameters": [_REQUEST_ID],
+                "responses": {
+                    "200": {"description": "OpenAPI 3.1.", "content": {JSON: {"schema": {"type": "object"}}}}
+                },
+            }
+        },
+    }  # fmt: skip
+
+
+def _operation(
+    name: str,
+    summary: str,
+    schema: Mapping[type, Schema],
+    problems: tuple[int, ...],
+    answer: type,
+    example: Any,  # noqa: ANN401 - a JSON value; None for none
+    *,
+    parameters: list[Schema] | None = None,
+    body: Schema | None = None,
+    content_type: str = JSON,
+) -> Schema:
+    media: Schema = {"schema": schema[answer]}
+    if example is not None:
+        media["example"] = example
+    responses: Schema = {"200": {"description": HTTPStatus.OK.phrase, "content": {content_type: media}}}
+    for status in problems:
+        content = {PROBLEM_JSON: {"schema": schema[Problem]}}
+        responses[str(status)] = {"description": _PROBLEMS[status], "content": content}
+    operation: Schema = {
+        "operationId": name,
+        "summary": summary,
+        "parameters": [*(parameters or []), _REQUEST_ID],
+        "responses": responses,
+    }
+    return operation if body is None else {**operation, "requestBody": body}
+
+
+def _body(content_type: str, schema: Schema, given: Mapping[str, Any]) -> Schema:
+    values = {name.replace(" ", "-"): {"summary": name, "value": value} for name, value in given.items()}
+    return {"required": True, "content": {content_type: {"schema": schema, "examples": values}}}
+
+
+def _query(name: str, description: str, schema: Schema) -> Schema:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def _path(name: str) -> Schema:
+    return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+
+
+def _custom(kind: type) -> Schema:
+    if kind is Quantity:
+        return _QUANTITY
+    raise NotImplementedError(f"no schema for {kind.__name__}")

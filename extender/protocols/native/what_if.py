@@ -1,0 +1,126 @@
+"""The work behind ``/v1/simulate``: changes from the wire to the world, and what they move."""
+
+import threading
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+from extender.protocols.native.deciding import require_synced
+from extender.protocols.native.wire import (
+    Change,
+    DownChange,
+    LabelChange,
+    PolicyChange,
+    RescheduleChange,
+    ScaleChange,
+    SimulateAnswer,
+    SimulateRequest,
+    TaintChange,
+)
+from extender.protocols.problem import Refusal
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+from extender.simulation import changes as simulated
+from extender.simulation.policy_change import SetPolicy
+from extender.simulation.report import change_row
+from extender.simulation.run import run, unplaced
+from extender.simulation.world import ResourceName, World
+from fleet.errors import FieldError, InputError, shown
+from fleet.model.defaults import defaulted
+from fleet.model.policy import Policy
+from fleet.model.selector import is_label_key, is_label_value
+from fleet.model.taint import EFFECTS
+from fleet.model.validity import policy_errors
+
+_LATER: Final = timedelta(seconds=1)
+
+
+class WhatIf:
+    """Simulates one request at a time; who comes meanwhile is asked to come back."""
+
+    def __init__(self) -> None:
+        self._busy = threading.Lock()
+
+    def simulate(self, services: Services, call: Call, asked: SimulateRequest) -> SimulateAnswer:
+        """What the changes would do to what the service knows.
+
+        Raises:
+            FieldError: a change cannot be meant.
+            Refusal: it cannot be done now, or took too long.
+        """
+        changes = [_change(each, f"changes[{index}]") for index, each in enumerate(asked.changes)]
+        require_synced(services)
+        if not self._busy.acquire(blocking=False):
+            raise Refusal(429, "another simulation is under way", headers=(("Retry-After", "1"),))
+        try:
+            return self._run(services, asked, changes, lambda: services.check_deadline(call))
+        finally:
+            self._busy.release()
+
+    def _run(
+        self, services: Services, asked: SimulateRequest, changes: list[simulated.Change], check: Callable[[], None]
+    ) -> SimulateAnswer:
+        with services.state.reading() as memory:
+            world = memory.world
+        profile, now = services.state.profile, services.clock.now()
+        world, before = run(world, profile, now, check=check)
+        later = now + _LATER
+        world = _changed(world, changes, later)
+        _, after = run(world, profile, later, check=check)
+        rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
+        shown_rows = rows if asked.all else [each for each in rows if each.moves or each.after.error is not None]
+        return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
+
+
+def _changed(world: World, changes: list[simulated.Change], when: datetime) -> World:
+    for index, change in enumerate(changes):
+        try:
+            world = change.applied(world, when)
+        except FieldError as error:
+            raise error.below(f"changes[{index}]") from None
+        except InputError as error:
+            raise FieldError(f"changes[{index}]", str(error)) from None
+    return world
+
+
+def _change(change: Change, path: str) -> simulated.Change:
+    """The change as the simulation knows it.
+
+    Raises:
+        FieldError: it cannot be meant.
+    """
+    match change:
+        case DownChange():
+            return simulated.Down(change.cluster)
+        case TaintChange():
+            _require(change.taint.effect in EFFECTS, f"{path}.taint.effect", change.taint.effect, ", ".join(EFFECTS))
+            _require(is_label_key(change.taint.key), f"{path}.taint.key", change.taint.key, "a label key")
+            _require(is_label_value(change.taint.value), f"{path}.taint.value", change.taint.value, "a label value")
+            return simulated.AddTaint(change.cluster, change.taint)
+        case LabelChange():
+            _require(is_label_key(change.key), f"{path}.key", change.key, "a label key")
+            _require(is_label_value(change.value), f"{path}.value", change.value, "a label value")
+            return simulated.AddLabel(change.cluster, change.key, change.value)
+        case ScaleChange():
+            name = ResourceName.parse(change.resource)
+            if name is None:
+                accepted = "accepted is KIND/NAME or NAMESPACE/KIND/NAME"
+                raise FieldError(f"{path}.resource", f"{shown(change.resource)} names no resource; {accepted}")
+            return simulated.Scale(name, change.replicas)
+        case RescheduleChange():
+            return simulated.Reschedule()
+        case PolicyChange():
+            return SetPolicy(_policy(change.policy, f"{path}.policy"))
+
+
+def _policy(written: Policy, path: str) -> Policy:
+    policy = defaulted(written)
+    _require(bool(policy.metadata.name), f"{path}.metadata.name", policy.metadata.name, "a name")
+    for error in policy_errors(policy):
+        raise error.below(path)
+    return policy
+
+
+def _require(fulfilled: bool, path: str, value: str, accepted: str) -> None:  # noqa: FBT001 - the condition itself
+    if not fulfilled:
+        raise FieldError(path, f"{shown(value)} is not accepted; accepted is {accepted}")

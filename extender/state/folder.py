@@ -1,0 +1,133 @@
+"""The state from a folder of manifests, read again when something in it changes."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from extender.simulation.loading import world_of
+from extender.simulation.world import World
+from extender.state.state import State
+from fleet.errors import InputError
+from fleet.manifests import load
+from fleet.manifests.files import SUFFIXES
+from fleet.model.template import ReplicaPath
+from fleet.ops.clock import Clock
+
+_SETTLE_S: Final = 0.2
+"""Files are written one after the other: a folder is read when it has not changed for so long."""
+_MAX_FILES: Final = 100_000
+
+Signature = tuple[tuple[str, int, int, int], ...]
+
+
+class Listener(Protocol):
+    """Told what becomes of a source."""
+
+    def source_loaded(self, source: str) -> None:
+        """A new state is in force."""
+
+    def source_failed(self, source: str, error: InputError) -> None:
+        """A new state cannot be used; the last one stays. Told once for each new state."""
+
+
+class FolderSource:
+    """Feeds a state from files and folders: clusters, policies, bindings, and resources that policies claim."""
+
+    name: Final = "folder"
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        clock: Clock,
+        listener: Listener,
+        *,
+        interval_s: float = 2.0,
+        replica_paths: Sequence[ReplicaPath] = (),
+        workload_affinity: bool = False,
+    ) -> None:
+        """Look at the paths every ``interval_s`` seconds once started."""
+        self._paths = paths
+        self._clock = clock
+        self._listener = listener
+        self._interval_s = interval_s
+        self._read: Callable[[], World] = lambda: world_of(
+            load(paths), replica_paths, workload_affinity=workload_affinity
+        )
+        self._signature: Signature | None = None
+        self._prepared: World | None = None
+        self._stop = threading.Event()
+
+    def prepare(self) -> None:
+        """Read everything once, so that mistakes show and workers begin with what is there.
+
+        Raises:
+            InputError: something is wrong with it.
+        """
+        self._signature = self._signed()
+        self._prepared = self._read()
+
+    def start(self, state: State) -> None:
+        """Feed what was prepared, and whatever is new from now on."""
+        if self._prepared is not None:
+            self._feed(state, self._prepared)
+            self._prepared = None
+        else:
+            self.look(state)
+        threading.Thread(target=self._watch, args=(state,), name="folder-source", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop looking."""
+        self._stop.set()
+
+    def look(self, state: State) -> None:
+        """Read the folder if it has changed since it was read last."""
+        signature = self._signed()
+        if signature == self._signature:
+            if not state.freshness.problem:
+                state.mark_current(self._clock.now())
+            return
+        if self._signature is not None and self._stop.wait(_SETTLE_S):
+            return
+        if self._signature is not None and self._signed() != signature:
+            return  # still being written; the next look will see
+        self._signature = signature
+        try:
+            self._feed(state, self._read())
+        except InputError as error:
+            state.mark_stale(str(error), self._clock.now())
+            self._listener.source_failed(self.name, error)
+
+    def _feed(self, state: State, world: World) -> None:
+        with state.feeding(self._clock.now()) as memory:
+            memory.take(world)
+        self._listener.source_loaded(self.name)
+
+    def _watch(self, state: State) -> None:
+        while not self._stop.wait(self._interval_s):
+            self.look(state)
+
+    def _signed(self) -> Signature:
+        """What tells one state of the files from another."""
+        return tuple(_signature(path) for path in sorted(_files(self._paths))[:_MAX_FILES])
+
+
+def _files(paths: Sequence[Path]) -> list[str]:
+    found = []
+    for path in paths:
+        if not path.is_dir():
+            found.append(str(path))
+            continue
+        for parent, folders, files in os.walk(path):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found.extend(str(Path(parent, name)) for name in files if name.endswith(SUFFIXES))
+    return found
+
+
+def _signature(path: str) -> tuple[str, int, int, int]:
+    try:
+        stat = Path(path).stat()
+    except OSError:
+        return path, 0, 0, 0  # it is gone, or cannot be read: reading will say so
+    return path, stat.st_mtime_ns, stat.st_size, stat.st_ino
