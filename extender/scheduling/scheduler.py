@@ -200,12 +200,8 @@ class _Feasible:
             mask = fleet.schedulable.copy()
             for column in (*self._strict, *self._sparing_current):
                 mask &= column.current()
-<<<<<<< HEAD
             self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
-=======
-            self._mask, self._rows, self._version = mask, mask.nonzero()[0], fleet.structure.version
             self._rejected = None
->>>>>>> native
         spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
         return np.sort(np.append(self._rows, spared)) if spared else self._rows
 
