@@ -8,13 +8,14 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Generic, NamedTuple, TypeVar
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from extender.state.state import Memory, State
 from fleet.errors import InputError
-from fleet.kube.connection import Connection
+from fleet.kube.connection import Connection, connect
 from fleet.kube.messages import Key
 from fleet.kube.reflector import Reflector
 from fleet.kube.requests import Collection
@@ -60,6 +61,45 @@ KARMADA_POLICIES = tuple(
 )
 
 
+CLUSTER_KINDS: Final = {"nodes": NODES, "clusters": KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
+POLICIES: Final = "policies"
+
+
+class WatchOptions(NamedTuple):
+    """What to watch, and where.
+
+    Attributes:
+        kinds: one of ``CLUSTER_KINDS``, and ``POLICIES`` if they are to be watched, too.
+        kubeconfig: access to the API server; None for that of the cluster that this runs in.
+        context: which context of the kubeconfig; None for its current one.
+    """
+
+    kinds: Sequence[str]
+    kubeconfig: Path | None = None
+    context: str | None = None
+
+
+def watch_source(options: WatchOptions, clock: Clock, log: logging.Logger) -> "WatchSource":
+    """The source that options ask for.
+
+    Raises:
+        InputError: they ask for no kind of cluster, or for several.
+    """
+    clusters = [kind for kind in options.kinds if kind in CLUSTER_KINDS]
+    if len(clusters) != 1:
+        found = " and ".join(clusters) or "none"
+        raise InputError(
+            f"one kind of cluster has to be watched, and it is {found}; known are {', '.join(CLUSTER_KINDS)}"
+        )
+    return WatchSource(
+        lambda: connect(options.kubeconfig, options.context),
+        CLUSTER_KINDS[clusters[0]],
+        KARMADA_POLICIES if POLICIES in options.kinds else (),
+        clock=clock,
+        log=log,
+    )
+
+
 class WatchSource:
     """Feeds a state from an API server, with one thread for each collection.
 
@@ -69,13 +109,15 @@ class WatchSource:
 
     def __init__(
         self,
-        connection: Connection,
+        connect: Callable[[], Connection],
         clusters: Watched[Cluster],
         policies: Sequence[Watched[Policy]] = (),
         *,
         clock: Clock,
         log: logging.Logger,
     ) -> None:
+        """Watch through a connection that is made when the watch starts, in the process that it starts in."""
+        self._connect = connect
         self._clock = clock
         self.lock = threading.RLock()
         self._state: State | None = None
@@ -83,11 +125,21 @@ class WatchSource:
         self._clusters = _Feed(self, clusters, _tell_cluster, log)
         self._policies = [_Feed(self, each, self._tell_policies, log) for each in policies]
         self._feeds: list[_Feed[Cluster] | _Feed[Policy]] = [self._clusters, *self._policies]
-        self._reflectors = [Reflector(connection, feed.collection, feed) for feed in self._feeds]
+        self._reflectors: list[Reflector] = []
+
+    def prepare(self) -> None:
+        """See that there is access to an API server. Whether it answers shows once the watch has started.
+
+        Raises:
+            InputError: the configuration cannot be used.
+        """
+        self._connect()
 
     def start(self, state: State) -> None:
         """Begin to watch."""
         self._state = state
+        connection = self._connect()
+        self._reflectors = [Reflector(connection, feed.collection, feed) for feed in self._feeds]
         for reflector in self._reflectors:
             reflector.start()
 

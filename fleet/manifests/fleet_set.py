@@ -15,6 +15,7 @@ from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.decode import convert, unknown_fields
 from fleet.model.defaults import DEFAULT_NAMESPACE, defaulted
+from fleet.model.node import Node, cluster_of_node
 from fleet.model.policy import Policy
 from fleet.model.scope import group_of, is_namespaced
 from fleet.model.validity import binding_errors, cluster_errors, policy_errors
@@ -25,6 +26,7 @@ V = TypeVar("V", bound=Value)
 _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
+_NODE: Final = ("v1", "Node")
 
 
 class Ignored(NamedTuple):
@@ -58,13 +60,15 @@ def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: 
 
     Raises:
         ManifestError: at the first document that is wrong or stands twice.
-        InputError: there is no cluster.
+        InputError: there is no cluster, and no node that could stand for one.
     """
     given = [str(path) for path in paths]
     sorter = _Sorter()
     with _collector_paused():
         for document in read_documents(given, stdin=stdin, limits=limits):
             sorter.take(document)
+    if not sorter.manifests.clusters:
+        sorter.take_nodes_for_clusters()
     if not sorter.manifests.clusters:
         raise InputError(
             f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) as well, such as "
@@ -104,6 +108,21 @@ class _Sorter:
                 self._binding(document)
             case _:
                 self._template(document)
+
+    def take_nodes_for_clusters(self) -> None:
+        """Where there are no clusters, nodes are: those of a control plane whose nodes stand for clusters.
+
+        Raises:
+            ManifestError: a node is wrong.
+        """
+        documents, self.manifests.templates = self.manifests.templates, []
+        for document in documents:
+            if (document.api_version, document.kind) != _NODE:
+                self.manifests.templates.append(document)
+                continue
+            cluster = cluster_of_node(_decoded(Node, document, document.api_version))
+            _refuse(document, cluster_errors(cluster))
+            self.manifests.clusters.append(cluster)
 
     def _cluster(self, document: Document) -> None:
         cluster = _decoded(Cluster, document, _CLUSTER)

@@ -42,8 +42,6 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
             raw = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FieldError("", f"not valid JSON: {error}") from None
-    except UnicodeDecodeError as error:
-        raise FieldError("", f"not valid JSON: {error}") from None
     except RecursionError:
         raise FieldError("", "nested too deeply") from None
     return convert(kind, raw)

@@ -68,7 +68,9 @@ class Watching:
         configuration.host = server.url
         self.server = server
         self.state = State(Profile(built_in()))
-        self.source = WatchSource(OfficialConnection(configuration), clusters, policies, clock=SystemClock(), log=LOG)
+        self.source = WatchSource(
+            lambda: OfficialConnection(configuration), clusters, policies, clock=SystemClock(), log=LOG
+        )
 
     def names(self) -> set[str]:
         with self.state.reading() as memory:
