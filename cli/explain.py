@@ -9,11 +9,12 @@ from rich.markup import escape
 
 from cli.console import output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
+from cli.remote import Remote, explain_remotely, server_options
 from extender.scheduling.decision import FailureKind, Mode
 from extender.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from extender.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from extender.simulation.run import run
-from extender.simulation.world import Workload, World
+from extender.simulation.world import ResourceName, Workload, World
 from fleet.errors import InputError
 
 _STYLES: Final = {
@@ -27,6 +28,7 @@ _BEST_FIRST: Final = (Outcome.ASSIGNED, Outcome.NO_REPLICAS, Outcome.NOT_SELECTE
 
 @click.command()
 @input_options
+@server_options
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(0), help="Clusters to show of each group; 0 for all."
 )
@@ -34,6 +36,7 @@ _BEST_FIRST: Final = (Outcome.ASSIGNED, Outcome.NO_REPLICAS, Outcome.NOT_SELECTE
 @click.argument("resource", metavar="[NAMESPACE/]KIND/NAME")
 def command(
     *,
+    remote: Remote | None,
     paths: tuple[str, ...],
     replica_paths: tuple[str, ...],
     plugins: str,
@@ -48,19 +51,36 @@ def command(
     Group by group and cluster by cluster: which plugin ruled it out, or what it scored, holds, weighs and got.
     """
     name = resource_name(resource)
-    workload_affinity = workload_affinity_on(feature_gates)
-    world, _ = read_world(paths, replica_paths, workload_affinity=workload_affinity)
-    found = world.find(name)
-    if len(found) != 1:
-        raise InputError(_not_one(resource, found, world))
-    # The others are scheduled as well: workload affinity looks at them.
-    decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
-    index = list(world.workloads).index(found[0])
-    explained = explanation(run(world, decide, now(), diagnose=True)[1][index])
+    if remote is not None:
+        explained = explain_remotely(remote, name)
+    else:
+        explained = _explain_here(
+            name, paths, replica_paths, plugins=plugins, feature_gates=feature_gates, keep_empty=keep_empty
+        )
     if output == "table":
         _print(stdout(), explained, limit)
     else:
         print_data(explained, output)
+
+
+def _explain_here(
+    name: ResourceName,
+    paths: tuple[str, ...],
+    replica_paths: tuple[str, ...],
+    *,
+    plugins: str,
+    feature_gates: str,
+    keep_empty: bool,
+) -> Explanation:
+    workload_affinity = workload_affinity_on(feature_gates)
+    world, _ = read_world(paths, replica_paths, workload_affinity=workload_affinity)
+    found = world.find(name)
+    if len(found) != 1:
+        raise InputError(_not_one(str(name), found, world))
+    # The others are scheduled as well: workload affinity looks at them.
+    decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
+    index = list(world.workloads).index(found[0])
+    return explanation(run(world, decide, now(), diagnose=True)[1][index])
 
 
 def _not_one(resource: str, found: list[Workload], world: World) -> str:

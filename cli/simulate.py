@@ -9,6 +9,7 @@ from cli.batch import answer_lines
 from cli.console import complain, output_option, print_data, print_table, stdout
 from cli.inputs import input_options, now, profile, read_world, resource_name, workload_affinity_on
 from cli.main import EXIT_CHECK_FAILED
+from cli.remote import Remote, on_the_wire, server_options
 from extender.scheduling.trigger import Trigger
 from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
 from extender.simulation.report import ChangeRow, Row, change_row, row
@@ -26,6 +27,7 @@ _NOTHING = "no resource among the manifests: there is nothing to schedule"
     "Workloads are rescheduled only where Karmada would do so.",
 )
 @input_options
+@server_options
 @click.option("--down", multiple=True, metavar="CLUSTER", help="The cluster is lost. Repeatable.")
 @click.option(
     "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT", help="The cluster is tainted. Repeatable."
@@ -40,6 +42,7 @@ _NOTHING = "no resource among the manifests: there is nothing to schedule"
 @output_option
 def command(
     *,
+    remote: Remote | None,
     paths: tuple[str, ...],
     replica_paths: tuple[str, ...],
     plugins: str,
@@ -66,6 +69,9 @@ def command(
             raise click.UsageError("--jsonl reads fleets from stdin; -f and changes do not go with it")
         answer_lines(decide)
         return
+    if remote is not None:
+        _simulate_remotely(remote, changes, output, check=check)
+        return
     world, manifests = read_world(paths, replica_paths, workload_affinity=workload_affinity)
     start = now()
     world, before = run(world, decide, start)
@@ -82,6 +88,18 @@ def command(
         for ignored in manifests.ignored:
             complain(f"{ignored.document.place}: passed over: {ignored.reason}")
     if check and unplaced(last):
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _simulate_remotely(remote: Remote, changes: list[Change], output: str, *, check: bool) -> None:
+    with remote.client() as client:
+        answer = client.simulate([on_the_wire(each) for each in changes], show_all=True)
+    if changes:
+        _print_changes(answer.rows) if output == "table" else print_data(answer.rows, output)
+    else:
+        rows = [each.before for each in answer.rows]
+        _print_rows(rows) if output == "table" else print_data(rows, output)
+    if check and answer.unplaced:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 

@@ -16,6 +16,7 @@ from extender.protocols.route import Call, Reply, Route, problem_reply
 from extender.protocols.services import Services
 from fleet.errors import FieldError, InputError, shown
 from fleet.ops.body import BodyError, lines, read_body
+from fleet.ops.deadline import answer_last
 from fleet.ops.logs import fields
 
 if TYPE_CHECKING:
@@ -73,10 +74,13 @@ class Frame:
             unread = route.streamed
             reply = route.handler(self._services, call)
         except (InputError, Refusal, BodyError) as error:
-            reply = _refused(route, error, request_id, closing=unread)
+            reply = _refused(route, error, request_id)
+            if unread:
+                answer_last(environ)
         except Exception:  # the crash handler: whoever asked gets an answer in its protocol's shape
             self._services.log.exception("a request failed", extra=fields(request_id=request_id, path=route.path))
-            reply = _closing(route.refuse(problem(500, "the service failed; its log says why", request_id)))
+            reply = route.refuse(problem(500, "the service failed; its log says why", request_id))
+            answer_last(environ)
         elapsed_s = self._services.clock.monotonic_s() - begun
         self._meter.answered(route.protocol, route.path, reply.status, elapsed_s)
         self._log(route.path, reply.status, request_id, elapsed_s)
@@ -91,7 +95,8 @@ class Frame:
             reply = problem_reply(problem(status, detail, request_id))
         self._meter.answered("", "", reply.status, 0.0)
         self._log(environ.get("PATH_INFO", "")[:256], reply.status, request_id, 0.0)
-        return _named(_closing(reply), request_id)
+        answer_last(environ)
+        return _named(reply, request_id)
 
     def _admit(self, route: Route, environ: "WSGIEnvironment") -> None:
         """See that the request may be read at all.
@@ -161,7 +166,7 @@ def _query(environ: "WSGIEnvironment", known: frozenset[str] | None) -> Mapping[
     return dict(reversed(pairs))
 
 
-def _refused(route: Route, error: InputError | Refusal | BodyError, request_id: str, *, closing: bool) -> Reply:
+def _refused(route: Route, error: InputError | Refusal | BodyError, request_id: str) -> Reply:
     """The reply of a route to what was raised."""
     headers: tuple[tuple[str, str], ...] = ()
     match error:
@@ -174,14 +179,8 @@ def _refused(route: Route, error: InputError | Refusal | BodyError, request_id: 
         case BodyError():
             told = problem(error.status, str(error), request_id)
     reply = route.refuse(told)
-    reply = reply._replace(headers=(*reply.headers, *headers))
-    return _closing(reply) if closing else reply
+    return reply._replace(headers=(*reply.headers, *headers))
 
 
 def _named(reply: Reply, request_id: str) -> Reply:
     return reply._replace(headers=(*reply.headers, ("X-Request-Id", request_id)))
-
-
-def _closing(reply: Reply) -> Reply:
-    """The reply to a request that may not have been read whole: its connection is not used again."""
-    return reply._replace(headers=(*reply.headers, ("Connection", "close")))

@@ -7,7 +7,8 @@
     │   ├── FieldError       one value of a document: its path, the value, what is accepted
     │   └── ManifestError    the same, with the file and the number of the document in it
     ├── PluginError          a third party's plugin cannot be loaded or broke its contract
-    └── ApiError             an API server did not answer, or with an error; worth another try later
+    └── ServiceError         a service that was asked refused, or could not be reached
+        └── ApiError         the same of a Kubernetes API server; worth another try later
 
 That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
 """
@@ -30,18 +31,28 @@ class PluginError(BerthmasterError):
     """A third party's plugin cannot be loaded or broke its contract."""
 
 
-class ApiError(BerthmasterError):
-    """An API server did not answer, or with an error.
+class ServiceError(BerthmasterError):
+    """A service that was asked refused, or could not be reached.
 
     Attributes:
-        status: the HTTP status; 0 without an answer.
+        status: the HTTP status of its refusal; 0 if there was no answer.
+    """
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ApiError(ServiceError):
+    """A Kubernetes API server refused, or could not be reached.
+
+    Attributes:
         reason: the machine's word for it, as ``Expired`` or ``Forbidden``; may be empty.
     """
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        self.status = status
         self.reason = reason
-        super().__init__(message)
+        super().__init__(message, status)
 
     @property
     def expired(self) -> bool:

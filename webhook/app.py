@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Flask, Response, request
 
 from fleet.ops.body import BodyError, read_body
+from fleet.ops.deadline import answer_last
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 
@@ -33,7 +34,7 @@ def create_app(reviewer: Reviewer, *, body_bytes: int) -> Flask:
 
     def review(path: str) -> Response:
         answer = _answered(reviewer, path, request.environ, body_bytes)
-        return Response(answer.body, answer.status, mimetype=JSON, headers=_closing(answer))
+        return Response(answer.body, answer.status, mimetype=JSON)
 
     for path in ROUTES:
         app.add_url_rule(path, endpoint=path, view_func=_bound(review, path), methods=["POST"])
@@ -61,7 +62,7 @@ class ShortWay:
         if path not in ROUTES or environ["REQUEST_METHOD"] != "POST":
             return self._others(environ, start_response)
         answer = _answered(self._reviewer, path, environ, self._body_bytes)
-        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body))), *_closing(answer).items()]
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body)))]
         start_response(_STATUS_LINES[answer.status], headers)
         return [answer.body]
 
@@ -70,13 +71,9 @@ def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_by
     try:
         body = read_body(environ, body_bytes)
     except BodyError as error:
+        answer_last(environ)
         return reviewer.refuse(error.status, str(error), error.got)
     return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
-
-
-def _closing(answer: Answer) -> dict[str, str]:
-    """After a refusal there may be something unread on the connection: it is not used again."""
-    return {"Connection": "close"} if answer.status in {400, 408, 413, 500} else {}
 
 
 def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:

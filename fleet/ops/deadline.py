@@ -8,12 +8,15 @@ import errno
 import socket
 import ssl
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 _ANSWER_GRACE_S: Final = 1.0
 
 # For the type checker the mixin is a socket; what it really stands in front of is said by the classes below.
 if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
     _Base = socket.socket
 else:
     _Base = object
@@ -32,12 +35,14 @@ class Deadlines(_Base):
     Attributes:
         limit_s: how long a request may take from its first byte to the last of its answer.
         receiving: whether a thread waits for the client's bytes right now.
+        on_last_answer: what makes the server close the connection after the answer to the request at hand.
         started_at: when the request, or the piece of it that is due, began, on the monotonic clock.
     """
 
     limit_s: ClassVar[float] = 2.5
     receiving: bool = False
     started_at: float = float("inf")
+    on_last_answer: Callable[[], None] | None = None
     _deadline: float = float("inf")
     _held: list[bytes] | None = None
 
@@ -153,3 +158,10 @@ Limited = TypeVar("Limited", bound=Deadlines)
 def limited(socket_class: type[Limited], limit_s: float) -> type[Limited]:
     """The class with a limit of its own."""
     return type(socket_class.__name__, (socket_class,), {"limit_s": limit_s})
+
+
+def answer_last(environ: "WSGIEnvironment") -> None:
+    """Close the connection after the answer to this request: something of it may be unread. WSGI has no word for it."""
+    client = environ.get("gunicorn.socket")
+    if isinstance(client, Deadlines) and client.on_last_answer is not None:
+        client.on_last_answer()

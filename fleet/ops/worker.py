@@ -15,6 +15,7 @@ from functools import partial
 from selectors import EVENT_READ
 from typing import Any, Final, cast
 
+from gunicorn.util import close, close_graceful
 from gunicorn.workers.gthread import TConn, ThreadWorker
 
 from fleet.ops.deadline import Deadlines, PlainDeadlineSocket, limited
@@ -23,6 +24,23 @@ _LINGER_MS: Final = 5
 _PATIENCE_S: Final = 0.25
 """How long a client may take to say what it wants while others wait for its thread."""
 _LOOK_AGAIN_S: Final = 0.1
+_CLOSING_S: Final = 0.5
+
+
+class Connection(TConn):
+    """A client's connection, which ends in the thread that served it.
+
+    gunicorn waits for the client's end in the thread that accepts connections, where a client that never ends holds up
+    all others.
+    """
+
+    def linger(self) -> None:
+        """End our side and wait a moment for the client's: what it still sends must not cut our answer short."""
+        close_graceful(self.sock, timeout=_CLOSING_S)
+
+    def close(self, graceful: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 - the base class's signature
+        """Close it at once."""
+        close(self.sock)
 
 
 class DeadlineWorker(ThreadWorker):
@@ -48,7 +66,7 @@ class DeadlineWorker(ThreadWorker):
             self._drop_longest_idle()
         client = self._plain_class(client.family, client.type, client.proto, fileno=client.detach())
         self.nr_conns += 1
-        conn = TConn(self.cfg, client, address, listener.getsockname())
+        conn = Connection(self.cfg, client, address, listener.getsockname())
         # Who connects wants something: silence is not kept as long as between requests.
         conn.timeout = time.monotonic() + self._limit_s
         self.pending_conns.append(conn)
@@ -78,6 +96,8 @@ class DeadlineWorker(ThreadWorker):
             keep = super().handle(conn)
             while keep is True and self.alive and not self._waiting and _readable_soon(conn):
                 keep = super().handle(conn)
+            if keep is False:
+                cast("Connection", conn).linger()
             return keep
         finally:
             with self._lock:
@@ -86,6 +106,7 @@ class DeadlineWorker(ThreadWorker):
     def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
         """Answer one request, in one piece unless the application streams."""
         client = cast("Deadlines", conn.sock)
+        client.on_last_answer = req.force_close
         client.hold()
         try:
             return super().handle_request(req, conn)
@@ -93,15 +114,15 @@ class DeadlineWorker(ThreadWorker):
             client.release()
 
     def _drop_slowest(self) -> None:
-        """If every thread is taken, take one back from whoever was given it longest ago and still has not asked."""
+        """If every thread is taken, take back as many as others wait for, from who was given one and has not asked."""
         with self._lock:
             if len(self._active) < self.cfg.threads:
                 return
-            impatient_at = time.monotonic() - _PATIENCE_S
+            impatient_at, wanted = time.monotonic() - _PATIENCE_S, self._waiting
             clients = [cast("Deadlines", conn.sock) for conn in self._active]
         slow = [each for each in clients if each.receiving and each.started_at < impatient_at]
-        if slow:
-            min(slow, key=lambda each: each.started_at).interrupt()
+        for client in sorted(slow, key=lambda each: each.started_at)[:wanted]:
+            client.interrupt()
 
     def _drop_longest_idle(self) -> None:
         idle = self.pending_conns or self.keepalived_conns

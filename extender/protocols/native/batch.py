@@ -19,24 +19,20 @@ from fleet.model.decode import decode_json, encode_json
 
 def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: bool) -> Iterator[bytes]:
     """The answers to a batch. What is wrong with a line is said in its answer; the others are answered all the same."""
-    number = 0
+    number, most = 0, services.limits.batch_lines
     try:
         for burst in call.bursts:
             services.check_deadline(call)
-            answers: list[bytes] = []
-            for line in filter(bytes.strip, burst):
-                number += 1
-                _require_room(services, number)
-                answers.append(_answer(services, call, protocol, number, line, diagnose=diagnose))
-            if answers:
-                yield b"".join(answers)
+            lines = list(filter(bytes.strip, burst))
+            answered = list(enumerate(lines[: most - number], start=number + 1))
+            if answered:
+                yield b"".join(_answer(services, call, protocol, *each, diagnose=diagnose) for each in answered)
+            number += len(lines)
+            if number > most:
+                yield _encoded(BatchAnswer(problem=problem(413, f"more than {most} lines", call.request_id)))
+                return
     except Refusal as refusal:
         yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
-
-
-def _require_room(services: Services, number: int) -> None:
-    if number > services.limits.batch_lines:
-        raise Refusal(413, f"more than {services.limits.batch_lines} lines")
 
 
 def _answer(services: Services, call: Call, protocol: str, number: int, line: bytes, *, diagnose: bool) -> bytes:

@@ -1,0 +1,226 @@
+"""A typed client of the native API: ``Client("https://extender:9443").schedule(binding)``.
+
+It speaks in the types of ``extender.protocols.native.wire``, over one connection that is kept. Not for several threads.
+"""
+
+import http.client
+import ssl
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, Self, TypeVar
+from urllib.parse import quote, urlencode, urlsplit
+
+from extender.protocols.native.wire import (
+    BatchAnswer,
+    BatchLine,
+    Change,
+    ClusterList,
+    ClusterView,
+    Decided,
+    ScheduleRequest,
+    SimulateAnswer,
+    SimulateRequest,
+)
+from extender.protocols.problem import Problem
+from extender.protocols.route import JSON, JSON_LINES
+from extender.simulation.report import Explanation
+from fleet.errors import FieldError, InputError, ServiceError
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import decode_json, encode_json
+
+_WINDOW_BYTES: Final = 32 * 2**10
+"""Lines of a batch that are sent before answers are read: so many fit the buffers between client and service."""
+_MAX_LINE_BYTES: Final = 64 * 2**20
+
+T = TypeVar("T")
+
+
+class Client:
+    """One service."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token_file: Path | None = None,
+        ca_file: Path | None = None,
+        certificate: tuple[Path, Path] | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        """Prepare to ask; nothing is sent yet.
+
+        Args:
+            url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
+            token_file: its first line is the bearer token, up to a comma.
+            ca_file: the CAs that may have signed the service's certificate; the system's if absent.
+            certificate: our certificate and its key, where the service asks for one.
+            timeout_s: how long to wait for any part of an answer.
+
+        Raises:
+            InputError: the URL or a file cannot be used.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"}:
+            raise InputError(f"{url!r} is no service's address; accepted is http://HOST:PORT or https://HOST:PORT")
+        self._url = url
+        self._headers = {"Accept": JSON}
+        try:
+            if token_file is not None:
+                token = token_file.read_text().partition("\n")[0].partition(",")[0].strip()
+                self._headers["Authorization"] = f"Bearer {token}"
+            if parts.scheme == "http":
+                self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=timeout_s)
+            else:
+                context = ssl.create_default_context(cafile=ca_file)
+                if certificate is not None:
+                    context.load_cert_chain(*certificate)
+                self._connection = http.client.HTTPSConnection(
+                    parts.hostname, parts.port, timeout=timeout_s, context=context
+                )
+        except (OSError, ValueError) as error:
+            raise InputError(f"{url} cannot be asked: {error}") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; the next request makes a new one."""
+        self._connection.close()
+
+    def schedule(
+        self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False
+    ) -> Decided:
+        """Where a binding goes, on the service's fleet or on these clusters.
+
+        Raises:
+            ServiceError: the service refuses, or cannot be reached.
+        """
+        request = ScheduleRequest(binding, None if clusters is None else tuple(clusters))
+        return self._ask("POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request))
+
+    def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
+        """The answers to many requests, in their order, while they are sent.
+
+        Raises:
+            ServiceError: the service refuses, ends early, or cannot be reached.
+        """
+        connection, encoded = self._connection, (encode_json(line) + b"\n" for line in lines)
+        try:
+            window = _window(encoded)
+            if not window:
+                return
+            connection.putrequest("POST", _with_query("/v1/schedule/batch", explain=explain))
+            for name, value in {**self._headers, "Content-Type": JSON_LINES, "Transfer-Encoding": "chunked"}.items():
+                connection.putheader(name, value)
+            connection.endheaders()
+            connection.send(_chunk(window))
+            response = connection.getresponse()
+            _require_success(response, b"" if response.status == http.client.OK else response.read())
+            while window:
+                for _ in window:
+                    yield _answer(response)
+                window = _window(encoded)
+                connection.send(_chunk(window))
+            response.read()
+        except (OSError, http.client.HTTPException) as error:
+            raise self._unreachable(error) from None
+        finally:
+            connection.close()
+
+    def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
+        """What changes would move.
+
+        Raises:
+            ServiceError: the service refuses, or cannot be reached.
+        """
+        request = SimulateRequest(tuple(changes), show_all)
+        return self._ask("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
+
+    def clusters(self) -> Iterator[ClusterView]:
+        """The fleet, by name.
+
+        Raises:
+            ServiceError: the service refuses, or cannot be reached.
+        """
+        after: str | None = ""
+        while after is not None:
+            page = self._ask("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
+            yield from page.items
+            after = page.next
+
+    def decision(self, name: str, namespace: str = "") -> Explanation:
+        """What would become of a binding now, and why; one without a namespace is cluster-scoped.
+
+        Raises:
+            ServiceError: there is no such binding, the service refuses, or cannot be reached.
+        """
+        where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
+        return self._ask("GET", f"/v1/{where}/{quote(name, safe='')}/decision", Explanation)
+
+    def _ask(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
+        headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
+        try:
+            try:
+                self._connection.request(method, path, body, headers)
+                response = self._connection.getresponse()
+            except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
+                # A kept connection that the service has given up meanwhile. Asking twice changes nothing there.
+                self._connection.close()
+                self._connection.request(method, path, body, headers)
+                response = self._connection.getresponse()
+            content = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            raise self._unreachable(error) from None
+        _require_success(response, content)
+        try:
+            return decode_json(answer, content)
+        except FieldError as error:
+            raise ServiceError(f"{self._url} answers in terms that are not understood: {error}", 200) from None
+
+    def _unreachable(self, error: Exception) -> ServiceError:
+        return ServiceError(f"{self._url} cannot be reached: {error or type(error).__name__}")
+
+
+def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:
+    if response.status == http.client.OK:
+        return
+    try:
+        told = decode_json(Problem, content)
+    except FieldError:
+        raise ServiceError(f"the service answers {response.status} {response.reason}", response.status) from None
+    raise ServiceError(f"the service refuses: {told.detail} (request {told.request_id})", response.status)
+
+
+def _answer(response: http.client.HTTPResponse) -> BatchAnswer:
+    line = response.readline(_MAX_LINE_BYTES)
+    try:
+        answer = decode_json(BatchAnswer, line)
+    except FieldError as error:
+        raise ServiceError(f"the batch ended early: {error}") from None
+    if answer.line is None:
+        detail = answer.problem.detail if answer.problem is not None else "no reason was given"
+        raise ServiceError(f"the batch was ended: {detail}", answer.problem.status if answer.problem else 0)
+    return answer
+
+
+def _window(lines: Iterator[bytes]) -> list[bytes]:
+    window, size = [], 0
+    while size < _WINDOW_BYTES and (line := next(lines, None)) is not None:
+        window.append(line)
+        size += len(line)
+    return window
+
+
+def _chunk(window: list[bytes]) -> bytes:
+    """The lines as one chunk; none end the body."""
+    data = b"".join(window)
+    return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _with_query(path: str, *, explain: bool) -> str:
+    return f"{path}?explain=true" if explain else path

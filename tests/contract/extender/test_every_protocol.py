@@ -1,0 +1,197 @@
+"""What every protocol of the extender has in common, over real sockets. A new protocol adds a line to ``SAMPLES``."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+import pytest
+from servers import Answer, Wire, request
+
+from extender.protocols.native import examples
+
+
+class Sample(NamedTuple):
+    """A protocol, by one of its requests, and how it says that it does not answer."""
+
+    path: str
+    body: dict[str, object]
+    refused: Callable[[Answer, int], bool]
+
+
+def is_problem(answer: Answer, status: int) -> bool:
+    """A problem document (RFC 9457) that names the request."""
+    told = msgspec.json.decode(answer.body)
+    return (
+        answer.status == told["status"] == status
+        and answer.headers["content-type"] == "application/problem+json"
+        and told["requestId"] == answer.headers["x-request-id"]
+        and bool(told["detail"])
+    )
+
+
+def passes_in_doubt(answer: Answer, _status: int) -> bool:
+    """KubeAdmiral's filter rejects nobody by accident."""
+    return answer.status == 200 and msgspec.json.decode(answer.body) == {"selected": True, "error": ""}
+
+
+_UNIT = {"apiVersion": "apps/v1", "kind": "Deployment", "resource": "deployments", "name": "web"}
+SAMPLES = [
+    pytest.param(Sample("/v1/schedule", {"binding": examples.BINDING}, is_problem), id="native"),
+    pytest.param(
+        Sample(
+            "/kubeadmiral/v1alpha1/filter",
+            {
+                "schedulingUnit": {
+                    **_UNIT,
+                    "schedulingMode": "Duplicate",
+                    "currentClusters": [],
+                    "resourceRequest": {},
+                },
+                "cluster": {"metadata": {"name": "member1"}, "spec": {}, "status": {"resources": {}}},
+            },
+            passes_in_doubt,
+        ),
+        id="kubeadmiral",
+    ),
+]
+pytestmark = pytest.mark.parametrize("sample", SAMPLES)
+
+
+def good(sample: Sample, **headers: str) -> bytes:
+    return request("POST", sample.path, msgspec.json.encode(sample.body), **headers)
+
+
+def chunked_head(sample: Sample) -> bytes:
+    lines = (f"POST {sample.path} HTTP/1.1", "Host: x", "Content-Type: application/json", "Transfer-Encoding: chunked")
+    return "\r\n".join((*lines, "", "")).encode()
+
+
+def test_a_good_request_is_answered_with_json(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(good(sample))
+        answer = wire.answer()
+    assert answer.status == 200
+    assert answer.headers["content-type"] == "application/json"
+    assert isinstance(msgspec.json.decode(answer.body), dict)
+
+
+def test_a_connection_serves_many_requests_even_if_they_are_sent_at_once(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(good(sample, X_Request_Id="a") + good(sample, X_Request_Id="b"))
+        assert [wire.answer().headers["x-request-id"] for _ in range(2)] == ["a", "b"]
+        wire.send(good(sample, X_Request_Id="c"))
+        assert wire.answer().headers["x-request-id"] == "c"
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        pytest.param("req-1.a:b/c+d=", True, id="a sane one is kept"),
+        pytest.param("x" * 129, False, id="one that is too long is replaced"),
+        pytest.param("two words", False, id="one with spaces is replaced"),
+        pytest.param('"><script>', False, id="one with markup is replaced"),
+    ],
+)
+def test_request_ids_are_echoed(server, sample, given, kept):
+    with Wire(server.port) as wire:
+        wire.send(good(sample, X_Request_Id=given))
+        told = wire.answer().headers["x-request-id"]
+    assert told
+    assert (told == given) == kept
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"nonsense", id="no JSON"),
+        pytest.param(b'{"binding"', id="half a document"),
+        pytest.param(b"[]", id="another type"),
+        pytest.param(b"null", id="null"),
+        pytest.param(b"\xff\xfe", id="no text"),
+        pytest.param(b"[" * 60_000, id="nested beyond all bounds"),
+    ],
+)
+def test_a_malformed_body_is_refused_and_the_connection_goes_on(server, sample, body):
+    with Wire(server.port) as wire:
+        wire.send(request("POST", sample.path, body))
+        assert sample.refused(wire.answer(), 400)
+        wire.send(good(sample))
+        assert wire.answer().status == 200
+
+
+def test_another_method_is_not_allowed(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(request("GET", sample.path))
+        answer = wire.answer()
+    assert is_problem(answer, 405)
+    assert answer.headers["allow"] == "POST"
+
+
+def test_there_is_nothing_beside_and_below_the_paths(server, sample):
+    for path in (f"{sample.path}/", f"{sample.path}x", sample.path.upper()):
+        with Wire(server.port) as wire:
+            wire.send(request("POST", path, b"{}"))
+            assert is_problem(wire.answer(), 404), path
+
+
+def test_a_body_that_is_declared_too_large_is_refused_unread(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(request("POST", sample.path, Content_Length=str(2**40)))
+        answer = wire.answer()
+        assert sample.refused(answer, 413)
+        assert answer.headers["connection"] == "close"
+        assert wire.ended()
+
+
+def test_a_body_that_turns_out_too_large_is_refused(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(chunked_head(sample) + b"20000\r\n" + b" " * 0x20000 + b"\r\n0\r\n\r\n")
+        assert sample.refused(wire.answer(), 413)
+
+
+def test_a_body_that_is_not_chunked_as_it_says_is_refused(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(chunked_head(sample) + b"zz\r\n{}\r\n0\r\n\r\n")
+        assert sample.refused(wire.answer(), 400)
+        assert wire.ended()
+
+
+def test_a_body_that_stops_half_way_is_given_up_in_time(server, sample):
+    whole = good(sample)
+    with Wire(server.port) as wire:
+        start = time.monotonic()
+        wire.send(whole[:-10])
+        assert sample.refused(wire.answer(), 408)
+        assert 0.5 < time.monotonic() - start < 4
+        assert wire.ended()
+
+
+def test_a_head_that_stops_half_way_is_given_up_in_time(server, sample):
+    with Wire(server.port) as wire:
+        wire.send(good(sample)[:20])
+        assert wire.ended(within_s=4)
+
+
+def test_a_client_that_leaves_half_way_disturbs_nobody(server, sample):
+    for _ in range(20):
+        with Wire(server.port) as wire:
+            wire.send(good(sample)[:-10])
+    with Wire(server.port) as wire:
+        wire.send(good(sample))
+        assert wire.answer().status == 200
+
+
+def test_clients_that_say_nothing_keep_nobody_from_being_served(server, sample):
+    silent = [Wire(server.port) for _ in range(40)]
+    halves = [Wire(server.port) for _ in range(12)]  # three times the threads
+    for wire in halves:
+        wire.send(good(sample)[:-10])
+    start = time.monotonic()
+    with Wire(server.port) as wire:
+        wire.send(good(sample))
+        assert wire.answer().status == 200
+    assert time.monotonic() - start < 2
+    for wire in (*silent, *halves):
+        wire.socket.close()

@@ -1,0 +1,217 @@
+"""The native API over real sockets."""
+
+import time
+
+import msgspec
+import pytest
+from servers import Wire, request
+
+from extender.protocols.native import examples
+
+LINES = "application/x-ndjson"
+
+
+def ask(server, method, path, body=None, content_type="application/json"):
+    encoded = body if isinstance(body, bytes) else b"" if body is None else msgspec.json.encode(body)
+    with Wire(server.port) as wire:
+        wire.send(request(method, path, encoded, content_type))
+        return wire.answer()
+
+
+def told(answer):
+    return msgspec.json.decode(answer.body)
+
+
+def test_a_binding_is_decided_on_its_own_clusters_and_explained(server):
+    decided = told(ask(server, "POST", "/v1/schedule?explain=true", examples.SCHEDULE_OWN_FLEET))
+    assert (decided["group"], decided["clusters"], decided["trigger"]) == ("private", {"private-1": 6}, "First")
+    assert [group["group"] for group in decided["diagnosis"]["groups"]] == ["private"]
+
+
+def test_without_clusters_it_is_decided_on_the_services_fleet(server):
+    binding = {"spec": {**examples.BINDING["spec"], "placement": {"clusterAffinity": {"clusterNames": ["member2"]}}}}
+    decided = told(ask(server, "POST", "/v1/schedule", {"binding": binding}))
+    assert decided["clusters"] == {"member2": 6}
+    assert "diagnosis" not in decided
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "at"),
+    [
+        pytest.param("/v1/schedule", {}, "", id="a binding is missing"),
+        pytest.param("/v1/schedule", {"binding": {"spec": 1}}, "binding.spec", id="a type is wrong"),
+        pytest.param(
+            "/v1/schedule",
+            {"binding": {"spec": {**examples.BINDING["spec"], "replicas": -1}}},
+            "binding.spec.replicas",
+            id="a number is out of range",
+        ),
+        pytest.param(
+            "/v1/schedule",
+            {
+                "binding": {
+                    "spec": {
+                        **examples.BINDING["spec"],
+                        "replicaRequirements": {"resourceRequest": {"cpu": "-1"}},
+                    }
+                }
+            },
+            "binding.spec.replicaRequirements.resourceRequest[cpu]",
+            id="a request is negative",
+        ),
+        pytest.param(
+            "/v1/schedule",
+            {"binding": examples.BINDING, "clusters": [examples.CLUSTERS[0], examples.CLUSTERS[0]]},
+            "clusters[1].metadata.name",
+            id="a cluster stands twice",
+        ),
+        pytest.param("/v1/schedule", {"binding": examples.BINDING, "cluster": []}, "", id="a field is unknown"),
+        pytest.param("/v1/schedule?explian=1", examples.SCHEDULE, "?explian", id="a query parameter is unknown"),
+        pytest.param("/v1/schedule?explain=yes", examples.SCHEDULE, "?explain", id="a query parameter is no truth"),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "down", "cluster": "member1"}, {"type": "down", "cluster": "nowhere"}]},
+            "changes[1]",
+            id="a change names what is not there",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "taint", "cluster": "member1", "taint": {"key": "a", "effect": "Never"}}]},
+            "changes[0].taint.effect",
+            id="a taint has no such effect",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "scale", "resource": "nginx", "replicas": 1}]},
+            "changes[0].resource",
+            id="a resource is not named as it should be",
+        ),
+        pytest.param("/v1/simulate", {"changes": [{"type": "explode"}]}, "changes[0].type", id="a change is unknown"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_path(server, path, body, at):
+    answer = ask(server, "POST", path, body)
+    problem = told(answer)
+    assert (answer.status, problem["status"]) == (400, 400)
+    assert [error["path"] for error in problem["errors"]] == [at], problem
+    assert problem["requestId"] == answer.headers["x-request-id"]
+
+
+def test_another_content_type_is_refused(server):
+    answer = ask(server, "POST", "/v1/schedule", examples.SCHEDULE, "text/plain")
+    assert answer.status == 415
+    assert "accepted is application/json" in told(answer)["detail"]
+
+
+def test_a_batch_answers_line_by_line(server):
+    line = msgspec.json.encode({"id": "a", **examples.SCHEDULE_OWN_FLEET})
+    answer = ask(server, "POST", "/v1/schedule/batch", b"\n".join([line, b"{}", b"", b"  ", b"[", line]), LINES)
+    rows = [msgspec.json.decode(each) for each in answer.body.splitlines()]
+    assert [(row.get("id"), row["line"], "decision" in row) for row in rows] == [
+        ("a", 1, True),
+        (None, 2, False),
+        (None, 3, False),
+        ("a", 4, True),
+    ]
+    assert answer.headers["content-type"] == LINES
+
+
+def test_a_batch_may_wait_for_an_answer_before_it_goes_on(server):
+    line = msgspec.json.encode({"id": 7, **examples.SCHEDULE}) + b"\n"
+    lines = ("POST /v1/schedule/batch HTTP/1.1", "Host: x", f"Content-Type: {LINES}", "Transfer-Encoding: chunked")
+    with Wire(server.port) as wire:
+        wire.send("\r\n".join((*lines, "", "")).encode())
+        received = b""
+        for number in (1, 2, 3):
+            wire.send(b"%x\r\n%b\r\n" % (len(line), line))
+            while b'"line":%d' % number not in received:
+                received += wire.socket.recv(65536)
+        wire.send(b"0\r\n\r\n")
+        while not received.endswith(b"0\r\n\r\n"):
+            received += wire.socket.recv(65536)
+    assert received.count(b'"id":7') == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "answered", "detail"),
+    [
+        pytest.param(b"{}\n" * 1001, 1000, "more than 1000 lines", id="too many lines"),
+        pytest.param(b"{}\n" + b" " * 20_000, 1, "a line has more than 16384 bytes", id="a line that is too long"),
+    ],
+)
+def test_a_batch_beyond_its_bounds_ends(server, body, answered, detail):
+    rows = [
+        msgspec.json.decode(each) for each in ask(server, "POST", "/v1/schedule/batch", body, LINES).body.splitlines()
+    ]
+    assert len(rows) == answered + 1
+    assert (rows[-1]["problem"]["status"], rows[-1]["problem"]["detail"]) == (413, detail)
+
+
+def test_a_batch_that_stops_half_way_is_told_so(server):
+    with Wire(server.port) as wire:
+        start = time.monotonic()
+        wire.send(request("POST", "/v1/schedule/batch", b"{}\n", LINES, Content_Length="100"))
+        rows = [msgspec.json.decode(each) for each in wire.answer().body.splitlines()]
+    assert [row["problem"]["status"] for row in rows] == [400, 408]
+    assert time.monotonic() - start < 4
+
+
+def test_a_lost_cluster_moves_its_workload(server):
+    answer = told(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "down", "cluster": "member1"}]}))
+    assert (answer["workloads"], answer["moved"], answer["unplaced"]) == (1, 1, 0)
+    assert answer["rows"][0]["moves"] == {"member1": [2, None], "member2": [None, 2]}
+
+
+def test_a_changed_policy_moves_its_workload(server):
+    policy = {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "nginx"},
+        "spec": {
+            "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "nginx"}],
+            "placement": {"clusterAffinity": {"clusterNames": ["member2"]}},
+        },
+    }
+    answer = told(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "policy", "policy": policy}]}))
+    (row,) = answer["rows"]
+    assert (row["after"]["trigger"], row["after"]["clusters"]) == ("Reconcile", {"member2": 2})
+
+
+def test_nothing_that_does_not_move_is_told_unless_it_is_asked_for(server):
+    change = {"changes": [{"type": "label", "cluster": "member5", "key": "a", "value": "b"}]}
+    assert told(ask(server, "POST", "/v1/simulate", change))["rows"] == []
+    assert len(told(ask(server, "POST", "/v1/simulate", {**change, "all": True}))["rows"]) == 1
+
+
+def test_the_fleet_is_listed_page_by_page(server):
+    first = told(ask(server, "GET", "/v1/clusters?limit=3"))
+    second = told(ask(server, "GET", f"/v1/clusters?limit=3&after={first['next']}"))
+    assert [each["name"] for each in first["items"] + second["items"]] == [f"member{number}" for number in range(1, 6)]
+    assert (first["total"], second["next"], first["staleness"]["problem"]) == (5, None, "")
+
+
+def test_a_bindings_decision_is_explained(server):
+    explained = told(ask(server, "GET", "/v1/bindings/default/nginx-deployment/decision"))
+    assert (explained["group"], explained["clusters"]) == ("dc-beijing", {"member1": 2})
+    assert explained["diagnosis"]["groups"][0]["group"] == "dc-shanghai"
+
+
+@pytest.mark.parametrize("path", ["/v1/bindings/default/nothing/decision", "/v1/clusterbindings/nothing/decision"])
+def test_a_binding_that_is_not_there_is_not_found(server, path):
+    answer = ask(server, "GET", path)
+    assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
+    assert "there is no binding" in told(answer)["detail"]
+
+
+def test_what_was_done_is_counted(server):
+    ask(server, "POST", "/v1/schedule", examples.SCHEDULE_OWN_FLEET)
+    time.sleep(1.1)
+    text = server.probe("/metrics")[1]
+    for wanted in (
+        'berthmaster_extender_decisions_total{protocol="native",result="Placed",trigger="First"}',
+        'berthmaster_extender_stage_duration_seconds_count{protocol="native",stage="decide"}',
+        "berthmaster_extender_fleet_clusters 5.0",
+        'berthmaster_extender_cache_lookups_total{cache="plan",result="miss"}',
+        "berthmaster_extender_state_stale 0.0",
+    ):
+        assert wanted in text

@@ -1,0 +1,131 @@
+"""TLS, mutual TLS, tokens, and the refusal to be open to everybody."""
+
+import ssl
+import time
+
+import msgspec
+import pytest
+from authority import Authority
+from click.testing import CliRunner
+from servers import Wire, request, running
+
+from cli.main import main
+from extender.client import Client
+from extender.protocols.native import examples
+from fleet.errors import ServiceError
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert
+
+GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))
+TOKEN = "a-token-of-some-length"  # noqa: S105 - opens nothing but the service below
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory):
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def secured(authority, tmp_path_factory):
+    """A service with TLS, client certificates and tokens, and no fleet of its own."""
+    folder = tmp_path_factory.mktemp("secured")
+    (folder / "tokens").write_text(f"{TOKEN},alice\n")
+    certificate, key = authority.issue("localhost")
+    flags = (
+        "--cert-file", certificate, "--key-file", key, "--client-ca-file", authority.ca, "--token-file",
+        folder / "tokens", "--workers", 1,
+    )  # fmt: skip
+    with running("extender", *flags, log=folder / "log") as server:
+        yield server, folder / "tokens"
+
+
+def context(authority, *, certificate=True):
+    made = ssl.create_default_context(cafile=authority.ca)
+    if certificate:
+        made.load_cert_chain(*authority.issue("client"))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        pytest.param({"Authorization": f"Bearer {TOKEN}"}, 200, id="a token that is known"),
+        pytest.param({"Authorization": f"bearer  {TOKEN} "}, 200, id="the scheme in another case"),
+        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, 401, id="a token that is not"),
+        pytest.param({"Authorization": f"Basic {TOKEN}"}, 401, id="another scheme"),
+        pytest.param({}, 401, id="none"),
+    ],
+)
+def test_a_token_is_asked_for(secured, authority, header, status):
+    with Wire(secured[0].port, context(authority)) as wire:
+        head, _, body = GOOD.partition(b"\r\n\r\n")
+        lines = "".join(f"\r\n{name}: {value}" for name, value in header.items()).encode()
+        wire.send(head + lines + b"\r\n\r\n" + body)
+        answer = wire.answer()
+    assert answer.status == status
+    assert ("www-authenticate" in answer.headers) == (status == 401)
+
+
+def test_without_a_token_nobody_learns_what_there_is(secured, authority):
+    for method, path in (("GET", "/nothing"), ("GET", "/openapi.json"), ("PUT", "/v1/schedule")):
+        with Wire(secured[0].port, context(authority)) as wire:
+            wire.send(request(method, path))
+            assert wire.answer().status == 401
+
+
+def test_without_a_client_certificate_there_is_no_connection(secured, authority):
+    # In TLS 1.3 the client learns of it when it reads.
+    with Wire(secured[0].port, context(authority, certificate=False)) as wire:
+        wire.send(GOOD)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            wire.answer()
+
+
+def test_the_client_shows_what_is_asked_for(secured, authority):
+    server, tokens = secured
+    url, binding = f"https://127.0.0.1:{server.port}", convert(Binding, examples.BINDING)
+    shown = {"ca_file": authority.ca, "certificate": authority.issue("client")}
+    with Client(url, **shown) as client, pytest.raises(ServiceError, match="bearer token") as refused:
+        client.schedule(binding)
+    assert refused.value.status == 401
+    clusters = [convert(Cluster, raw) for raw in examples.CLUSTERS]
+    with Client(url, token_file=tokens, **shown) as client:
+        assert client.schedule(binding, clusters).clusters == {"private-1": 6}
+        with pytest.raises(ServiceError, match="no fleet is known yet"):
+            client.schedule(binding)
+
+
+def test_tokens_are_read_again_when_they_change(secured, authority):
+    server, tokens = secured
+    before = tokens.read_text()
+
+    def status(token):
+        with Wire(server.port, context(authority)) as wire:
+            wire.send(GOOD.replace(b"\r\n\r\n", f"\r\nAuthorization: Bearer {token}\r\n\r\n".encode(), 1))
+            return wire.answer().status
+
+    tokens.write_text("another-token-of-some-length\n")
+    time.sleep(1.2)
+    try:
+        assert (status("another-token-of-some-length"), status(TOKEN)) == (200, 401)
+        tokens.write_text("short\n")
+        time.sleep(1.2)
+        assert status("another-token-of-some-length") == 200, "an unusable file leaves the last good one"
+    finally:
+        tokens.write_text(before)
+        time.sleep(1.2)
+
+
+@pytest.mark.parametrize(
+    ("flags", "missing"),
+    [
+        pytest.param(["--bind", "0.0.0.0:0"], "there is no TLS", id="plain"),
+        pytest.param(["--bind", "[::]:0", "--cert-file", "c", "--key-file", "k"], "no authentication", id="TLS alone"),
+        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "there is no TLS", id="tokens alone"),
+    ],
+)
+def test_it_refuses_to_be_open_to_everybody(flags, missing):
+    result = CliRunner().invoke(main, ["extender", *flags])
+    assert missing in str(result.exception)
+    assert "--insecure" in str(result.exception)
