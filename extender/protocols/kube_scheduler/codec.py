@@ -64,10 +64,10 @@ def decode_args(body: bytes) -> Args:
         pod = members.get("pod", _NULL)
         nodes = msgspec.Raw(members.get("nodes", _NULL))
         names = _value(_Names, members.get("nodenames"), "NodeNames")
-    items = _items(nodes)
+    asked, items = _pod(pod), _items(nodes)
     if items is None and names is None:
         raise FieldError("", "has neither Nodes nor NodeNames; accepted is one of them")
-    return Args(_pod(pod), names if items is None else None, items or [])
+    return Args(asked, names if items is None else None, items or [])
 
 
 def decode_node(kind: type[N], raw: msgspec.Raw, index: int) -> N:

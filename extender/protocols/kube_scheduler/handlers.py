@@ -66,7 +66,7 @@ class Extender:
 
     def filter(self, services: Services, call: Call) -> Reply:
         """``filterVerb``: the nodes of the first group that can take the pod, and why not the others."""
-        args = decode_args(call.body)
+        args = _decoded_args(services, call)
         try:
             result = self._filtered(services, args)
         except FieldError as error:
@@ -78,8 +78,8 @@ class Extender:
 
     def prioritize(self, services: Services, call: Call) -> Reply:
         """``prioritizeVerb``: a grade for each node. What cannot be judged gets 0: there is no field for an error."""
-        args = decode_args(call.body)
-        clusters = _decoded(Node, args)
+        args = _decoded_args(services, call)
+        clusters = _decoded(services, Node, args)
         names = args.names if args.names is not None else [cluster.name for cluster in clusters]
         try:
             placing = self._placing(services, args.pod)
@@ -137,7 +137,7 @@ class Extender:
         return self._settled(services, args, stand, verdict, waiting, known_count, placing)
 
     def _filtered_nodes(self, services: Services, args: Args, request: Request, placing: Placing) -> FilterResult:
-        clusters = _decoded(NodeIdentity, args)
+        clusters = _decoded(services, NodeIdentity, args)
         self._seen.remember(clusters)
         shown = ShownNodes(clusters, self._profile, self._members)
         stand = shown.stand(request)
@@ -208,9 +208,21 @@ class Extender:
         return self._known
 
 
-def _decoded(kind: type[NodeIdentity], args: Args) -> list[Cluster]:
+def _decoded_args(services: Services, call: Call) -> Args:
+    """The request, its nodes still as they came."""
+    begun_s = services.clock.monotonic_s()
+    args = decode_args(call.body)
+    services.meter.took(PROTOCOL, "decode", services.clock.monotonic_s() - begun_s)
+    services.check_deadline(call)
+    return args
+
+
+def _decoded(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
     """The nodes of a request as clusters."""
-    return [cluster_of_node(decode_node(kind, raw, index)) for index, raw in enumerate(args.nodes)]
+    begun_s = services.clock.monotonic_s()
+    clusters = [cluster_of_node(decode_node(kind, raw, index)) for index, raw in enumerate(args.nodes)]
+    services.meter.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
+    return clusters
 
 
 def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:
