@@ -10,10 +10,11 @@ from cli.group_table import print_group
 from cli.inputs import input_options, now, profile, read_manifests, resource_name, workload_affinity_on
 from cli.remote import Remote, explain_remotely, server_options
 from extender.scheduling.decision import Mode
+from extender.scheduling.scheduler import Profile
 from extender.simulation.loading import world_of
 from extender.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from extender.simulation.run import run
-from extender.simulation.world import Workload, World
+from extender.simulation.world import ResourceName, Workload, World
 from fleet.errors import InputError
 
 
@@ -43,27 +44,33 @@ def command(
     """
     name = resource_name(resource)
     if remote is not None:
-        explained = explain_remotely(remote, name)
-        _print(stdout(), explained, limit) if output == "table" else print_data(explained, output)
+        _show(explain_remotely(remote, name), output, limit)
         return
-    workload_affinity = workload_affinity_on(feature_gates)
     manifests, parsed_paths = read_manifests(paths, replica_paths)
     if manifests.federation.clusters:
         told = explain_in_federation(manifests, parsed_paths, name)
         print_federation_explanation(stdout(), told, limit) if output == "table" else print_data(told, output)
         return
-    world = world_of(manifests, parsed_paths, workload_affinity=workload_affinity)
-    found = world.find(name)
-    if len(found) != 1:
-        raise InputError(_not_one(resource, found, world))
-    # The others are scheduled as well: workload affinity looks at them.
+    workload_affinity = workload_affinity_on(feature_gates)
     decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
-    index = list(world.workloads).index(found[0])
-    explained = explanation(run(world, decide, now(), diagnose=True)[1][index])
+    world = world_of(manifests, parsed_paths, workload_affinity=workload_affinity)
+    _show(_explain_here(name, world, decide), output, limit)
+
+
+def _show(explained: Explanation, output: str, limit: int) -> None:
     if output == "table":
         _print(stdout(), explained, limit)
     else:
         print_data(explained, output)
+
+
+def _explain_here(name: ResourceName, world: World, decide: Profile) -> Explanation:
+    found = world.find(name)
+    if len(found) != 1:
+        raise InputError(_not_one(str(name), found, world))
+    # The others are scheduled as well: workload affinity looks at them.
+    index = list(world.workloads).index(found[0])
+    return explanation(run(world, decide, now(), diagnose=True)[1][index])
 
 
 def _not_one(resource: str, found: list[Workload], world: World) -> str:

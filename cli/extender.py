@@ -8,6 +8,7 @@ import click
 from cli.addresses import Address
 from cli.config_file import config_option
 from cli.inputs import profile, workload_affinity_on
+from fleet.model.selector_text import parse_selector
 from fleet.model.template import ReplicaPath
 from fleet.ops import logs
 from fleet.ops.tls import MINIMUM_VERSIONS, TLSFiles
@@ -26,6 +27,13 @@ _MIB: Final = 2**20
     "-f", "--filename", "manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
     help="Clusters, policies, bindings and resources: a file or a folder, read again when it changes. Repeatable.",
 )  # fmt: skip
+@click.option(
+    "--watch", "watched", multiple=True, type=click.Choice(["nodes", "clusters", "federatedclusters", "policies"]),
+    help="Instead of manifests: watch Nodes, Karmada's Clusters or KubeAdmiral's FederatedClusters of an API server, "
+    "and Karmada's policies. Repeatable.",
+)  # fmt: skip
+@click.option("--kubeconfig", type=_FILE, help="Access to that API server; without it, that of a pod in its cluster.")
+@click.option("--context", help="Which context of the kubeconfig.")
 @click.option(
     "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
     help="How often the manifests are looked at.",
@@ -97,13 +105,23 @@ _MIB: Final = 2**20
     "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
     help="What KubeAdmiral's filter answers of a cluster that it cannot judge.",
 )  # fmt: skip
+@click.option(
+    "--kube-scheduler-members", default="", metavar="SELECTOR",
+    help="Which nodes are member clusters to kube-scheduler's protocol, as in type=virtual-node. All by default.",
+)  # fmt: skip
+@click.option(
+    "--kube-scheduler-complete-lists", is_flag=True,
+    help="kube-scheduler has percentageOfNodesToScore: 100, so that it never offers a mere sample of the nodes.",
+)  # fmt: skip
 @click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve scheduling decisions over HTTP: natively, and to KubeAdmiral and kube-scheduler."""
     workload_affinity = workload_affinity_on(given["feature_gates"])
     logs.configure(given["log_level"])
+    from extender.protocols.kube_scheduler import Options  # noqa: PLC0415 - the same
     from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not wait for the server
     from extender.serving import ServingOptions, serve  # noqa: PLC0415 - the same
+    from extender.state.watch import WatchOptions  # noqa: PLC0415 - the same
 
     serve(
         ServingOptions(
@@ -128,6 +146,10 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             workload_affinity=workload_affinity,
             profile=profile(given["plugins"], workload_affinity=workload_affinity, keep_empty=given["keep_empty"]),
             pass_in_doubt=given["pass_in_doubt"],
+            watch=WatchOptions(given["watched"], given["kubeconfig"], given["context"]) if given["watched"] else None,
+            kube_scheduler=Options(
+                parse_selector(given["kube_scheduler_members"]), given["kube_scheduler_complete_lists"]
+            ),
         )
     )
 

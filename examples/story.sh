@@ -1,5 +1,6 @@
 #!/bin/sh
-# What `make run` tells: five short stories on the fleet of clusters.yaml, each with the command that tells it.
+# What `make run` tells: five short stories on the fleet of clusters.yaml, and both services at work, each with the
+# command that tells it.
 set -eu
 berthmaster=$1
 cd "$(dirname "$0")/.."
@@ -23,3 +24,6 @@ show explain -f examples/clusters.yaml -f examples/regions Deployment/catalog
 
 tell '(e) One that fits nowhere, and why.'
 show explain -f examples/clusters.yaml -f examples/nowhere Deployment/trainer
+
+tell '(f) Both services on loopback, asked real questions.'
+show demo

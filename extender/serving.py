@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from extender.protocols.kube_scheduler import Options as KubeSchedulerOptions
 from extender.protocols.services import Limits, Services
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
 from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
+from extender.state.watch import WatchOptions, WatchSource, watch_source
 from fleet.errors import InputError
 from fleet.model.template import ReplicaPath
 from fleet.ops.clock import SystemClock
@@ -53,6 +55,8 @@ class ServingOptions:
         workload_affinity: Karmada's gate of that name.
         profile: how to decide.
         pass_in_doubt: KubeAdmiral's filter lets a cluster pass that it cannot judge.
+        watch: what to watch of an API server, instead of manifests; None for nothing.
+        kube_scheduler: how that protocol is configured.
     """
 
     manifests: Sequence[Path] = ()
@@ -76,6 +80,8 @@ class ServingOptions:
     workload_affinity: bool = False
     profile: Profile = field(default_factory=lambda: Profile(built_in()))
     pass_in_doubt: bool = True
+    watch: WatchOptions | None = None
+    kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
 
 
 def serve(options: ServingOptions) -> None:
@@ -142,8 +148,12 @@ class _Extender:
         self._clock = SystemClock()
         self._state = State(options.profile)
         self._tokens: TokenFile | None = None
-        self._source: FolderSource | None = None
-        if options.manifests:
+        self._source: FolderSource | WatchSource | None = None
+        if options.watch is not None:
+            if options.manifests:
+                raise InputError("the fleet comes from manifests or from an API server: give one of them")
+            self._source = watch_source(options.watch, self._clock, _LOG)
+        elif options.manifests:
             self._source = FolderSource(
                 options.manifests,
                 self._clock,
@@ -180,7 +190,8 @@ class _Extender:
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,
         )
-        return create_app(frame, all_routes(pass_in_doubt=options.pass_in_doubt))
+        routes = all_routes(pass_in_doubt=options.pass_in_doubt, kube_scheduler_options=options.kube_scheduler)
+        return create_app(frame, routes)
 
     def started(self, post: PostHealth) -> None:
         """Begin to feed the state, and to say how the worker is."""

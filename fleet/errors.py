@@ -8,10 +8,12 @@
     │   └── ManifestError    the same, with the file and the number of the document in it
     ├── PluginError          a third party's plugin cannot be loaded or broke its contract
     └── ServiceError         a service that was asked refused, or could not be reached
+        └── ApiError         the same of a Kubernetes API server; worth another try later
 
 That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
 """
 
+from http import HTTPStatus
 from typing import Final
 
 _SHOWN_VALUE_LENGTH: Final = 80
@@ -39,6 +41,23 @@ class ServiceError(BerthmasterError):
     def __init__(self, message: str, status: int = 0) -> None:
         self.status = status
         super().__init__(message)
+
+
+class ApiError(ServiceError):
+    """A Kubernetes API server refused, or could not be reached.
+
+    Attributes:
+        reason: the machine's word for it, as ``Expired`` or ``Forbidden``; may be empty.
+    """
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.reason = reason
+        super().__init__(message, status)
+
+    @property
+    def expired(self) -> bool:
+        """Whether what was asked for is too old to be had: everything must be listed anew."""
+        return self.status == HTTPStatus.GONE
 
 
 class FieldError(InputError):

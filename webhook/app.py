@@ -85,9 +85,7 @@ def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], 
     def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
         answer = reviewer.refuse(status, problem, read_head(request.environ))
         answer_last(request.environ)
-        headers: dict[str, str] = {}
-        if isinstance(error, MethodNotAllowed):
-            headers["Allow"] = "POST"
+        headers = {"Allow": "POST"} if isinstance(error, MethodNotAllowed) else None
         return Response(answer.body, status, mimetype=JSON, headers=headers)
 
     return refuse

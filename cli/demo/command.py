@@ -10,6 +10,7 @@ import click
 from rich.console import Console
 
 from cli.console import stdout
+from cli.demo.extender import show_extender, write_fleet
 from cli.demo.service import Certificates, Service
 from cli.demo.webhook import show_webhook
 
@@ -31,8 +32,12 @@ def command(*, keep: bool) -> None:
         webhook = running.enter_context(Service("webhook", [], certificates, folder))
         console.print(f"the admission webhook serves {webhook.url}")
         show_webhook(console, webhook)
+        manifests = ["-f", str(write_fleet(folder))]
+        extender = running.enter_context(Service("extender", manifests, certificates, folder))
+        console.print(f"\nthe extender serves {extender.url}")
+        show_extender(console, extender)
         if keep:
-            _keep(console, certificates, [webhook])
+            _keep(console, certificates, [webhook, extender])
 
 
 def _keep(console: Console, certificates: Certificates, services: list[Service]) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from extender.scheduling.columns import Column, IntArray, Journal
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities, AffinityColumn, Group
+from fleet.model.cluster import Cluster
 from fleet.model.placement import ClusterAffinityTerm, Placement, ReplicaSchedulingStrategy, SpreadConstraint
 
 
@@ -68,6 +69,10 @@ class StaticWeights(Column[np.int64]):
     def compute_row(self, row: int) -> int:
         """One row."""
         return max(weight if column.current()[row] else 0 for column, weight in self._rules)
+
+    def weight_of(self, cluster: Cluster) -> int:
+        """The weight of a cluster, be it in the fleet or not."""
+        return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
 
 
 def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:

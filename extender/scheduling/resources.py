@@ -44,6 +44,17 @@ def amount_of(name: str, quantity: Quantity) -> int:
     return quantity.milli_value() if name == CPU else quantity.value()
 
 
+def room(cluster: Cluster, requests: Requests) -> int:
+    """How many replicas with these requests fit one cluster by its summary: what ``Resources`` says of all of them."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return 0
+    bounds = (
+        _available_amount(summary, name) // amount if name in summary.allocatable else 0 for name, amount in requests
+    )
+    return min(max(0, _whole_pods(summary)), min(bounds, default=UNLIMITED), UNLIMITED)
+
+
 class Resources:
     """The capacity of all clusters in columns.
 

@@ -110,6 +110,10 @@ class Scheduler:
             plan = self._plans[key] = Plan(placement, self.fleet, self._affinities)
         return plan
 
+    def fitting(self, request: Request, group: Group) -> IntArray:
+        """The rows that pass all filters in one group's turn; not to be kept or written to."""
+        return self._filter(Context(self.fleet, request, self.plan(request.placement), group, self.peers))
+
     def _attempt(self, context: Context) -> Attempt:
         """One group: filter, score, select, assign."""
         request, plan, group = context.request, context.plan, context.group

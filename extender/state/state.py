@@ -115,6 +115,11 @@ class Memory:
         self._clusters[cluster.name] = cluster
         self._world = None
 
+    def take_policies(self, policies: Sequence[Policy]) -> None:
+        """These are the policies now, with their defaults."""
+        self._policies = policies
+        self._world = None
+
     def drop_cluster(self, name: str) -> None:
         """One cluster is gone."""
         self.fleet.remove(name)

@@ -18,6 +18,7 @@ from fleet.model.defaults import DEFAULT_NAMESPACE, defaulted
 from fleet.model.federated_cluster import FederatedCluster, as_cluster
 from fleet.model.kubeadmiral import KubeAdmiralPolicy
 from fleet.model.kubeadmiral_defaults import defaulted_spec
+from fleet.model.node import Node, cluster_of_node
 from fleet.model.policy import Policy
 from fleet.model.scheduling_profile import SchedulingProfile
 from fleet.model.scope import group_of, is_namespaced
@@ -30,6 +31,7 @@ _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
 _FEDERATION: Final = "core.kubeadmiral.io/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
+_NODE: Final = ("v1", "Node")
 
 
 class Ignored(NamedTuple):
@@ -80,7 +82,7 @@ def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: 
 
     Raises:
         ManifestError: at the first document that is wrong or stands twice.
-        InputError: there is no cluster.
+        InputError: there is no cluster, and no node that could stand for one.
     """
     given = [str(path) for path in paths]
     sorter = _Sorter()
@@ -88,6 +90,8 @@ def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: 
         for document in read_documents(given, stdin=stdin, limits=limits):
             sorter.take(document)
     manifests = sorter.manifests
+    if not manifests.clusters and not manifests.federation.clusters:
+        sorter.take_nodes_for_clusters()
     if not manifests.clusters and not manifests.federation.clusters:
         raise InputError(
             f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
@@ -163,6 +167,21 @@ class _Sorter:
         profile = _decoded(SchedulingProfile, document, _FEDERATION)
         self._claim_place(document, "SchedulingProfile", "", profile.metadata.name)
         self.manifests.federation.profiles.append(profile)
+
+    def take_nodes_for_clusters(self) -> None:
+        """Where there are no clusters, nodes are: those of a control plane whose nodes stand for clusters.
+
+        Raises:
+            ManifestError: a node is wrong.
+        """
+        documents, self.manifests.templates = self.manifests.templates, []
+        for document in documents:
+            if (document.api_version, document.kind) != _NODE:
+                self.manifests.templates.append(document)
+                continue
+            cluster = cluster_of_node(_decoded(Node, document, document.api_version))
+            _refuse(document, cluster_errors(cluster))
+            self.manifests.clusters.append(cluster)
 
     def _cluster(self, document: Document) -> None:
         cluster = _decoded(Cluster, document, _CLUSTER)

@@ -10,6 +10,7 @@ from gunicorn.http.errors import ParseException
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
+
 _HEAD_BYTES: Final = 4096
 _PIECE_BYTES: Final = 64 * 2**10
 
@@ -49,14 +50,6 @@ def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     return body
 
 
-def _unreadable(error: Exception) -> BodyError:
-    if isinstance(error, TimeoutError):
-        return BodyError(408, "the body did not arrive in time")
-    if isinstance(error, ParseException):
-        return BodyError(400, f"the body is not chunked as it should be: {error}")
-    return BodyError(400, "the connection was lost before the end of the body")
-
-
 def read_head(environ: "WSGIEnvironment") -> bytes:
     """The beginning of a body that is not read as a whole, for what it may say of the request; empty if none comes."""
     stream: IO[bytes] = environ["wsgi.input"]
@@ -64,6 +57,14 @@ def read_head(environ: "WSGIEnvironment") -> bytes:
         return stream.read(_HEAD_BYTES)
     except (OSError, ParseException):
         return b""
+
+
+def _unreadable(error: Exception) -> BodyError:
+    if isinstance(error, TimeoutError):
+        return BodyError(408, "the body did not arrive in time")
+    if isinstance(error, ParseException):
+        return BodyError(400, f"the body is not chunked as it should be: {error}")
+    return BodyError(400, "the connection was lost before the end of the body")
 
 
 def declared_length(environ: "WSGIEnvironment") -> int | None:

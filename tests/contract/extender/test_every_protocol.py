@@ -54,6 +54,14 @@ SAMPLES = [
         ),
         id="kubeadmiral",
     ),
+    pytest.param(
+        Sample(
+            "/kube-scheduler/filter",
+            {"Pod": {"metadata": {"name": "web-1", "namespace": "shop"}}, "Nodes": None, "NodeNames": ["node-1"]},
+            is_problem,
+        ),
+        id="kube-scheduler",
+    ),
 ]
 pytestmark = pytest.mark.parametrize("sample", SAMPLES)
 

@@ -120,7 +120,7 @@ def test_errors_name_the_path_the_value_and_what_is_accepted(kind, raw, path, pr
     assert str(from_json.value) == str(caught.value)
 
 
-@pytest.mark.parametrize("document", [b"", b"{", b"{}x", b"\xff", b'{"a": NaN}'], ids=repr)
+@pytest.mark.parametrize("document", [b"", b"{", b"{}x", b"\xff", b'{"kind": "\xff"}', b'{"a": NaN}'], ids=repr)
 def test_what_is_no_json_is_said_to_be_none(document):
     with pytest.raises(FieldError, match="not valid JSON"):
         decode_json(Cluster, document)

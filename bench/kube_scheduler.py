@@ -1,0 +1,182 @@
+"""Time the verbs of a kube-scheduler extender, without HTTP: ``python bench/kube_scheduler.py``.
+
+*names*: the scheduler sends names and the fleet is known (``nodeCacheCapable: true``). *nodes*: it sends whole nodes,
+as large as a kubelet's. *plain decoding* is the same bytes read into dicts by msgspec and nothing else: less than that
+no extender in Python pays that looks at all of a request.
+"""
+
+import gc
+import json
+import logging
+import statistics
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from extender.protocols.kube_scheduler.handlers import Extender, Options
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.state.state import State
+from fleet.model.decode import convert
+from fleet.model.node import Node, cluster_of_node
+from fleet.ops.clock import SystemClock
+
+IMAGES_OF_A_KUBELET = 50  # nodeStatusMaxImages: what a real node reports at most by default
+_PLACEMENT = {
+    "clusterAffinities": [
+        {"affinityName": "primary", "labelSelector": {"matchLabels": {"tier": "gold"}}},
+        {"affinityName": "backup", "labelSelector": {"matchExpressions": [{"key": "tier", "operator": "Exists"}]}},
+    ]
+}
+
+
+class Unmetered:
+    """Counts nothing."""
+
+    def decided(self, protocol: str, trigger: str, result: str) -> None:
+        """Nothing."""
+
+    def took(self, protocol: str, stage: str, seconds: float) -> None:
+        """Nothing."""
+
+    def rejected(self, plugin: str, clusters: int) -> None:
+        """Nothing."""
+
+    def doubted(self, protocol: str, reason: str) -> None:
+        """Nothing."""
+
+
+def node(index: int, images: int) -> dict[str, Any]:
+    """A node as a kubelet registers and reports it."""
+    name = f"node-{index:04}"
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": "m6i.4xlarge",
+        "tier": ("gold", "silver", "bronze")[index % 3],
+        "topology.kubernetes.io/region": f"region-{index % 5}",
+        "topology.kubernetes.io/zone": f"region-{index % 5}-{'abc'[index % 3]}",
+    }
+    amounts = {"cpu": "16", "ephemeral-storage": "95551679124", "hugepages-2Mi": "0", "memory": "64Gi", "pods": "110"}
+    conditions = [
+        {
+            "type": kind,
+            "status": "True" if kind == "Ready" else "False",
+            "lastHeartbeatTime": "2026-01-01T00:00:00Z",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "reason": f"Kubelet{kind}",
+            "message": f"kubelet says of {kind} what there is to say",
+        }
+        for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
+    ]
+    return {
+        "metadata": {
+            "name": name,
+            "uid": f"6e2c8f3a-0000-4000-8000-{index:012}",
+            "resourceVersion": str(100_000 + index),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+            "labels": labels,
+            "annotations": {
+                "node.alpha.kubernetes.io/ttl": "0",
+                "volumes.kubernetes.io/controller-managed-attach-detach": "true",
+            },
+        },
+        "spec": {
+            "podCIDR": "10.0.0.0/24",
+            "podCIDRs": ["10.0.0.0/24"],
+            "providerID": f"aws:///region-{index % 5}/i-{index:017x}",
+        },
+        "status": {
+            "capacity": amounts,
+            "allocatable": amounts,
+            "conditions": conditions,
+            "addresses": [{"type": "InternalIP", "address": "10.1.2.3"}, {"type": "Hostname", "address": name}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {"kubeletVersion": "v1.36.3", "osImage": "Linux", "kernelVersion": "6.8.0"},
+            "images": [
+                {"names": [f"registry.example.org/team/image-{each}@sha256:{each:064x}"], "sizeBytes": 123_456_789}
+                for each in range(images)
+            ],
+        },
+    }  # fmt: skip
+
+
+def pod() -> dict[str, Any]:
+    """A pod of a Deployment with a placement of its own."""
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
+    return {
+        "metadata": {
+            "name": "web-1",
+            "namespace": "shop",
+            "uid": "u1",
+            "labels": {"app": "web"},
+            "annotations": {"policy.berthmaster.io/placement": json.dumps(_PLACEMENT)},
+        },
+        "spec": {
+            "containers": [container],
+            "tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists"}],
+        },
+        "status": {"phase": "Pending"},
+    }
+
+
+def services(nodes: list[dict[str, Any]]) -> Services:
+    """What handlers are given; the fleet is these nodes."""
+    state = State(Profile(built_in()))
+    with state.feeding(datetime.now(UTC)) as memory:
+        for each in nodes:
+            memory.take_cluster(cluster_of_node(convert(Node, each)))
+    return Services(state, Unmetered(), logging.getLogger("bench"), SystemClock())
+
+
+def median_ms(work: Callable[[], object], rounds: int) -> float:
+    """The median time of a call in milliseconds."""
+    work()
+    gc.collect()
+    times = []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        work()
+        times.append((time.perf_counter() - start) * 1e3)
+    return statistics.median(times)
+
+
+def figures(count: int, images: int, rounds: int) -> None:
+    """Print what one size of fleet costs."""
+    nodes = [node(index, images) for index in range(count)]
+    names = [each["metadata"]["name"] for each in nodes]
+    with_names = msgspec.json.encode({"Pod": pod(), "Nodes": None, "NodeNames": names})
+    with_nodes = msgspec.json.encode({"Pod": pod(), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None})
+    known, extender = services(nodes), Extender(Options())
+    for shape, body in (("names", with_names), ("nodes", with_nodes)):
+        decode = median_ms(lambda body=body: msgspec.json.decode(body), rounds)
+        for verb in (extender.filter, extender.prioritize):
+            call = Call("bench", time.monotonic() + 3600, body)
+            took = median_ms(lambda verb=verb, call=call: verb(known, call), rounds)
+            print(
+                f"{count:5} {shape}  {len(body) / 1e6:6.2f} MB  {verb.__name__:<10} {took:8.3f} ms"
+                f"   plain decoding {decode:8.3f} ms   of that {took / decode:7.0%}"
+            )
+
+
+@click.command()
+@click.option("--nodes", default=(10, 100, 1000), multiple=True, help="Sizes of the fleet.")
+@click.option("--images", default=IMAGES_OF_A_KUBELET, show_default=True, help="Images that each node reports.")
+@click.option("--rounds", default=50, show_default=True, help="Calls of which the median is told.")
+def main(nodes: tuple[int, ...], images: int, rounds: int) -> None:
+    """Time filter and prioritize."""
+    for count in nodes:
+        figures(count, images, rounds)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""kube-scheduler's protocol over real sockets, with what kube-scheduler v1.36 was recorded to send."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import Answer, Server, Wire, request, running
+
+RECORDED = Path(__file__).parent / "recorded" / "kube_scheduler"
+TIERS = {"liqo-milan": "gold", "liqo-paris": "gold", "liqo-tokyo": "silver"}
+GO = {"User_Agent": "Go-http-client/1.1", "Accept_Encoding": "gzip"}
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory) -> Server:
+    """The extender on a folder of the nodes that were recorded."""
+    folder = tmp_path_factory.mktemp("nodes")
+    nodes = [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": {"tier": tier}},
+            "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "110"}},
+        }
+        for name, tier in TIERS.items()
+    ]
+    (folder / "nodes.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+    log = tmp_path_factory.mktemp("extender") / "log"
+    with running("extender", "-f", folder, "--workers", 1, log=log) as started:
+        yield started
+        assert "Traceback" not in log.read_text(), log.read_text()
+
+
+@pytest.fixture
+def wire(service):
+    with Wire(service.port) as opened:
+        yield opened
+
+
+def ask(wire: Wire, verb: str, body: bytes | dict[str, Any]) -> Answer:
+    document = body if isinstance(body, bytes) else json.dumps(body).encode()
+    wire.send(request("POST", f"/kube-scheduler/{verb}", document, **GO))
+    return wire.answer()
+
+
+def told(answer: Answer) -> Any:
+    assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
+    return json.loads(answer.body)
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return json.loads((RECORDED / f"{name}.json").read_text())
+
+
+def kept(result: dict[str, Any], shape: str) -> list[str]:
+    """The nodes that kube-scheduler takes from a result, by its own rules for the shape that it sent."""
+    assert set(result) == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
+    assert result["Error"] == ""
+    if shape == "names":
+        assert result["Nodes"] is None
+        return result["NodeNames"]
+    assert result["NodeNames"] is None
+    return [item["metadata"]["name"] for item in result["Nodes"]["items"]]
+
+
+both = pytest.mark.parametrize("shape", ["names", "nodes"])
+
+
+@both
+def test_filter(wire, shape):
+    result = told(ask(wire, "filter", recorded(f"{shape}-filter")))
+    assert kept(result, shape) == ["liqo-milan", "liqo-paris"]
+    assert result["FailedNodes"] == {"liqo-tokyo": "node(s) of cluster group backup, after primary, for annotation"}
+    assert result["FailedAndUnresolvableNodes"] == {}
+
+
+@both
+def test_filter_once_the_first_group_is_full(wire, shape):
+    assert kept(told(ask(wire, "filter", recorded(f"{shape}-filter-overflow"))), shape) == ["liqo-tokyo"]
+
+
+@both
+def test_filter_of_a_nominated_node(wire, shape):
+    asked = recorded(f"{shape}-filter-nominated")
+    assert kept(told(ask(wire, "filter", asked)), shape) == [asked["Pod"]["status"]["nominatedNodeName"]]
+
+
+def test_nodes_come_back_as_they_were_sent(wire):
+    asked = recorded("nodes-filter")
+    sent = {item["metadata"]["name"]: item for item in asked["Nodes"]["items"]}
+    for item in told(ask(wire, "filter", asked))["Nodes"]["items"]:
+        assert item == sent[item["metadata"]["name"]]
+
+
+@both
+def test_prioritize(wire, shape):
+    result = told(ask(wire, "prioritize", recorded(f"{shape}-prioritize")))
+    assert result == [{"Host": "liqo-milan", "Score": 10}, {"Host": "liqo-paris", "Score": 10}]
+
+
+@both
+def test_preempt(wire, shape):
+    asked = recorded(f"{shape}-preempt")
+    candidates = asked["NodeNameToMetaVictims"] or asked["NodeNameToVictims"]
+    assert set(candidates) == set(TIERS), "kube-scheduler would evict pods from any of them"
+    result = told(ask(wire, "preempt", asked))
+    assert list(result) == ["NodeNameToMetaVictims"]
+    assert set(result["NodeNameToMetaVictims"]) == {"liqo-milan", "liqo-paris"}
+    for node, victims in result["NodeNameToMetaVictims"].items():
+        uids = [victim.get("UID") or victim["metadata"]["uid"] for victim in candidates[node]["Pods"]]
+        assert victims == {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": 0}
+
+
+def folded(value: Any, change) -> Any:
+    """The same with the protocol's own keys in another case; Kubernetes objects keep theirs."""
+    return {change(key): inner for key, inner in value.items()}
+
+
+@both
+@pytest.mark.parametrize("change", [str.lower, str.upper, str.swapcase], ids=["lower", "upper", "swapped"])
+def test_keys_count_in_any_case(wire, shape, change):
+    usual = told(ask(wire, "filter", recorded(f"{shape}-filter")))
+    assert told(ask(wire, "filter", folded(recorded(f"{shape}-filter"), change))) == usual
+
+
+@both
+def test_unknown_fields_and_nulls_play_no_part(wire, shape):
+    asked = recorded(f"{shape}-filter")
+    usual = told(ask(wire, "filter", asked))
+    asked["Future"] = {"a": [1, None]}
+    asked["Pod"]["spec"] |= {"containers": None, "volumes": None, "future": 1}
+    asked["Pod"]["metadata"] |= {"creationTimestamp": None, "ownerReferences": None, "labels": None}
+    asked["Pod"]["status"] = None
+    for item in (asked["Nodes"] or {}).get("items", ()):
+        item["metadata"]["creationTimestamp"] = None
+        item["spec"] = None
+        item["status"] |= {"conditions": None, "future": {}}
+    answer = told(ask(wire, "filter", asked))
+    assert kept(answer, shape) == kept(usual, shape)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({}, id="nothing in it"),
+        pytest.param({"Pod": None, "Nodes": None, "NodeNames": ["a"]}, id="no pod"),
+        pytest.param({"Pod": [], "Nodes": None, "NodeNames": ["a"]}, id="a pod that is none"),
+        pytest.param({"Pod": {"metadata": 3}, "NodeNames": ["a"]}, id="a pod with odd metadata"),
+    ],
+)
+def test_what_is_no_request_is_refused_with_the_field(wire, verb, body):
+    answer = ask(wire, verb, body)
+    assert answer.status == 400
+    assert json.loads(answer.body)["errors"][0]["path"].startswith("Pod")
+
+
+@pytest.mark.parametrize(
+    ("verb", "body", "path"),
+    [
+        pytest.param("filter", {"Pod": {}, "Nodes": None, "NodeNames": None}, "", id="neither names nor nodes"),
+        pytest.param("filter", {"Pod": {}, "NodeNames": {"a": 1}}, "NodeNames", id="names that are none"),
+        pytest.param("prioritize", {"Pod": {}, "Nodes": {"items": [3]}}, "Nodes.items[0]", id="a node that is none"),
+        pytest.param("preempt", {"Pod": {}, "NodeNameToVictims": {"n": {"Pods": [{}]}}}, "NodeNameToVictims[n].Pods[0]",
+                     id="a victim without UID"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_path(wire, verb, body, path):
+    answer = ask(wire, verb, body)
+    assert answer.status == 400
+    assert json.loads(answer.body)["errors"][0]["path"] == path
+
+
+def test_one_connection_serves_all_verbs(wire):
+    for _ in range(3):
+        for verb in ("filter", "prioritize", "preempt"):
+            assert ask(wire, verb, recorded(f"names-{verb}")).status == 200
+
+
+def test_decisions_are_counted(service, wire):
+    ask(wire, "filter", recorded("names-filter"))
+    status, text = service.probe("/metrics")
+    assert status == 200
+    assert 'berthmaster_extender_decisions_total{protocol="kube-scheduler",result="placed",trigger="filter"}' in text

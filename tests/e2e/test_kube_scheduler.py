@@ -1,0 +1,241 @@
+"""A real kube-scheduler that asks the extender, with nodes that stand for clusters."""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.extender_service import Extender, configuration, start_extender
+from e2e.manifests import deployments, manifest, pod, propagation_policy, unique
+from e2e.processes import Process, Processes, wait_for
+
+pytestmark = pytest.mark.e2e
+
+LIMIT_S = 30.0
+ANNOTATION = "policy.berthmaster.io/placement"
+JSON = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
+    """An extender that watches nodes and policies."""
+    running = start_extender(processes, control_plane, [])
+    yield running
+    running.process.stop()
+
+
+@pytest.fixture
+def fleet() -> str:
+    """The value of a label that only this test's nodes have."""
+    return unique("fleet")
+
+
+@pytest.fixture(params=[True, False], ids=["nodeCacheCapable", "whole nodes"])
+def asking(request: pytest.FixtureRequest, extender: Extender, scheduler: Callable[..., Process]) -> str:
+    """The name of a running scheduler that asks the extender."""
+    name = unique("asking")
+    scheduler(configuration(name, extender, cached=request.param))
+    return name
+
+
+def group(name: str, fleet: str, tier: str) -> JSON:
+    """A group of this test's nodes."""
+    return {"affinityName": name, "labelSelector": {"matchLabels": {"fleet": fleet, "tier": tier}}}
+
+
+def gold_then_silver(fleet: str) -> JSON:
+    """The placement of most tests."""
+    return {"clusterAffinities": [group("primary", fleet, "gold"), group("backup", fleet, "silver")]}
+
+
+def placed(waiting: JSON, placement: JSON | str) -> JSON:
+    """A pod that carries its placement."""
+    text = placement if isinstance(placement, str) else json.dumps(placement)
+    waiting["metadata"]["annotations"] = {ANNOTATION: text}
+    return waiting
+
+
+def node_of(api: Api, waiting: JSON) -> str:
+    """The node that a pod lands on."""
+    what = f"{waiting['metadata']['name']} to be bound"
+    return wait_for(what, lambda: api.get(waiting)["spec"].get("nodeName"), LIMIT_S)
+
+
+def failure_of(api: Api, waiting: JSON) -> str:
+    """What the FailedScheduling event of a pod says."""
+
+    def message() -> str | None:
+        events = api.list("v1", "Event", waiting["metadata"]["namespace"])
+        about = (one for one in events if one["involvedObject"]["name"] == waiting["metadata"]["name"])
+        return next((one["message"] for one in about if one["reason"] == "FailedScheduling"), None)
+
+    return wait_for(f"{waiting['metadata']['name']} to fail", message, LIMIT_S)
+
+
+def decisions(extender: Extender, trigger: str, result: str) -> float:
+    """How many decisions of a kind the extender has counted."""
+    labels = f'{{protocol="kube-scheduler",result="{result}",trigger="{trigger}"}}'
+    counts = (line.split()[-1] for line in extender.metrics().splitlines() if labels in line and "_total" in line)
+    return sum(map(float, counts))
+
+
+def name(thing: JSON) -> str:
+    return str(thing["metadata"]["name"])
+
+
+def test_pods_land_in_the_first_group_and_in_the_next_once_it_is_full(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    gold, silver = nodes("2", fleet=fleet, tier="gold"), nodes("8", fleet=fleet, tier="silver")
+    nodes("8", fleet=fleet, tier="bronze")
+    landed = []
+    for _ in range(4):
+        waiting = placed(pod(namespace, asking), gold_then_silver(fleet))
+        api.create(waiting)
+        landed.append(node_of(api, waiting))
+    assert landed == [name(gold), name(gold), name(silver), name(silver)]
+
+
+def test_a_tainted_group_is_left(api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str):
+    gold, silver = nodes(fleet=fleet, tier="gold"), nodes(fleet=fleet, tier="silver")
+    api.patch(gold, {"spec": {"taints": [{"key": "out-of-order", "effect": "NoSchedule"}]}})
+    waiting = placed(pod(namespace, asking), gold_then_silver(fleet))
+    api.create(waiting)
+    assert node_of(api, waiting) == name(silver)
+
+
+def test_a_pods_own_toleration_is_enough_for_a_virtual_nodes_taint(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    gold = nodes(fleet=fleet, tier="gold")
+    nodes(fleet=fleet, tier="silver")
+    taint = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect": "NoExecute"}
+    api.patch(gold, {"spec": {"taints": [taint]}})
+    tolerating = pod(namespace, asking, tolerations=[{"key": taint["key"], "operator": "Exists"}])
+    waiting = placed(tolerating, gold_then_silver(fleet))
+    api.create(waiting)
+    assert node_of(api, waiting) == name(gold)
+
+
+def test_the_event_of_a_pod_that_fits_nowhere_carries_the_reasons(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    nodes(fleet=fleet, tier="bronze")
+    waiting = placed(pod(namespace, asking, nodeSelector={"fleet": fleet}), gold_then_silver(fleet))
+    api.create(waiting)
+    assert "1 node(s) rejected: is in none of the cluster groups primary, backup, for annotation" in failure_of(
+        api, waiting
+    )
+
+
+def test_the_event_of_a_pod_with_a_bad_annotation_says_what_is_wrong(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    nodes(fleet=fleet, tier="gold")
+    waiting = placed(pod(namespace, asking), '{"clusterAffinites": []}')
+    api.create(waiting)
+    assert "did you mean clusterAffinities?" in failure_of(api, waiting)
+    assert "nodeName" not in api.get(waiting)["spec"]
+
+
+def test_the_policy_of_its_deployment_places_a_pod(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    silver = nodes("2", fleet=fleet, tier="silver")
+    nodes("8", fleet=fleet, tier="gold")
+    affinity = {"labelSelector": {"matchLabels": {"fleet": fleet, "tier": "silver"}}}
+    policy = propagation_policy(
+        namespace, resourceSelectors=[deployments(name="web")], placement={"clusterAffinity": affinity}
+    )
+    api.create(policy)
+    owned = pod(namespace, asking, cpu="100m")
+    owned["metadata"]["labels"] = {"pod-template-hash": "7d9f8c6b5d"}
+    owned["metadata"]["ownerReferences"] = [
+        {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9f8c6b5d", "uid": "u", "controller": True}
+    ]
+    # The policy reaches the extender by its watch, a moment after it was stored.
+    wait_for("the policy to be known", lambda: _rejected_elsewhere(api, owned, name(silver)), LIMIT_S)
+
+
+def _rejected_elsewhere(api: Api, owned: JSON, wanted: str) -> bool:
+    attempt = {**owned, "metadata": {**owned["metadata"], "name": unique("web")}}
+    api.create(attempt)
+    return node_of(api, attempt) == wanted
+
+
+def test_static_weights_decide_among_the_nodes_of_a_group(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str
+):
+    light, heavy = nodes("32", fleet=fleet, tier="gold"), nodes("8", fleet=fleet, tier="gold")
+    rules = [
+        {"targetCluster": {"clusterNames": [name(each)]}, "weight": weight} for each, weight in ((light, 1), (heavy, 9))
+    ]
+    placement = {
+        "clusterAffinity": {"labelSelector": {"matchLabels": {"fleet": fleet}}},
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"staticWeightList": rules},
+        },
+    }
+    landed = set()
+    for _ in range(4):
+        waiting = placed(pod(namespace, asking), placement)
+        api.create(waiting)
+        landed.add(node_of(api, waiting))
+    assert landed == {name(heavy)}
+
+
+@pytest.fixture
+def urgent(api: Api) -> Iterator[str]:
+    """The name of a priority class above all others."""
+    made = manifest("scheduling.k8s.io/v1", "PriorityClass", None, {})
+    del made["spec"]
+    api.create({**made, "value": 1_000_000})
+    yield name(made)
+    api.delete(made)
+
+
+def test_pods_are_evicted_from_the_first_group_only(
+    api: Api, namespace: str, nodes: Callable[..., JSON], asking: str, fleet: str, urgent: str, extender: Extender
+):
+    gold, silver = nodes("2", fleet=fleet, tier="gold"), nodes("2", fleet=fleet, tier="silver")
+    tenants = {}
+    for home in (gold, silver):
+        tenant = pod(namespace, asking, "2", nodeSelector=home["metadata"]["labels"], terminationGracePeriodSeconds=0)
+        api.create(tenant)
+        assert node_of(api, tenant) == name(home)
+        tenants[name(home)] = tenant
+    waiting = placed(
+        pod(namespace, asking, "2", priorityClassName=urgent, nodeSelector={"fleet": fleet}), gold_then_silver(fleet)
+    )
+    api.create(waiting)
+    assert node_of(api, waiting) == name(gold)
+    assert not api.exists(tenants[name(gold)])
+    assert "deletionTimestamp" not in api.get(tenants[name(silver)])["metadata"]
+    assert decisions(extender, "preempt", "allowed") >= 1
+
+
+def test_a_sample_of_a_large_fleet_does_not_let_a_pod_down_to_a_later_group(
+    api: Api,
+    namespace: str,
+    nodes: Callable[..., JSON],
+    scheduler: Callable[..., Process],
+    extender: Extender,
+    fleet: str,
+):
+    asking = unique("sampling")
+    scheduler(configuration(asking, extender, cached=True, percentageOfNodesToScore=1))
+    for _ in range(140):
+        nodes("8", fleet=fleet, tier="silver")
+    gold = nodes("6", fleet=fleet, tier="gold")
+    landed = []
+    for _ in range(7):
+        waiting = placed(pod(namespace, asking), gold_then_silver(fleet))
+        api.create(waiting)
+        landed.append(node_of(api, waiting))
+    assert set(landed[:6]) == {name(gold)}
+    assert landed[6] != name(gold), "once it is full, the next group has its turn"
+    assert decisions(extender, "filter", "held") >= 1, "the last one was held back first"

@@ -1,0 +1,171 @@
+"""What kube-scheduler sends, for tests: nodes, pods and the bodies of its requests, as Go writes them.
+
+A node is ready, has room and no taints; a pod asks for a little and belongs to nobody.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from extender.protocols.kube_scheduler import Options, routes
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.state.state import State
+from fleet.model.decode import convert
+from fleet.model.node import Node, cluster_of_node
+from fleet.model.policy import Policy
+
+ANNOTATION = "policy.berthmaster.io/placement"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def node(
+    name: str,
+    *,
+    cpu: str = "4",
+    pods: str = "110",
+    taints: Iterable[Mapping[str, Any]] = (),
+    unschedulable: bool = False,
+    provider_id: str = "",
+    deleting: bool = False,
+    **labels: str,
+) -> dict[str, Any]:
+    """A node with fields that play no part and Go's nulls; ``labels`` by keyword."""
+    metadata: dict[str, Any] = {"name": name, "uid": f"uid-of-{name}", "creationTimestamp": None, "labels": labels}
+    if deleting:
+        metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    spec: dict[str, Any] = {"podCIDR": "10.0.0.0/24"}
+    if taints:
+        spec["taints"] = [dict(each) for each in taints]
+    if unschedulable:
+        spec["unschedulable"] = True
+    if provider_id:
+        spec["providerID"] = provider_id
+    return {
+        "metadata": metadata,
+        "spec": spec,
+        "status": {
+            "allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods},
+            "conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": None}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": {"kubeletVersion": ""},
+        },
+    }
+
+
+def pod(
+    *groups: Mapping[str, Any],
+    name: str = "web-1",
+    namespace: str = "shop",
+    placement: Mapping[str, Any] | str | None = None,
+    nominated: str = "",
+    labels: Mapping[str, str] | None = None,
+    owner: Mapping[str, Any] | None = None,
+    cpu: str = "100m",
+    tolerations: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """A pod; ``groups`` are the clusterAffinities of its annotation, or ``placement`` is all of it."""
+    if groups:
+        placement = {"clusterAffinities": list(groups)}
+    text = placement if isinstance(placement, str) else json.dumps(placement)
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "uid": f"uid-of-{name}",
+        "creationTimestamp": "2026-01-01T00:00:00Z",
+        "labels": dict(labels or {}),
+        "annotations": {} if placement is None else {ANNOTATION: text},
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [{"uid": "u", "controller": True, **owner}]
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "metadata": metadata,
+        "spec": {"containers": [container], "tolerations": list(tolerations)},
+        "status": {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})},
+    }
+
+
+def group(name: str, *nodes: str, **labels: str) -> dict[str, Any]:
+    """A group of nodes by name or by labels."""
+    by_labels = {"labelSelector": {"matchLabels": labels}} if labels else {}
+    return {"affinityName": name, **by_labels, **({"clusterNames": list(nodes)} if nodes else {})}
+
+
+def with_names(asked: Mapping[str, Any], names: Iterable[str]) -> bytes:
+    """The body of a scheduler with ``nodeCacheCapable: true``."""
+    return json.dumps({"Pod": asked, "Nodes": None, "NodeNames": list(names)}).encode()
+
+
+def with_nodes(asked: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> bytes:
+    """The body of a scheduler with ``nodeCacheCapable: false``."""
+    return json.dumps({"Pod": asked, "Nodes": {"metadata": {}, "items": list(nodes)}, "NodeNames": None}).encode()
+
+
+class Counts:
+    """A meter that remembers."""
+
+    def __init__(self) -> None:
+        self.decisions: list[tuple[str, ...]] = []
+        self.rejections: dict[str, int] = {}
+        self.doubts: list[tuple[str, ...]] = []
+
+    def decided(self, *labels: str) -> None:
+        self.decisions.append(labels)
+
+    def took(self, *_: object) -> None:
+        pass
+
+    def rejected(self, plugin: str, clusters: int) -> None:
+        self.rejections[plugin] = self.rejections.get(plugin, 0) + clusters
+
+    def doubted(self, *labels: str) -> None:
+        self.doubts.append(labels)
+
+
+class HandClock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.seconds)
+
+    def monotonic_s(self) -> float:
+        return self.seconds
+
+
+class Service:
+    """The protocol with a fleet of known nodes: ``ask`` gives an answer as decoded JSON."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Mapping[str, Any]] | None = (),
+        policies: Sequence[Policy] = (),
+        options: Options | None = None,
+    ) -> None:
+        self.state = State(Profile(built_in()))
+        self.meter, self.clock = Counts(), HandClock()
+        if nodes is not None:
+            with self.state.feeding(START) as memory:
+                for each in nodes:
+                    memory.take_cluster(cluster_of_node(convert(Node, each)))
+                memory.take_policies(tuple(policies))
+        self.services = Services(self.state, self.meter, logging.getLogger("test"), self.clock)
+        self._handlers = {route.path: route.handler for route in routes(options)}
+
+    def ask(self, verb: str, body: bytes) -> Any:
+        reply = self._handlers[f"/kube-scheduler/{verb}"](self.services, Call("request-1", 1e9, body))
+        assert reply.status == 200
+        return json.loads(reply.body)
+
+    def filter(self, asked: Mapping[str, Any], names: Iterable[str]) -> Any:
+        return self.ask("filter", with_names(asked, names))
+
+    def filter_nodes(self, asked: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> Any:
+        return self.ask("filter", with_nodes(asked, nodes))

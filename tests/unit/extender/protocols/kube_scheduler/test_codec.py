@@ -1,0 +1,163 @@
+"""What is read from bytes and written to them: Go's names, nulls, any case."""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kube_scheduler_builders import node, pod, with_names, with_nodes
+
+from extender.protocols.kube_scheduler.codec import (
+    decode_args,
+    decode_node,
+    decode_preemption_args,
+    encode_filter_result,
+    encode_preemption_result,
+    encode_priorities,
+)
+from extender.protocols.kube_scheduler.wire import FilterResult, MetaPod, MetaVictims, NodeList
+from fleet.errors import FieldError
+from fleet.model.node import Node
+
+POD = pod(name="web-1")
+BARE_POD = {"metadata": {"name": "bare", "creationTimestamp": None}, "spec": {"containers": None}, "status": {}}
+
+
+def body(**members) -> bytes:
+    return json.dumps(members).encode()
+
+
+@pytest.mark.parametrize(
+    ("document", "pod_name", "names", "nodes"),
+    [
+        pytest.param(with_names(POD, ["a", "b"]), "web-1", ["a", "b"], 0, id="names"),
+        pytest.param(with_nodes(POD, [node("a")]), "web-1", None, 1, id="nodes"),
+        pytest.param(body(Pod=POD, NodeNames=["a"]), "web-1", ["a"], 0, id="what is not sent counts as null"),
+        pytest.param(body(pod=POD, nodenames=["a"]), "web-1", ["a"], 0, id="lower case"),
+        pytest.param(body(POD=POD, NODES={"ITEMS": [node("a")]}), "web-1", None, 1, id="upper case"),
+        pytest.param(body(pod=POD, Pod=BARE_POD, NodeNames=[]), "bare", [], 0, id="the last of two counts, as in Go"),
+        pytest.param(body(Pod=BARE_POD, Nodes=None, NodeNames=[]), "bare", [], 0, id="a pod full of nulls"),
+        pytest.param(body(Pod=POD, Nodes={"items": None}, NodeNames=None), "web-1", None, 0, id="a list without items"),
+        pytest.param(
+            body(Pod={**POD, "x": 1}, Nodes=None, NodeNames=["a"], Later={"a": [1]}), "web-1", ["a"], 0,
+            id="unknown fields",
+        ),
+    ],
+)  # fmt: skip
+def test_reads(document, pod_name, names, nodes):
+    args = decode_args(document)
+    assert (args.pod.metadata.name, args.names, len(args.nodes)) == (pod_name, names, nodes)
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        pytest.param(b"", "", id="nothing"),
+        pytest.param(b"{", "", id="half a body"),
+        pytest.param(b"null", "", id="null"),
+        pytest.param(b"[]", "", id="an array"),
+        pytest.param(b'{"Pod": {}, "NodeNames": ["\xff"]}', "NodeNames", id="no UTF-8"),
+        pytest.param(b"[" * 5000, "", id="brackets without end"),
+        pytest.param(b'{"Pod": ' + b"[" * 5000 + b"]" * 5000 + b', "NodeNames": []}', "", id="too deep"),
+        pytest.param(body(Pod=None, NodeNames=["a"]), "Pod", id="no pod"),
+        pytest.param(body(Pod="web", NodeNames=["a"]), "Pod", id="a pod that is none"),
+        pytest.param(body(Pod={"metadata": {"labels": []}}, NodeNames=["a"]), "Pod.metadata.labels", id="bad labels"),
+        pytest.param(body(Pod=POD, Nodes=None, NodeNames=None), "", id="neither names nor nodes"),
+        pytest.param(body(Pod=POD, NodeNames="a"), "NodeNames", id="names that are none"),
+        pytest.param(body(Pod=POD, NodeNames=[1]), "NodeNames[0]", id="a name that is none"),
+        pytest.param(body(Pod=POD, Nodes=[]), "Nodes", id="nodes without a list"),
+        pytest.param(body(Pod=POD, Nodes={"items": {}}), "Nodes.items", id="items that are none"),
+    ],
+)
+def test_refuses(document, path):
+    with pytest.raises(FieldError) as caught:
+        decode_args(document)
+    assert caught.value.path == path
+
+
+@pytest.mark.parametrize("cut", range(0, 400, 7))
+def test_every_half_of_a_body_is_refused(cut):
+    with pytest.raises(FieldError):
+        decode_args(with_nodes(POD, [node("a")])[:cut])
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(),
+        lambda e: (
+            st.lists(e)
+            | st.dictionaries(
+                st.sampled_from(["Pod", "pod", "Nodes", "NodeNames", "items", "metadata", "spec", "labels"]), e
+            )
+        ),
+        max_leaves=12,
+    )
+)
+def test_any_json_is_read_or_refused(document):
+    for decode in (decode_args, decode_preemption_args):
+        with contextlib.suppress(FieldError):
+            decode(json.dumps(document).encode())
+
+
+def test_a_node_that_is_none_is_told_with_its_place():
+    args = decode_args(with_nodes(POD, [node("a"), {"metadata": {"name": 1}}]))
+    assert decode_node(Node, args.nodes[0], 0).metadata.name == "a"
+    with pytest.raises(FieldError) as caught:
+        decode_node(Node, args.nodes[1], 1)
+    assert caught.value.path == "Nodes.items[1].metadata.name"
+
+
+def test_a_filter_result_has_gos_names_and_omits_nothing():
+    names = FilterResult(node_names=["a"], failed_nodes={}, failed_and_unresolvable_nodes={"b": "why"})
+    assert json.loads(encode_filter_result(names)) == {
+        "Nodes": None,
+        "NodeNames": ["a"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {"b": "why"},
+        "Error": "",
+    }
+
+
+def test_nodes_go_back_byte_for_byte():
+    odd = b'{"metadata": {"name":"a" , "x": 1.0e3}, "status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}'
+    args = decode_args(b'{"Pod": {}, "Nodes": {"items": [' + odd + b']}, "NodeNames": null}')
+    assert odd in encode_filter_result(FilterResult(nodes=NodeList(args.nodes)))
+
+
+def test_priorities_are_a_bare_array_of_integers():
+    assert encode_priorities({"a": 10, "b": 0}) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
+
+
+def test_a_preemption_result_has_uids():
+    result = encode_preemption_result({"n": MetaVictims([MetaPod("u")], 2)})
+    assert result == b'{"NodeNameToMetaVictims":{"n":{"Pods":[{"UID":"u"}],"NumPDBViolations":2}}}'
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        body(Pod=POD, NodeNameToMetaVictims={"n": {"Pods": [{"UID": "u"}], "NumPDBViolations": 2}}),
+        body(pod=POD, nodenametometavictims={"n": {"pods": [{"uid": "u"}], "numpdbviolations": 2}}),
+        body(Pod=POD, NodeNameToVictims={"n": {"Pods": [{"metadata": {"uid": "u"}}], "NumPDBViolations": 2}}),
+    ],
+    ids=["UIDs", "lower case", "whole pods"],
+)
+def test_reads_victims(document):
+    assert decode_preemption_args(document).candidates == {"n": MetaVictims([MetaPod("u")], 2)}
+
+
+@pytest.mark.parametrize(
+    ("victims", "path"),
+    [
+        pytest.param([], "NodeNameToMetaVictims[n]", id="no object"),
+        pytest.param({"Pods": {}}, "NodeNameToMetaVictims[n].Pods", id="pods that are none"),
+        pytest.param({"Pods": [{}]}, "NodeNameToMetaVictims[n].Pods[0]", id="a pod without UID"),
+        pytest.param({"Pods": [{"UID": 1}]}, "NodeNameToMetaVictims[n].Pods[0].UID", id="a UID that is none"),
+        pytest.param({"NumPDBViolations": 2**63}, "NodeNameToMetaVictims[n].NumPDBViolations", id="beyond int64"),
+    ],
+)
+def test_refuses_victims(victims, path):
+    with pytest.raises(FieldError) as caught:
+        decode_preemption_args(body(Pod=POD, NodeNameToMetaVictims={"n": victims}))
+    assert caught.value.path == path

@@ -1,0 +1,221 @@
+"""Filter: which nodes remain, and what is said of the others."""
+
+import json
+
+import pytest
+from builders import placement, policy, selector
+from kube_scheduler_builders import Service, group, node, pod
+
+from extender.protocols.kube_scheduler import Options
+from fleet.model.selector_text import parse_selector
+
+GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
+FLEET = [node("g1", tier="gold"), node("g2", tier="gold"), node("s1", tier="silver"), node("b1", tier="bronze")]
+NAMES = [each["metadata"]["name"] for each in FLEET]
+
+
+@pytest.fixture(params=["names", "nodes"])
+def ask(request):
+    """Ask about nodes in both shapes, with the names of what remains; the fleet that is known is ``FLEET``."""
+
+    def asked(wanted, names, options=None, policies=(), fleet=FLEET):
+        service = Service(fleet, policies, options)
+        nodes = [each for each in fleet if each["metadata"]["name"] in names]
+        if request.param == "names":
+            answer = service.filter(wanted, names)
+            assert answer["Nodes"] is None
+            return answer["NodeNames"], answer
+        answer = service.filter_nodes(wanted, nodes)
+        assert answer["NodeNames"] is None
+        assert all(item in nodes for item in answer["Nodes"]["items"]), "nodes come back as they were sent"
+        return [item["metadata"]["name"] for item in answer["Nodes"]["items"]], answer
+
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("wanted", "names", "kept"),
+    [
+        pytest.param(pod(), NAMES, NAMES, id="a pod that nobody places goes anywhere"),
+        pytest.param(pod(GOLD, SILVER), NAMES, ["g1", "g2"], id="the first group that has nodes"),
+        pytest.param(pod(GOLD, SILVER), ["g2", "s1"], ["g2"], id="one node of it is enough"),
+        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="the next group once the first is not offered"),
+        pytest.param(pod(SILVER, GOLD), NAMES, ["s1"], id="groups count in the order they are written"),
+        pytest.param(pod(GOLD, SILVER), ["b1"], [], id="no group means the node"),
+        pytest.param(pod(placement={}), NAMES, NAMES, id="a placement that asks for nothing"),
+        pytest.param(pod(placement={"clusterAffinities": []}), NAMES, NAMES, id="an empty list of groups asks nothing"),
+        pytest.param(
+            pod(placement={"clusterAffinity": {"exclude": ["g1"]}}), NAMES, ["g2", "s1", "b1"], id="a single affinity"
+        ),
+        pytest.param(
+            pod({**group("primary", "g1"), "overflowAffinities": [group("near", "g2"), group("far", "s1")]}),
+            ["b1", "s1", "g2"],
+            ["g2"],
+            id="a group's overflow, tier by tier",
+        ),
+        pytest.param(
+            pod(
+                placement={
+                    "clusterAffinities": [GOLD],
+                    "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 3, "maxGroups": 5}],
+                    "replicaScheduling": {"replicaSchedulingType": "Divided"},
+                }
+            ),
+            ["g1"],
+            ["g1"],
+            id="over how many clusters replicas spread is no question of one pod",
+        ),
+        pytest.param(
+            pod(placement={"spreadConstraints": [{"spreadByField": "region"}]}),
+            NAMES,
+            [],
+            id="but a node without region cannot be counted to one",
+        ),
+    ],
+)
+def test_keeps(ask, wanted, names, kept):
+    assert ask(wanted, names)[0] == kept
+
+
+@pytest.mark.parametrize(
+    ("wanted", "failed", "unresolvable"),
+    [
+        pytest.param(pod(), {}, {}, id="nothing to say of nodes that remain"),
+        pytest.param(
+            pod(GOLD, SILVER),
+            {"s1": "node(s) of cluster group backup, after primary, for annotation"},
+            {"b1": "node(s) rejected: is in none of the cluster groups primary, backup, for annotation"},
+            id="a later group may have its turn, a foreign node never",
+        ),
+        pytest.param(
+            pod(GOLD),
+            {},
+            {
+                "s1": "node(s) rejected: label tier=gold does not hold (it is 'silver'), for annotation",
+                "b1": "node(s) rejected: label tier=gold does not hold (it is 'bronze'), for annotation",
+            },
+            id="with a single group it is told what does not hold",
+        ),
+    ],
+)
+def test_says_why(ask, wanted, failed, unresolvable):
+    _, answer = ask(wanted, NAMES)
+    assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == (failed, unresolvable)
+    assert answer["Error"] == ""
+
+
+TAINTED = {"key": "virtual-node.liqo.io/not-allowed", "value": "true", "effect": "NoExecute"}
+TOLERATING = {"key": TAINTED["key"], "operator": "Exists"}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        pytest.param(pod(GOLD), [], id="neither tolerates it"),
+        pytest.param(pod(GOLD, tolerations=[TOLERATING]), ["v1"], id="the pod tolerates it"),
+        pytest.param(
+            pod(placement={"clusterAffinities": [GOLD], "clusterTolerations": [TOLERATING]}),
+            ["v1"],
+            id="the placement tolerates it",
+        ),
+    ],
+)
+def test_taints(ask, wanted, kept):
+    names, answer = ask(wanted, ["v1"], fleet=[node("v1", tier="gold", taints=[TAINTED])])
+    assert names == kept
+    if not kept:
+        assert "untolerated taint" in answer["FailedAndUnresolvableNodes"]["v1"]
+
+
+def test_a_node_that_is_being_deleted_takes_nothing(ask):
+    names, answer = ask(pod(GOLD), ["g1"], fleet=[node("g1", tier="gold", deleting=True)])
+    assert names == []
+    assert answer["FailedAndUnresolvableNodes"]["g1"] == "node(s) rejected: is being deleted, for annotation"
+
+
+MEMBERS = Options(members=parse_selector("type=virtual-node"))
+MIXED = [node("v1", type="virtual-node"), node("plain")]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        pytest.param(pod(), ["v1", "plain"], id="pods without a placement go to ordinary nodes, too"),
+        pytest.param(pod(placement={}), ["v1"], id="a placement is about clusters, which ordinary nodes are not"),
+    ],
+)
+def test_ordinary_nodes(ask, wanted, kept):
+    names, answer = ask(wanted, ["v1", "plain"], options=MEMBERS, fleet=MIXED)
+    assert names == kept
+    if "plain" not in kept:
+        assert answer["FailedAndUnresolvableNodes"] == {"plain": "node(s) not member clusters, for annotation"}
+
+
+PLACED = policy(
+    "web", namespace="shop", selectors=[selector(name="web")], placement=placement(clusterAffinities=[GOLD, SILVER])
+)
+OWNED = {
+    "owner": {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-7d9f"},
+    "labels": {"pod-template-hash": "7d9f"},
+}
+
+
+def test_the_policy_of_its_deployment_places_a_pod(ask):
+    names, answer = ask(pod(**OWNED), NAMES, policies=[PLACED])
+    assert names == ["g1", "g2"]
+    assert answer["FailedNodes"]["s1"].endswith("for PropagationPolicy shop/web")
+
+
+def test_its_annotation_comes_before_a_policy(ask):
+    assert ask(pod(SILVER, **OWNED), NAMES, policies=[PLACED])[0] == ["s1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        pytest.param("{", "not valid JSON", id="no JSON"),
+        pytest.param("[]", "accepted is object", id="no object"),
+        pytest.param('{"clusterAffinites": []}', "did you mean clusterAffinities?", id="a misspelt field"),
+        pytest.param('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames", id="a value of the wrong type"),
+        pytest.param(
+            json.dumps({"clusterAffinities": [group("a", **{"bad key": "v"})]}),
+            "not a label key",
+            id="a broken selector",
+        ),
+    ],
+)
+def test_a_bad_annotation_is_an_error_and_places_the_pod_nowhere(text, told):
+    answer = Service(FLEET).filter(pod(placement=text), NAMES)
+    assert answer["Error"].startswith("berthmaster: metadata.annotations[policy.berthmaster.io/placement]")
+    assert told in answer["Error"]
+    assert answer["NodeNames"] is answer["Nodes"] is None
+
+
+def test_decisions_and_rejections_are_counted():
+    service = Service(FLEET)
+    service.filter(pod(GOLD, SILVER), NAMES)
+    assert service.meter.decisions == [("kube-scheduler", "filter", "placed")]
+    assert service.meter.rejections == {"GroupOrder": 1, "ClusterAffinity": 1}
+
+
+class TestUnknownNodes:
+    """Names that the fleet does not know: a node that joined a moment ago, or no fleet at all."""
+
+    def test_beside_known_ones_they_wait(self):
+        answer = Service(FLEET).filter(pod(GOLD), ["g1", "new"])
+        assert answer["NodeNames"] == ["g1"]
+        assert answer["FailedNodes"] == {"new": "node(s) not known yet, for annotation"}
+
+    def test_with_nobody_else_the_pod_is_to_be_tried_again(self):
+        answer = Service(FLEET).filter(pod(GOLD), ["new", "b1"])
+        assert answer["Error"] == "berthmaster: 1 of the nodes are not known yet (new), for annotation"
+
+    def test_without_any_fleet_that_is_said(self):
+        assert "no nodes are known yet" in Service(None).filter(pod(GOLD), ["g1"])["Error"]
+
+    def test_pods_without_a_placement_do_not_care(self):
+        assert Service(None).filter(pod(), ["g1"])["NodeNames"] == ["g1"]
+
+    def test_whole_nodes_need_no_fleet(self):
+        answer = Service(None).filter_nodes(pod(GOLD, SILVER), FLEET)
+        assert [item["metadata"]["name"] for item in answer["Nodes"]["items"]] == ["g1", "g2"]

@@ -1,0 +1,137 @@
+"""Lists that are not all there is: a pod is not let down to a later group by accident, and not held back for ever."""
+
+import pytest
+from kube_scheduler_builders import Service, group, node, pod, with_nodes
+
+from extender.protocols.kube_scheduler import Options
+from extender.protocols.kube_scheduler.patience import Patience
+
+GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
+SILVERS = [f"s{index:03}" for index in range(250)]
+LARGE = [node("g1", tier="gold"), *(node(name, tier="silver") for name in SILVERS)]
+SMALL = [node("g1", tier="gold"), node("s1", tier="silver"), node("s2", tier="silver")]
+WANTED = pod(GOLD, SILVER)
+
+
+def kept(answer):
+    return answer["NodeNames"] or []
+
+
+class TestSamples:
+    def test_fewer_than_a_hundred_nodes_are_never_a_sample(self):
+        assert kept(Service(LARGE).filter(WANTED, SILVERS[:99])) == SILVERS[:99]
+
+    def test_a_sample_without_the_first_group_is_to_be_tried_again(self):
+        answer = Service(LARGE).filter(WANTED, SILVERS[:100])
+        assert answer["Error"] == (
+            "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 comes first and "
+            "may have room, for annotation: to be tried again"
+        )
+
+    def test_a_sample_with_a_node_of_the_first_group_is_enough(self):
+        assert kept(Service(LARGE).filter(WANTED, [*SILVERS[:100], "g1"])) == ["g1"]
+
+    def test_after_as_many_samples_as_show_all_nodes_the_next_group_has_its_turn(self):
+        service = Service(LARGE)
+        answers = [service.filter(WANTED, SILVERS[:100]) for _ in range(4)]
+        assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
+        assert [decision[2] for decision in service.meter.decisions] == ["held", "held", "held", "placed"]
+
+    def test_each_pod_is_held_for_itself(self):
+        service = Service(LARGE)
+        for _ in range(4):
+            service.filter(WANTED, SILVERS[:100])
+        assert service.filter(pod(GOLD, SILVER, name="web-2"), SILVERS[:100])["Error"]
+
+    def test_a_node_without_room_is_not_waited_for(self):
+        full = [node("g1", tier="gold", cpu="50m"), *LARGE[1:]]
+        assert len(kept(Service(full).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_a_tainted_node_is_not_waited_for(self):
+        tainted = node("g1", tier="gold", taints=[{"key": "k", "effect": "NoSchedule"}])
+        assert len(kept(Service([tainted, *LARGE[1:]]).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_a_scheduler_that_searches_all_nodes_offers_no_samples(self):
+        options = Options(lists_are_complete=True)
+        assert len(kept(Service(LARGE, options=options).filter(WANTED, SILVERS[:100]))) == 100
+
+    def test_a_list_of_all_that_is_known_is_no_sample(self):
+        everything = [each["metadata"]["name"] for each in LARGE]
+        assert kept(Service(LARGE).filter(WANTED, everything)) == ["g1"]
+
+    def test_a_sample_in_which_no_group_is_offered_is_to_be_tried_again(self):
+        answer = Service(LARGE).filter(pod(GOLD), SILVERS[:100])
+        assert "with no node that may take the pod; g1 comes first" in answer["Error"]
+
+    def test_whole_nodes_are_held_back_by_the_nodes_that_are_known(self):
+        service = Service(LARGE)
+        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"]
+
+    def test_a_fleet_that_is_not_of_these_nodes_says_nothing(self):
+        service = Service([node("g1", tier="gold"), node("member1", tier="gold")])
+        assert service.filter_nodes(WANTED, LARGE[1:101])["Error"] == ""
+
+
+class TestNominatedNode:
+    """The first call of a pod that pods were evicted for is about its node alone; a refusal is followed by a search."""
+
+    NOMINATED = pod(GOLD, SILVER, nominated="s1")
+
+    def test_while_a_node_that_comes_first_may_have_room_it_is_refused(self):
+        answer = Service(SMALL).filter(self.NOMINATED, ["s1"])
+        assert "g1 comes first" in answer["Error"]
+
+    def test_the_search_that_follows_decides(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        assert kept(service.filter(self.NOMINATED, ["g1", "s1", "s2"])) == ["g1"]
+
+    def test_a_search_that_finds_nothing_else_settles_it(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        assert kept(service.filter(self.NOMINATED, ["s1"])) == ["s1"]
+
+    def test_the_next_attempt_asks_anew(self):
+        service = Service(SMALL)
+        service.filter(self.NOMINATED, ["s1"])
+        service.clock.seconds += 60
+        assert service.filter(self.NOMINATED, ["s1"])["Error"]
+
+    def test_a_node_of_the_first_group_is_taken_at_once(self):
+        assert kept(Service(SMALL).filter(pod(GOLD, SILVER, nominated="g1"), ["g1"])) == ["g1"]
+
+    def test_a_single_node_that_was_not_nominated_is_all_there_is(self):
+        assert kept(Service(SMALL).filter(WANTED, ["s1"])) == ["s1"]
+
+    def test_a_refusal_for_good_is_none_to_be_tried_again(self):
+        answer = Service(SMALL).filter(pod(GOLD, nominated="s1"), ["s1"])
+        assert answer["Error"] == ""
+        assert list(answer["FailedAndUnresolvableNodes"]) == ["s1"]
+
+    def test_whole_nodes_without_a_known_fleet_are_taken_as_they_come(self):
+        answer = Service(None).ask("filter", with_nodes(self.NOMINATED, SMALL[1:2]))
+        assert answer["Error"] == ""
+        assert len(answer["Nodes"]["items"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("offered", "known", "nominated", "times"),
+    [
+        pytest.param(100, 101, False, 2, id="two samples show a few more nodes than one"),
+        pytest.param(100, 1000, False, 10, id="ten samples show ten times as many"),
+        pytest.param(1, 1000, True, 1, id="a nominated node is refused once"),
+    ],
+)
+def test_holds_end(offered, known, nominated, times):
+    patience = Patience()
+    holds = [
+        patience.holds("pod", offered=offered, known=known, nominated=nominated, now_s=0.0) for _ in range(times + 1)
+    ]
+    assert holds == [True] * times + [False]
+
+
+def test_memory_of_holds_is_bounded():
+    patience = Patience()
+    for index in range(20_000):
+        patience.holds(f"pod-{index}", offered=100, known=200, nominated=False, now_s=0.0)
+    assert len(patience._holds) <= 16_384

@@ -1,0 +1,130 @@
+"""Prioritize: grades from 0 to 10. Preempt: candidates of the first group."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kube_scheduler_builders import Service, group, node, pod, with_names, with_nodes
+
+from extender.protocols.kube_scheduler.grades import MAX_GRADE, Merit, grades
+from extender.protocols.kube_scheduler.steps import NEVER
+
+GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
+FLEET = [
+    node("g1", tier="gold", cpu="8"),
+    node("g2", tier="gold", cpu="4"),
+    node("s1", tier="silver", cpu="8"),
+    node("b1", tier="bronze", cpu="8"),
+]
+NAMES = [each["metadata"]["name"] for each in FLEET]
+
+
+def weighted(**weights: int):
+    rules = [{"targetCluster": {"clusterNames": [name]}, "weight": weight} for name, weight in weights.items()]
+    return {
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"staticWeightList": rules},
+        }
+    }
+
+
+@pytest.mark.parametrize(
+    ("wanted", "scores"),
+    [
+        pytest.param(pod(), [0, 0, 0, 0], id="of a pod that nobody places nothing is said"),
+        pytest.param(pod(GOLD), [10, 5, 0, 0], id="within a group room decides, in proportion"),
+        pytest.param(pod(GOLD, SILVER), [10, 8, 5, 0], id="an earlier group is above a later one"),
+        pytest.param(pod(placement=weighted(g1=1, g2=3)), [4, 10, 1, 1], id="static weights come before room"),
+        pytest.param(pod(placement="{"), [0, 0, 0, 0], id="a bad annotation has no say"),
+    ],
+)
+@pytest.mark.parametrize("shape", ["names", "nodes"])
+def test_grades_of_nodes(wanted, scores, shape):
+    body = with_names(wanted, NAMES) if shape == "names" else with_nodes(wanted, FLEET)
+    answer = Service(FLEET).ask("prioritize", body)
+    assert answer == [{"Host": name, "Score": score} for name, score in zip(NAMES, scores, strict=True)]
+
+
+merits = st.lists(
+    st.builds(
+        Merit,
+        step=st.one_of(st.integers(0, 20), st.integers(NEVER, NEVER + 2)),
+        score=st.integers(0, 100),
+        weight=st.integers(0, 2**62),
+        room=st.integers(0, 2**31 - 1),
+    ),
+    max_size=30,
+)
+
+
+@given(merits)
+def test_grades_are_integers_from_0_to_10_and_0_is_for_what_may_not_take_the_pod(found):
+    given_ = grades(found)
+    assert all(isinstance(each, int) and 0 <= each <= MAX_GRADE for each in given_)
+    assert all((grade == 0) == (merit.step >= NEVER) for grade, merit in zip(given_, found, strict=True))
+
+
+@given(merits)
+def test_no_later_step_is_graded_above_an_earlier_one(found):
+    graded = [(merit.step, grade) for merit, grade in zip(found, grades(found), strict=True) if merit.step < NEVER]
+    for step, grade in graded:
+        assert all(grade <= other for earlier, other in graded if earlier < step)
+
+
+@given(merits, st.randoms())
+def test_the_order_of_nodes_changes_nothing(found, draw):
+    order = list(range(len(found)))
+    draw.shuffle(order)
+    shuffled = grades([found[position] for position in order])
+    assert shuffled == [grades(found)[position] for position in order]
+
+
+def victims(*uids: str, violations: int = 0):
+    return {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": violations}
+
+
+def whole_victims(*uids: str, violations: int = 0):
+    return {
+        "Pods": [{"metadata": {"name": uid, "uid": uid}, "spec": {"containers": None}} for uid in uids],
+        "NumPDBViolations": violations,
+    }
+
+
+def preempt(service, wanted, shape, candidates):
+    key = "NodeNameToMetaVictims" if shape is victims else "NodeNameToVictims"
+    args = {"Pod": wanted, "NodeNameToVictims": None, "NodeNameToMetaVictims": None, key: candidates}
+    return service.ask("preempt", json.dumps(args).encode())["NodeNameToMetaVictims"]
+
+
+@pytest.mark.parametrize("shape", [victims, whole_victims])
+@pytest.mark.parametrize(
+    ("wanted", "candidates", "allowed"),
+    [
+        pytest.param(pod(), ["g1", "b1", "elsewhere"], ["g1", "b1", "elsewhere"], id="without a placement all"),
+        pytest.param(pod(GOLD, SILVER), ["g2", "s1", "b1"], ["g2"], id="of the first group"),
+        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="of the next one if the first has none"),
+        pytest.param(pod(GOLD), ["s1"], [], id="none that may not take the pod"),
+        pytest.param(pod(GOLD), ["g1", "new"], ["g1"], id="none that is not known"),
+        pytest.param(pod(placement="{"), ["g1"], [], id="none for a placement that cannot be read"),
+        pytest.param(pod(GOLD), [], [], id="none of none"),
+    ],
+)
+def test_candidates(shape, wanted, candidates, allowed):
+    answer = preempt(Service(FLEET), wanted, shape, {name: shape("v1", "v2", violations=1) for name in candidates})
+    assert answer == {name: victims("v1", "v2", violations=1) for name in allowed}
+
+
+def test_without_a_fleet_the_nodes_that_were_shown_lately_are_known():
+    service = Service(None)
+    asked = {name: whole_victims("v1") for name in NAMES}
+    assert preempt(service, pod(GOLD, SILVER), whole_victims, asked) == {}
+    service.filter_nodes(pod(SILVER), FLEET)
+    assert list(preempt(service, pod(GOLD, SILVER), whole_victims, asked)) == ["g1", "g2"]
+
+
+@pytest.mark.parametrize("nothing", [None, victims(), {"Pods": None}])
+def test_a_node_without_victims_is_no_candidate(nothing):
+    assert preempt(Service(FLEET), pod(), victims, {"g1": nothing, "g2": victims("v")}) == {"g2": victims("v")}

@@ -1,0 +1,214 @@
+"""A state fed from an API server."""
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from api_server import CUT, HOLD, Server, event, page
+from kube_scheduler_builders import node
+from kubernetes.client import Configuration
+
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.state.state import State
+from extender.state.watch import (
+    FEDERATED_CLUSTERS,
+    KARMADA_CLUSTERS,
+    KARMADA_POLICIES,
+    NODES,
+    Watched,
+    WatchSource,
+)
+from fleet.kube.connection import OfficialConnection
+from fleet.ops.clock import SystemClock
+
+LIMIT_S = 5.0
+LOG = logging.getLogger("test")
+
+
+def versioned(thing: dict, version: int) -> dict:
+    return {**thing, "metadata": {**thing["metadata"], "resourceVersion": str(version)}}
+
+
+def karmada_cluster(name: str, version: int = 1, region: str = "eu") -> dict:
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name, "resourceVersion": str(version), "managedFields": [{"manager": "x"}]},
+        "spec": {"syncMode": "Push", "region": region},
+        "status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": None}]},
+    }
+
+
+def federated_cluster(name: str) -> dict:
+    return {
+        "apiVersion": "core.kubeadmiral.io/v1alpha1",
+        "kind": "FederatedCluster",
+        "metadata": {"name": name, "resourceVersion": "1"},
+        "spec": {"apiEndpoint": "https://x", "taints": [{"key": "k", "effect": "NoSchedule"}]},
+        "status": {"resources": {"allocatable": {"cpu": "4"}, "available": {"cpu": "1"}}},
+    }
+
+
+def propagation_policy(name: str, version: int = 1) -> dict:
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": name, "namespace": "shop", "resourceVersion": str(version)},
+        "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
+    }
+
+
+class Watching:
+    """A state, its source and the API server behind it."""
+
+    def __init__(self, server: Server, clusters: Watched, policies=()) -> None:
+        configuration = Configuration()
+        configuration.host = server.url
+        self.server = server
+        self.state = State(Profile(built_in()))
+        self.source = WatchSource(
+            lambda: OfficialConnection(configuration), clusters, policies, clock=SystemClock(), log=LOG
+        )
+
+    def names(self) -> set[str]:
+        with self.state.reading() as memory:
+            return set(memory.fleet.row_of)
+
+    def policies(self) -> set[str]:
+        with self.state.reading() as memory:
+            return {policy.metadata.name for policy in memory.policies}
+
+    def wait(self, check: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + LIMIT_S
+        while not check():
+            assert time.monotonic() < deadline_s, (self.names(), self.state.freshness)
+            time.sleep(0.005)
+
+
+@pytest.fixture
+def watching() -> Iterator[Callable[..., Watching]]:
+    made: list[Watching] = []
+
+    def start(first_list, clusters=NODES, policies=(), watches=()) -> Watching:
+        server = Server(lists=[first_list], watches=list(watches))
+        made.append(Watching(server, clusters, policies))
+        made[-1].source.start(made[-1].state)
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.source.stop()
+        each.server.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "thing", "path"),
+    [
+        pytest.param(NODES, versioned(node("n1"), 1), "/api/v1/nodes", id="nodes"),
+        pytest.param(
+            KARMADA_CLUSTERS, karmada_cluster("n1"), "/apis/cluster.karmada.io/v1alpha1/clusters", id="Karmada"
+        ),
+        pytest.param(
+            FEDERATED_CLUSTERS,
+            federated_cluster("n1"),
+            "/apis/core.kubeadmiral.io/v1alpha1/federatedclusters",
+            id="KubeAdmiral",
+        ),
+    ],
+)
+def test_every_kind_of_cluster_is_watched(watching, kind, thing, path):
+    running = watching(page([thing], 5), kind)
+    running.wait(lambda: running.names() == {"n1"})
+    assert running.server.asked[0]["path"] == path
+    assert running.state.freshness.synced
+    assert running.state.freshness.stale_since is None
+
+
+def test_changes_arrive(watching):
+    running = watching(
+        page([karmada_cluster("a"), karmada_cluster("b")], 5),
+        KARMADA_CLUSTERS,
+        watches=[[event("MODIFIED", karmada_cluster("a", 6, "us")), event("DELETED", karmada_cluster("b", 7)), HOLD]],
+    )
+    running.wait(lambda: running.names() == {"a"})
+    with running.state.reading() as memory:
+        assert memory.fleet.get("a").spec.region == "us"
+        assert set(memory.world.clusters) == {"a"}
+
+
+def test_a_list_after_410_takes_away_what_is_gone(watching):
+    running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS, watches=[[HOLD]])
+    running.wait(lambda: running.names() == {"a", "b"})
+    running.server.lists = [page([karmada_cluster("c", 9)], 10)]
+    running.server.watches = [410, [HOLD]]
+    running.server.more.put(CUT)
+    running.wait(lambda: running.names() == {"c"})
+
+
+def test_an_object_that_cannot_be_read_is_passed_over_and_what_was_known_of_it_stays(watching, caplog):
+    broken = {**karmada_cluster("a", 6), "spec": {"region": 7}}
+    running = watching(
+        page([karmada_cluster("a"), {**karmada_cluster("new"), "spec": []}], 5),
+        KARMADA_CLUSTERS,
+        watches=[[event("MODIFIED", broken), event("ADDED", karmada_cluster("b", 7)), HOLD]],
+    )
+    running.wait(lambda: running.names() == {"a", "b"})
+    with running.state.reading() as memory:
+        assert memory.fleet.get("a").spec.region == "eu"
+    assert "spec.region" in caplog.text
+
+
+def test_a_lost_server_leaves_the_last_good_state_marked_stale_until_it_is_back(watching):
+    running = watching(page([karmada_cluster("a")], 5), KARMADA_CLUSTERS)
+    running.wait(lambda: running.names() == {"a"})
+    loaded = running.state.freshness.loaded_at
+    running.server.close()
+    running.wait(lambda: running.state.freshness.stale_since is not None)
+    stale = running.state.freshness
+    assert running.names() == {"a"}
+    assert stale.loaded_at >= loaded
+    assert stale.problem.startswith("clusters: GET /apis/cluster.karmada.io")
+    time.sleep(0.6)
+    assert running.state.freshness.stale_since == stale.stale_since, "the moment it was lost, not the last try"
+    running.server.reopen()
+    running.wait(lambda: running.state.freshness.stale_since is None)
+
+
+def test_without_a_first_list_there_is_no_fleet(watching):
+    running = watching(503, KARMADA_CLUSTERS)
+    running.wait(lambda: running.state.freshness.stale_since is not None)
+    assert not running.state.freshness.synced
+    assert "503" in running.state.freshness.problem
+
+
+class ByPath(Server):
+    """A server that lists something else at every path."""
+
+    by_path: dict[str, bytes | int]
+
+    def _next_list(self) -> bytes | int:
+        return self.by_path[self.asked[-1]["path"].rpartition("/")[2]]
+
+
+def test_policies_are_told_together_with_the_clusters_and_never_half():
+    server = ByPath(lists=[b""])
+    server.by_path = {
+        "clusters": page([karmada_cluster("a")], 5),
+        "propagationpolicies": page([propagation_policy("p")], 5),
+        "clusterpropagationpolicies": 500,
+    }
+    running = Watching(server, KARMADA_CLUSTERS, KARMADA_POLICIES)
+    try:
+        running.source.start(running.state)
+        running.wait(lambda: "clusterpropagationpolicies" in running.state.freshness.problem)
+        running.wait(lambda: len(server.watched_from()) == 2)
+        assert not running.state.freshness.synced
+        assert running.names() == running.policies() == set()
+        server.by_path["clusterpropagationpolicies"] = page([], 6)
+        running.wait(lambda: running.policies() == {"p"})
+        assert running.names() == {"a"}
+    finally:
+        running.source.stop()
+        server.close()
