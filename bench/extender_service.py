@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+import kube_scheduler
 import msgspec
 from workloads import Workload, generated
 
@@ -204,6 +205,42 @@ def native_requests(workload: Workload) -> list[bytes]:
     return [post("/v1/schedule", encode_json(ScheduleRequest(binding))) for binding in workload.bindings]
 
 
+def kubeadmiral_requests(verb: str) -> list[bytes]:
+    """``filter`` or ``score`` of one cluster, for an object with two groups."""
+    groups = [
+        {"affinityName": "primary", "labelSelector": {"matchLabels": {"env": "prod"}}},
+        {"affinityName": "backup", "labelSelector": {"matchLabels": {"env": "stage"}}},
+    ]
+    unit = {
+        "apiVersion": "apps/v1", "kind": "Deployment", "resource": "deployments", "namespace": "shop", "name": "web",
+        "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)}, "schedulingMode": "Divide",
+        "desiredReplicas": 6, "resourceRequest": {"cpu": "0", "memory": "0"}, "currentClusters": [],
+    }  # fmt: skip
+    amounts = {"cpu": "64", "memory": "256Gi"}
+    served = {"group": "apps", "version": "v1", "scope": "Namespaced"}
+    kinds = [{**served, "kind": f"Kind{index}", "pluralName": f"kind{index}s"} for index in range(60)]
+
+    def cluster(index: int) -> dict[str, Any]:
+        return {
+            "metadata": {"name": f"member{index}", "labels": {"env": ("prod", "stage", "dev")[index % 3]}},
+            "spec": {"apiEndpoint": "https://10.0.0.1:6443", "taints": []},
+            "status": {
+                "conditions": [{"type": kind, "status": "True"} for kind in ("Joined", "Ready")],
+                "resources": {"schedulableNodes": 3, "allocatable": amounts, "available": amounts},
+                "apiResourceTypes": kinds,
+            },
+        }
+
+    path = f"/kubeadmiral/v1alpha1/{verb}"
+    return [post(path, msgspec.json.encode({"schedulingUnit": unit, "cluster": cluster(i)})) for i in range(32)]
+
+
+def kube_scheduler_requests(verb: str, names: Sequence[str]) -> list[bytes]:
+    """``filter`` or ``prioritize`` of nodes by name, for a pod with a placement of two groups."""
+    body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": None, "NodeNames": names})
+    return [post(f"/kube-scheduler/{verb}", body)]
+
+
 @click.command()
 @click.option("--size", default=1000, show_default=True, help="Clusters in the fleet: one of the generated sizes.")
 @click.option("--count", default=3000, show_default=True, type=click.IntRange(10), help="Requests that are timed.")
@@ -225,8 +262,17 @@ def main(
     print(f"{size} clusters, {os.cpu_count()} cores, 2 workers, plain HTTP, {connections} connections in the pool\n")
     print(f"{'':>36} {'p50 ms':>8} {'p99 ms':>8} {'a second':>10}")
     with serving(workload.clusters) as server:
-        figures = measure(server, native_requests(workload), count=count, connections=connections, seconds=seconds)
-        print(f"{'POST /v1/schedule':>36} {figures.p50:8.3f} {figures.p99:8.3f} {figures.rate:10,.0f}")
+        names = [cluster.name for cluster in workload.clusters[:10]]
+        asked = {
+            "POST /v1/schedule": native_requests(workload),
+            "KubeAdmiral filter, one cluster": kubeadmiral_requests("filter"),
+            "KubeAdmiral score, one cluster": kubeadmiral_requests("score"),
+            "kube-scheduler filter, 10 names": kube_scheduler_requests("filter", names),
+            "kube-scheduler prioritize, 10 names": kube_scheduler_requests("prioritize", names),
+        }
+        for what, requests in asked.items():
+            figures = measure(server, requests, count=count, connections=connections, seconds=seconds)
+            print(f"{what:>36} {figures.p50:8.3f} {figures.p99:8.3f} {figures.rate:10,.0f}", flush=True)
         batch_rate(server, workload, 2000)
         print(f"{'POST /v1/schedule/batch, a line':>36} {'':>8} {'':>8} {batch_rate(server, workload, lines):10,.0f}")
         whole = post("/v1/schedule", encode_json(ScheduleRequest(workload.bindings[0], workload.clusters)))
