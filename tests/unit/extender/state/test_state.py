@@ -1,0 +1,63 @@
+"""The memory behind the lock."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from builders import binding, cluster
+
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.simulation.world import Workload, World
+from extender.state.state import State
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(minutes=1)
+
+
+@pytest.fixture
+def state():
+    made = State(Profile(built_in()))
+    with made.feeding(NOW) as memory:
+        placed = binding()
+        memory.take(World({name: cluster(name) for name in ("a", "b")}, [Workload(placed.spec.resource, (), placed)]))
+    return made
+
+
+def test_only_what_differs_is_worked_on(state):
+    with state.reading() as memory:
+        before = memory.fleet.structure.version
+        clusters = {**memory.world.clusters, "b": cluster("b", labels={"x": "y"})}
+        memory.take(World(clusters, ()))
+        assert memory.fleet.structure.version == before + 1
+        memory.take(World({"b": clusters["b"]}, ()))
+        assert sorted(memory.fleet.row_of) == ["b"]
+
+
+def test_the_world_is_a_value_that_later_changes_do_not_touch(state):
+    with state.reading() as memory:
+        world = memory.world
+        memory.take_cluster(cluster("c"))
+        memory.drop_cluster("a")
+        assert sorted(world.clusters) == ["a", "b"]
+        assert sorted(memory.world.clusters) == ["b", "c"]
+        assert memory.world is memory.world
+
+
+def test_a_lost_source_leaves_the_last_good_state_and_says_since_when(state):
+    state.mark_stale("lost", LATER)
+    state.mark_stale("still lost", LATER + timedelta(minutes=1))
+    freshness = state.freshness
+    assert (freshness.loaded_at, freshness.stale_since, freshness.problem) == (NOW, LATER, "still lost")
+    assert freshness.synced
+    state.mark_current(LATER)
+    assert state.freshness.stale_since is None
+
+
+def test_what_could_not_be_fed_does_not_count_as_fresh(state):
+    def fail():
+        with state.feeding(LATER):
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - raised right above
+        fail()
+    assert state.freshness.loaded_at == NOW
