@@ -1,14 +1,11 @@
-"""A throw-away certificate authority."""
+"""A throw-away certificate authority that issues into a folder."""
 
-import ipaddress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
+from certs.authority import issue, new_authority
+
+_LIFETIME = timedelta(days=1)
 
 
 class Authority:
@@ -16,37 +13,15 @@ class Authority:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = _name("test authority")
+        self._pair = new_authority("test authority", _LIFETIME, datetime.now(UTC))
         self.ca = folder / "ca.pem"
-        self.ca.write_bytes(self._signed(self._name, self._key, is_ca=True).public_bytes(Encoding.PEM))
+        self.ca.write_bytes(self._pair.certificate_pem)
 
     def issue(self, name: str) -> tuple[Path, Path]:
         """The certificate and the key of a name; the same ones each time."""
-        certificate, key_file = self._folder / f"{name}.pem", self._folder / f"{name}.key"
+        certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         if not certificate.exists():
-            key = ec.generate_private_key(ec.SECP256R1())
-            key_file.write_bytes(key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
-            certificate.write_bytes(self._signed(_name(name), key, is_ca=False).public_bytes(Encoding.PEM))
-        return certificate, key_file
-
-    def _signed(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, is_ca: bool) -> x509.Certificate:
-        now = datetime.now(UTC)
-        names = [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(subject)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(is_ca, None), critical=True)
-        )
-        if not is_ca:
-            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-        return builder.sign(self._key, hashes.SHA256())
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+            leaf = issue(self._pair, name, ["localhost", "127.0.0.1"], _LIFETIME, datetime.now(UTC))
+            key.write_bytes(leaf.key_pem)
+            certificate.write_bytes(leaf.certificate_pem)
+        return certificate, key
