@@ -36,14 +36,18 @@ _PLACEMENT = {
 }
 
 
-class Unmetered:
-    """Counts nothing."""
+class Stages:
+    """A meter that adds up what decoding takes."""
+
+    def __init__(self) -> None:
+        self.decoding_s = 0.0
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
         """Nothing."""
 
-    def took(self, protocol: str, stage: str, seconds: float) -> None:
-        """Nothing."""
+    def took(self, protocol: str, stage: str, seconds: float) -> None:  # noqa: ARG002 - what a meter is told
+        """Both stages of the protocol are decoding: that of the request, and that of its nodes."""
+        self.decoding_s += seconds
 
     def rejected(self, plugin: str, clusters: int) -> None:
         """Nothing."""
@@ -129,13 +133,13 @@ def pod() -> dict[str, Any]:
     }
 
 
-def services(nodes: list[dict[str, Any]]) -> Services:
+def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
     """What handlers are given; the fleet is these nodes."""
     state = State(Profile(built_in()))
     with state.feeding(datetime.now(UTC)) as memory:
         for each in nodes:
             memory.take_cluster(cluster_of_node(convert(Node, each)))
-    return Services(state, Unmetered(), logging.getLogger("bench"), SystemClock())
+    return Services(state, meter, logging.getLogger("bench"), SystemClock())
 
 
 def median_ms(work: Callable[[], object], rounds: int) -> float:
@@ -156,15 +160,18 @@ def figures(count: int, images: int, rounds: int) -> None:
     names = [each["metadata"]["name"] for each in nodes]
     with_names = msgspec.json.encode({"Pod": pod(), "Nodes": None, "NodeNames": names})
     with_nodes = msgspec.json.encode({"Pod": pod(), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None})
-    known, extender = services(nodes), Extender(Options())
+    meter = Stages()
+    known, extender = services(nodes, meter), Extender(Options())
     for shape, body in (("names", with_names), ("nodes", with_nodes)):
-        decode = median_ms(lambda body=body: msgspec.json.decode(body), rounds)
+        plain = median_ms(lambda body=body: msgspec.json.decode(body), rounds)
         for verb in (extender.filter, extender.prioritize):
             call = Call("bench", time.monotonic() + 3600, body)
+            meter.decoding_s = 0.0
             took = median_ms(lambda verb=verb, call=call: verb(known, call), rounds)
+            decoding = meter.decoding_s * 1e3 / (rounds + 1)
             print(
                 f"{count:5} {shape}  {len(body) / 1e6:6.2f} MB  {verb.__name__:<10} {took:8.3f} ms"
-                f"   plain decoding {decode:8.3f} ms   of that {took / decode:7.0%}"
+                f"   decoding {decoding / took:4.0%} of it   plain decoding alone {plain:8.3f} ms"
             )
 
 

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Protocol, Self
 
 import urllib3
+import yaml
 from kubernetes import client, config
 
 from fleet.errors import ApiError, InputError
@@ -17,6 +18,10 @@ CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _ACCEPT: Final = "application/json"
 _CHUNK: Final = 64 * 1024
+# The client walks through a file that may hold anything, and complains of it in all these ways.
+_UNUSABLE: Final = (
+    config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
+)  # fmt: skip
 
 
 class Answer(Protocol):
@@ -94,9 +99,9 @@ def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConn
             config.load_kube_config(  # type: ignore[no-untyped-call] # it has none
                 str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
             )
-    except (config.ConfigException, OSError) as error:
+    except _UNUSABLE as error:
         where = kubeconfig or "the configuration inside a cluster"
-        raise InputError(f"{where}: {error}; name a kubeconfig file with access to the API server") from None
+        raise InputError(f"{where}: {_told(error)}; name a kubeconfig file with access to the API server") from None
     return OfficialConnection(configuration)
 
 

@@ -220,9 +220,9 @@ def _decoded_args(services: Services, call: Call) -> Args:
 def _decoded(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
     """The nodes of a request as clusters."""
     begun_s = services.clock.monotonic_s()
-    clusters = [cluster_of_node(decode_node(kind, raw, index)) for index, raw in enumerate(args.nodes)]
+    nodes = [decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
     services.meter.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
-    return clusters
+    return list(map(cluster_of_node, nodes))
 
 
 def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:
