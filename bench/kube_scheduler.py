@@ -1,4 +1,4 @@
-"""Time the verbs of a kube-scheduler extender, without HTTP: ``python bench/kube_scheduler.py``.
+"""Time the verbs of a kube-scheduler extender: ``python bench/kube_scheduler.py``, with ``--http`` over real sockets.
 
 *names*: the scheduler sends names and the fleet is known (``nodeCacheCapable: true``). *nodes*: it sends whole nodes,
 as large as a kubelet's. *plain decoding* is the same bytes read into dicts by msgspec and nothing else: less than that
@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 import msgspec
+from extender_service import measure, post, serving
 
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.route import Call
@@ -27,6 +28,7 @@ from fleet.model.decode import convert
 from fleet.model.node import Node, cluster_of_node
 from fleet.ops.clock import SystemClock
 
+_LARGE = 100_000  # bytes; requests beyond take milliseconds, so that fewer of them will do
 IMAGES_OF_A_KUBELET = 50  # nodeStatusMaxImages: what a real node reports at most by default
 _PLACEMENT = {
     "clusterAffinities": [
@@ -175,14 +177,37 @@ def figures(count: int, images: int, rounds: int) -> None:
             )
 
 
+def figures_over_http(count: int, images: int) -> None:
+    """Print what requests to a running service cost: names of ten nodes, names of all, and all nodes whole."""
+    nodes = [node(index, images) for index in range(count)]
+    names = [each["metadata"]["name"] for each in nodes]
+    bodies = {
+        "filter, 10 names": ("filter", {"Pod": pod(), "Nodes": None, "NodeNames": names[:10]}),
+        "prioritize, 10 names": ("prioritize", {"Pod": pod(), "Nodes": None, "NodeNames": names[:10]}),
+        "filter, all names": ("filter", {"Pod": pod(), "Nodes": None, "NodeNames": names}),
+        "filter, all nodes": ("filter", {"Pod": pod(), "Nodes": {"items": nodes}, "NodeNames": None}),
+    }
+    print(f"{count} nodes, 2 workers, plain HTTP, 4 connections in the pool")
+    with serving([cluster_of_node(convert(Node, each)) for each in nodes]) as server:
+        for what, (verb, body) in bodies.items():
+            request = post(f"/kube-scheduler/{verb}", msgspec.json.encode(body))
+            asked = 30 if len(request) > _LARGE else 2000
+            found = measure(server, [request], count=asked, connections=4, seconds=3.0)
+            print(f"{what:>22}  p50 {found.p50:8.3f} ms  p99 {found.p99:8.3f} ms  {found.rate:8,.0f} a second")
+
+
 @click.command()
 @click.option("--nodes", default=(10, 100, 1000), multiple=True, help="Sizes of the fleet.")
 @click.option("--images", default=IMAGES_OF_A_KUBELET, show_default=True, help="Images that each node reports.")
 @click.option("--rounds", default=50, show_default=True, help="Calls of which the median is told.")
-def main(nodes: tuple[int, ...], images: int, rounds: int) -> None:
+@click.option("--http", is_flag=True, help="Ask a service over real sockets.")
+def main(*, nodes: tuple[int, ...], images: int, rounds: int, http: bool) -> None:
     """Time filter and prioritize."""
     for count in nodes:
-        figures(count, images, rounds)
+        if http:
+            figures_over_http(count, images)
+        else:
+            figures(count, images, rounds)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,10 @@ import msgspec
 
 from extender.state.state import Memory, State
 from fleet.errors import InputError
-from fleet.kube.connection import Connection, connect
 from fleet.kube.messages import Key
 from fleet.kube.reflector import Reflector
 from fleet.kube.requests import Collection
+from fleet.kube.transport import Connection
 from fleet.model.cluster import Cluster
 from fleet.model.decode import decode_json
 from fleet.model.defaults import defaulted
@@ -91,8 +91,14 @@ def watch_source(options: WatchOptions, clock: Clock, log: logging.Logger) -> "W
         raise InputError(
             f"one kind of cluster has to be watched, and it is {found}; known are {', '.join(CLUSTER_KINDS)}"
         )
+
+    def connection() -> Connection:
+        from fleet.kube.connection import connect  # noqa: PLC0415 - a large library, that only a watch needs
+
+        return connect(options.kubeconfig, options.context)
+
     return WatchSource(
-        lambda: connect(options.kubeconfig, options.context),
+        connection,
         CLUSTER_KINDS[clusters[0]],
         KARMADA_POLICIES if POLICIES in options.kinds else (),
         clock=clock,

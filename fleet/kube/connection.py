@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final
 
 import urllib3
 import yaml
@@ -13,6 +12,7 @@ from kubernetes import client, config
 from fleet.errors import ApiError, InputError
 from fleet.kube.messages import status_of
 from fleet.kube.requests import Get
+from fleet.kube.transport import Answer
 
 CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
@@ -22,39 +22,6 @@ _CHUNK: Final = 64 * 1024
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
 )  # fmt: skip
-
-
-class Answer(Protocol):
-    """A successful answer, read as it arrives. Leave it, or ``abort`` it from any thread."""
-
-    def __enter__(self) -> Self:
-        """Start reading."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the connection up."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Its body in pieces, as they arrive.
-
-        Raises:
-            ApiError: the connection broke, or the server was silent for too long.
-        """
-
-    def abort(self) -> None:
-        """End a reading that goes on in another thread."""
-
-
-class Connection(Protocol):
-    """Sends requests to one API server."""
-
-    def send(self, request: Get) -> Answer:
-        """Send a request and wait for the head of its answer.
-
-        Raises:
-            ApiError: nobody answered, or with an error.
-        """
 
 
 class OfficialConnection:

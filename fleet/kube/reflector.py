@@ -15,9 +15,9 @@ import msgspec
 
 from fleet.errors import ApiError
 from fleet.kube.backoff import Backoff
-from fleet.kube.connection import Answer, Connection
 from fleet.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, identity_of, page_of
 from fleet.kube.requests import PAGE_SIZE, Collection, page, watch
+from fleet.kube.transport import Answer, Connection
 
 MAX_OBJECTS: Final = 2**18
 _LIST_SILENCE_S: Final = 30.0
