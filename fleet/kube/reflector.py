@@ -100,7 +100,7 @@ class Reflector:
                 else:
                     self._mirror.lose(str(error))
                 self._stopping.wait(self._backoff.next_s())
-            except Exception:  # the thread's outermost edge: without it nobody would learn that the mirror stands still
+            except Exception:  # noqa: BLE001 - the thread's outermost edge: else a mirror would stand still unnoticed
                 _LOG.exception("the watch of %s failed", self._collection.what)
                 self._mirror.lose("the watch failed; the log says why")
                 version = ""
