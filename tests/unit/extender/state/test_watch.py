@@ -11,17 +11,16 @@ from kubernetes.client import Configuration
 
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
-from extender.state.state import State
-from extender.state.watch import (
+from extender.state.kinds import (
     FEDERATED_CLUSTERS,
     KARMADA_CLUSTERS,
     KARMADA_POLICIES,
     NODES,
     Watched,
     WatchOptions,
-    WatchSource,
-    watch_source,
 )
+from extender.state.state import State
+from extender.state.watch import WatchSource, watch_source
 from fleet.errors import InputError
 from fleet.kube.connection import OfficialConnection
 from fleet.ops.clock import SystemClock
