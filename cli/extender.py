@@ -121,7 +121,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     from extender.protocols.kube_scheduler import Options  # noqa: PLC0415 - the same
     from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not wait for the server
     from extender.serving import ServingOptions, serve  # noqa: PLC0415 - the same
-    from extender.state.watch import WatchOptions  # noqa: PLC0415 - the same
+    from extender.state.kinds import WatchOptions  # noqa: PLC0415 - the same
 
     serve(
         ServingOptions(

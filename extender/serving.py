@@ -13,8 +13,9 @@ from extender.protocols.services import Limits, Services
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
 from extender.state.folder import FolderSource
+from extender.state.kinds import WatchOptions
 from extender.state.state import Freshness, State
-from extender.state.watch import WatchOptions, WatchSource, watch_source
+from extender.state.watch import WatchSource, watch_source
 from fleet.errors import InputError
 from fleet.model.template import ReplicaPath
 from fleet.ops.clock import SystemClock

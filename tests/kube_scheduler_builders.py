@@ -67,6 +67,7 @@ def pod(
     owner: Mapping[str, Any] | None = None,
     cpu: str = "100m",
     tolerations: Sequence[Mapping[str, Any]] = (),
+    node_selector: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """A pod; ``groups`` are the clusterAffinities of its annotation, or ``placement`` is all of it."""
     if groups:
@@ -85,7 +86,7 @@ def pod(
     container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
     return {
         "metadata": metadata,
-        "spec": {"containers": [container], "tolerations": list(tolerations)},
+        "spec": {"containers": [container], "tolerations": list(tolerations), "nodeSelector": node_selector},
         "status": {"phase": "Pending", **({"nominatedNodeName": nominated} if nominated else {})},
     }
 

@@ -3,53 +3,25 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final
 
 import urllib3
+import yaml
 from kubernetes import client, config
 
 from fleet.errors import ApiError, InputError
 from fleet.kube.messages import status_of
 from fleet.kube.requests import Get
+from fleet.kube.transport import Answer
 
 CONNECT_TIMEOUT_S: Final = 10.0
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _ACCEPT: Final = "application/json"
 _CHUNK: Final = 64 * 1024
-
-
-class Answer(Protocol):
-    """A successful answer, read as it arrives. Leave it, or ``abort`` it from any thread."""
-
-    def __enter__(self) -> Self:
-        """Start reading."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Give the connection up."""
-
-    def chunks(self) -> Iterator[bytes]:
-        """Its body in pieces, as they arrive.
-
-        Raises:
-            ApiError: the connection broke, or the server was silent for too long.
-        """
-
-    def abort(self) -> None:
-        """End a reading that goes on in another thread."""
-
-
-class Connection(Protocol):
-    """Sends requests to one API server."""
-
-    def send(self, request: Get) -> Answer:
-        """Send a request and wait for the head of its answer.
-
-        Raises:
-            ApiError: nobody answered, or with an error.
-        """
+# The client walks through a file that may hold anything, and complains of it in all these ways.
+_UNUSABLE: Final = (
+    config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
+)  # fmt: skip
 
 
 class OfficialConnection:
@@ -94,9 +66,9 @@ def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConn
             config.load_kube_config(  # type: ignore[no-untyped-call] # it has none
                 str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
             )
-    except (config.ConfigException, OSError) as error:
+    except _UNUSABLE as error:
         where = kubeconfig or "the configuration inside a cluster"
-        raise InputError(f"{where}: {error}; name a kubeconfig file with access to the API server") from None
+        raise InputError(f"{where}: {_told(error)}; name a kubeconfig file with access to the API server") from None
     return OfficialConnection(configuration)
 
 

@@ -5,6 +5,7 @@ anew; bookmarks keep that rare. Whatever fails is tried again after a wait that 
 what it has.
 """
 
+import logging
 import random
 import threading
 import time
@@ -15,11 +16,12 @@ import msgspec
 
 from fleet.errors import ApiError
 from fleet.kube.backoff import Backoff
-from fleet.kube.connection import Answer, Connection
 from fleet.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, identity_of, page_of
 from fleet.kube.requests import PAGE_SIZE, Collection, page, watch
+from fleet.kube.transport import Answer, Connection
 
 MAX_OBJECTS: Final = 2**18
+_LOG: Final = logging.getLogger("berthmaster.kube")
 _LIST_SILENCE_S: Final = 30.0
 # The API server sends a bookmark about once a minute, so that longer silence means that nobody is there.
 _WATCH_SILENCE_S: Final = 150.0
@@ -93,10 +95,15 @@ class Reflector:
             except ApiError as error:
                 if self._stopping.is_set():
                     return
-                if error.expired:
+                if error.expired and version:
                     version = ""
                 else:
                     self._mirror.lose(str(error))
+                self._stopping.wait(self._backoff.next_s())
+            except Exception:  # noqa: BLE001 - the thread's outermost edge: else a mirror would stand still unnoticed
+                _LOG.exception("the watch of %s failed", self._collection.what)
+                self._mirror.lose("the watch failed; the log says why")
+                version = ""
                 self._stopping.wait(self._backoff.next_s())
 
     def _list(self) -> str:

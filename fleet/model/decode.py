@@ -8,7 +8,7 @@ passed over, and ``merged`` writes a changed value back into the raw document wi
 import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -93,10 +93,16 @@ def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
 def _decode_custom(kind: type, raw: object) -> object:
     if kind is Quantity and isinstance(raw, str | int | float) and not isinstance(raw, bool):
         try:
-            return Quantity.parse(raw)
+            return _quantity(raw) if isinstance(raw, str) else Quantity.parse(raw)
         except InputError as error:
             raise ValueError(str(error)) from None
     raise ValueError(f"{shown(raw)} is not a {kind.__name__.lower()}")
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity:
+    """A quantity; it is never changed, and most documents of a fleet have the same few."""
+    return Quantity.parse(text)
 
 
 def _encode_custom(value: object) -> object:

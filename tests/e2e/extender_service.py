@@ -1,7 +1,6 @@
 """``berthmaster extender`` beside the control plane: one process that watches it."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -32,8 +31,13 @@ class Extender:
         return fetch(f"{self.probe_url}/metrics") or ""
 
 
-def start_extender(processes: Processes, control_plane: ControlPlane, flags: Sequence[str]) -> Extender:
+def start_extender(processes: Processes, control_plane: ControlPlane, *watched: str) -> Extender:
     """Start an extender that watches the control plane, and wait until it is ready.
+
+    Args:
+        processes: where it is put.
+        control_plane: what it watches.
+        watched: which kinds.
 
     Raises:
         NotInTimeError: it did not become ready; the message shows its log.
@@ -45,9 +49,7 @@ def start_extender(processes: Processes, control_plane: ControlPlane, flags: Seq
         f"--bind={HOST}:{port}",
         f"--probe-bind={HOST}:{probe_port}",
         f"--kubeconfig={control_plane.kubeconfig}",
-        "--watch=nodes",
-        "--watch=policies",
-        *flags,
+        *(f"--watch={kind}" for kind in watched),
     ]
     extender = Extender(processes.start("extender", command), f"http://{HOST}:{port}", f"http://{HOST}:{probe_port}")
     extender.process.wait_for("to be ready", lambda: fetch(f"{extender.probe_url}/readyz"), START_LIMIT_S)

@@ -21,7 +21,7 @@ JSON = dict[str, Any]
 @pytest.fixture(scope="module")
 def extender(processes: Processes, control_plane: ControlPlane) -> Iterator[Extender]:
     """An extender that watches nodes and policies."""
-    running = start_extender(processes, control_plane, [])
+    running = start_extender(processes, control_plane, "nodes", "policies")
     yield running
     running.process.stop()
 

@@ -177,13 +177,13 @@ class Extender:
 
     def _waiting(self, pod: Pod, known: KnownNodes, request: Request, stand: Stand) -> tuple[str, ...]:
         """The nodes that come before all that were offered, if more may be to come than was offered."""
-        best, names = stand.best, stand.names
+        best, names, node_selector = stand.best, stand.names, pod.spec.node_selector or {}
         if _is_nominated(pod, names):
             # A refused nominated node is followed by a search among all nodes anyway.
-            return known.before(request, stand, best) if best < NEVER else ()
+            return known.before(request, stand, best, node_selector) if best < NEVER else ()
         if self._options.lists_are_complete or not SAMPLE_FLOOR <= len(names) < len(known.fleet):
             return ()
-        return known.before(request, stand, best)
+        return known.before(request, stand, best, node_selector)
 
     def _allowed(
         self, services: Services, request: Request, candidates: dict[str, MetaVictims]
@@ -220,9 +220,9 @@ def _decoded_args(services: Services, call: Call) -> Args:
 def _decoded(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
     """The nodes of a request as clusters."""
     begun_s = services.clock.monotonic_s()
-    clusters = [cluster_of_node(decode_node(kind, raw, index)) for index, raw in enumerate(args.nodes)]
+    nodes = [decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
     services.meter.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
-    return clusters
+    return list(map(cluster_of_node, nodes))
 
 
 def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:

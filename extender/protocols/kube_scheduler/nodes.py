@@ -4,7 +4,8 @@
 Both answer the same questions.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ from extender.scheduling.scheduler import Profile, Scheduler
 from fleet.model.affinity import AffinityTerm
 from fleet.model.cluster import Cluster
 from fleet.model.placement import ClusterAffinity, Placement
-from fleet.model.selector import LabelSelector
+from fleet.model.selector import LabelSelector, Requirement
 
 FOREIGN: Final = NEVER + 1
 """The step of a node that is no member cluster."""
@@ -82,10 +83,10 @@ class KnownNodes:
             reasons.by_row[row] = found
         return found
 
-    def before(self, request: Request, stand: Stand, step: int) -> tuple[str, ...]:
-        """The members that were not named, stand on an earlier step and have room for the pod as far as is known.
+    def before(self, request: Request, stand: Stand, step: int, node_selector: Mapping[str, str]) -> tuple[str, ...]:
+        """The members that were not named, stand on an earlier step and could take the pod as far as is known.
 
-        By their step and then by name.
+        That is: they are large enough, and have the labels that the pod asks of its node. By their step, then by name.
         """
         steps = self._steps(request)
         steps[[row for name in stand.names if (row := self.fleet.row_of.get(name)) is not None]] = NEVER
@@ -93,6 +94,8 @@ class KnownNodes:
         if not fitting.any():
             return ()
         fitting &= self.fleet.resources.estimate(request.requests).current() > 0
+        for key, value in node_selector.items():
+            fitting &= self.fleet.labels.matching(Requirement(key, "In", frozenset({value})), len(fitting))
         rows = fitting.nonzero()[0]
         return tuple(self.fleet.names(rows[np.lexsort((self.fleet.name_rank()[rows], steps[rows]))]))
 
@@ -121,8 +124,7 @@ class KnownNodes:
 
     def _rows(self, names: Sequence[str]) -> IntArray:
         """The rows of nodes by name, -1 for one that is not known; see ``_or_else``."""
-        row_of = self.fleet.row_of
-        return np.array([row_of.get(name, -1) for name in names], dtype=np.int64)
+        return np.array(list(map(self.fleet.row_of.get, names, repeat(-1))), dtype=np.int64)
 
     def _steps(self, request: Request) -> IntArray:
         steps = steps_of_rows(self._scheduler, request)

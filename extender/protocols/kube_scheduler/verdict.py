@@ -31,24 +31,18 @@ class Verdict(NamedTuple):
 
 def judge(stand: Stand, why: Why, source: str) -> Verdict:
     """The verdict on nodes that stand somewhere; ``source`` is where the placement comes from, for reasons."""
-    best = stand.best
-    verdict = Verdict([], {}, {}, Counter())
-    told: dict[int, str] = {}
-    for position, (name, step) in enumerate(zip(stand.names, stand.steps, strict=True)):
-        if step < NEVER and step == best:
-            verdict.kept.append(position)
-        elif step < NEVER:
-            reason = told.get(step)
-            if reason is None:
-                reason = told[step] = _later(stand, step, source)
-            verdict.failed[name] = reason
-            verdict.rejected[LATER] += 1
-        else:
-            plugin, reason = _never(stand, why, position, step)
-            reasons = verdict.failed if step == UNKNOWN else verdict.unresolvable
-            reasons[name] = f"node(s) {reason}, for {source}"[:_MAX_REASON]
-            verdict.rejected[plugin] += 1
-    return verdict
+    names, steps, best = stand.names, stand.steps, stand.best
+    kept = [position for position, step in enumerate(steps) if step == best] if best < NEVER else []
+    later = {step: _later(stand, step, source) for step in set(steps) if best < step < NEVER}
+    failed = {name: later[step] for name, step in zip(names, steps, strict=True) if step in later}
+    rejected = Counter({LATER: len(failed)} if failed else {})
+    unresolvable: dict[str, str] = {}
+    for position in [position for position, step in enumerate(steps) if step >= NEVER]:
+        plugin, reason = _never(stand, why, position)
+        reasons = failed if steps[position] == UNKNOWN else unresolvable
+        reasons[names[position]] = f"node(s) {reason}, for {source}"[:_MAX_REASON]
+        rejected[plugin] += 1
+    return Verdict(kept, failed, unresolvable, rejected)
 
 
 def held(stand: Stand, waiting: tuple[str, ...], known: int, source: str) -> str:
@@ -63,7 +57,8 @@ def held(stand: Stand, waiting: tuple[str, ...], known: int, source: str) -> str
     )
 
 
-def _never(stand: Stand, why: Why, position: int, step: int) -> tuple[str, str]:
+def _never(stand: Stand, why: Why, position: int) -> tuple[str, str]:
+    step = stand.steps[position]
     if step == FOREIGN:
         return WHY_FOREIGN
     if step == UNKNOWN:

@@ -11,15 +11,17 @@ from kubernetes.client import Configuration
 
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
-from extender.state.state import State
-from extender.state.watch import (
+from extender.state.kinds import (
     FEDERATED_CLUSTERS,
     KARMADA_CLUSTERS,
     KARMADA_POLICIES,
     NODES,
     Watched,
-    WatchSource,
+    WatchOptions,
 )
+from extender.state.state import State
+from extender.state.watch import WatchSource, watch_source
+from fleet.errors import InputError
 from fleet.kube.connection import OfficialConnection
 from fleet.ops.clock import SystemClock
 
@@ -212,3 +214,36 @@ def test_policies_are_told_together_with_the_clusters_and_never_half():
     finally:
         running.source.stop()
         server.close()
+
+
+@pytest.mark.parametrize(
+    ("kinds", "paths"),
+    [
+        pytest.param(["nodes"], ["nodes"], id="nodes"),
+        pytest.param(["clusters", "policies"], ["clusters", "propagationpolicies", "clusterpropagationpolicies"],
+                     id="clusters and policies"),
+    ],
+)  # fmt: skip
+def test_options_say_what_is_watched(kinds, paths):
+    source = watch_source(WatchOptions(kinds), SystemClock(), LOG)
+    assert [feed.collection.what for feed in source._feeds] == paths
+
+
+@pytest.mark.parametrize("kinds", [["policies"], [], ["nodes", "clusters"]], ids=str)
+def test_exactly_one_kind_of_cluster_is_watched(kinds):
+    with pytest.raises(InputError, match="one kind of cluster"):
+        watch_source(WatchOptions(kinds), SystemClock(), LOG)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [None, "{", "[]", "3", "", "{contexts: 3}", "{current-context: a, contexts: [{name: a, context: {}}]}", "\x00"],
+    ids=repr,
+)
+def test_access_that_cannot_work_shows_before_anything_starts(tmp_path, content):
+    if content is not None:
+        (tmp_path / "kubeconfig").write_text(content)
+    source = watch_source(WatchOptions(["nodes"], tmp_path / "kubeconfig"), SystemClock(), LOG)
+    with pytest.raises(InputError, match="name a kubeconfig file") as caught:
+        source.prepare()
+    assert "\n" not in str(caught.value)

@@ -229,6 +229,29 @@ def test_a_list_without_end_is_given_up(server, mirror, monkeypatch):
     assert not mirror.names
 
 
+def test_a_server_that_cannot_even_list_what_is_new_is_lost(server, mirror):
+    server.lists = [410, 410, page([item("a")], 5)]
+    mirror.wait(lambda seen: "a" in seen.names)
+    assert len(mirror.problems) == 2
+
+
+def test_a_mirror_that_fails_is_told_and_begins_anew(server, mirror, caplog):
+    put, failed = mirror.put, []
+
+    def fail_once(key, raw) -> None:
+        if not failed:
+            failed.append(key)
+            raise ZeroDivisionError
+        put(key, raw)
+
+    mirror.put = fail_once
+    server.watches = [[event("ADDED", item("c", 6)), HOLD], [event("ADDED", item("d", 7)), HOLD]]
+    mirror.wait(lambda seen: "d" in seen.names)
+    assert mirror.problems == ["the watch failed; the log says why"]
+    assert mirror.told.count("replace") == 2
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_stopping_ends_a_watch_that_holds(server):
     recorder = Recorder()
     reflector = Reflector(connection(server), THINGS, recorder)

@@ -200,3 +200,25 @@ def test_a_fleet_without_clusters_is_an_error_that_says_what_to_pass(write):
 def test_what_the_builders_build_is_accepted(write):
     raw = {**builtins(policy(priority=1)), "apiVersion": POLICY["apiVersion"]}
     assert len(load([write(MEMBER, raw)]).policies) == 1
+
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "liqo-milan", "labels": {"tier": "gold"}}}
+
+
+def test_where_there_are_no_clusters_nodes_stand_for_them(write):
+    loaded = load([write(NODE, deployment())])
+    assert [each.name for each in loaded.clusters] == ["liqo-milan"]
+    assert [each.kind for each in loaded.templates] == ["Deployment"]
+
+
+def test_beside_clusters_a_node_is_a_resource_like_any_other(write):
+    loaded = load([write(MEMBER, NODE)])
+    assert [each.name for each in loaded.clusters] == ["member1"]
+    assert [each.kind for each in loaded.templates] == ["Node"]
+
+
+def test_a_node_that_is_wrong_is_told_with_its_field(write):
+    with pytest.raises(ManifestError, match=r"document 1: spec\.taints"):
+        load([write({**NODE, "spec": {"taints": 3}})])
+    with pytest.raises(ManifestError, match=r"allocatable\[cpu\]: '-1' is negative"):
+        load([write(changed(NODE, "status.allocatable", {"cpu": "-1"}))])

@@ -47,6 +47,11 @@ class TestSamples:
         full = [node("g1", tier="gold", cpu="50m"), *LARGE[1:]]
         assert len(kept(Service(full).filter(WANTED, SILVERS[:100]))) == 100
 
+    def test_a_node_without_the_labels_that_the_pod_asks_for_is_not_waited_for(self):
+        choosy = pod(GOLD, SILVER, node_selector={"tier": "silver"})
+        assert len(kept(Service(LARGE).filter(choosy, SILVERS[:100]))) == 100
+        assert Service(LARGE).filter(pod(GOLD, SILVER, node_selector={"tier": "gold"}), SILVERS[:100])["Error"]
+
     def test_a_tainted_node_is_not_waited_for(self):
         tainted = node("g1", tier="gold", taints=[{"key": "k", "effect": "NoSchedule"}])
         assert len(kept(Service([tainted, *LARGE[1:]]).filter(WANTED, SILVERS[:100]))) == 100
