@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
-from extender_service import Client, Server, native_requests, post, serving
+from extender_service import native_requests
+from served import Client, Server, post, serving
 from workloads import generated
 
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024

@@ -1,0 +1,166 @@
+"""A running extender, and clients that keep their connections: what the benchmarks of the service have in common.
+
+Called with arguments it is a pool of connections in a process of its own, so that the load does not share an
+interpreter with whoever measures: ``served.py PORT CONNECTIONS SECONDS FILE``.
+"""
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fleet.model.decode import builtins
+
+_READY_WITHIN_S = 60.0
+_CLUSTER = "cluster.karmada.io/v1alpha1"
+
+
+class Figures(NamedTuple):
+    """Milliseconds per request of one connection, and requests a second of many."""
+
+    p50: float
+    p99: float
+    rate: float
+
+
+class Server(NamedTuple):
+    """A running service."""
+
+    port: int
+    probe_port: int
+    pid: int
+
+
+@contextmanager
+def serving(clusters: Sequence[Any], *flags: str) -> Iterator[Server]:
+    """Serve a fleet until the end of the block."""
+    port, probe_port = free_port(), free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        listed = {"apiVersion": _CLUSTER, "kind": "ClusterList", "items": [builtins(each) for each in clusters]}
+        Path(folder, "clusters.json").write_bytes(msgspec.json.encode(listed))
+        command = [
+            sys.executable, "-m", "cli.main", "extender", "-f", folder, "--bind", f"127.0.0.1:{port}", "--probe-bind",
+            f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "warning", *flags,
+        ]  # fmt: skip
+        process = subprocess.Popen(command)  # noqa: S603 - this very program
+        try:
+            await_ready(probe_port, process)
+            yield Server(port, probe_port, process.pid)
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(timeout=30)
+
+
+def free_port() -> int:
+    """A port that is free right now."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def await_ready(probe_port: int, process: subprocess.Popen[bytes]) -> None:
+    """Wait until the service says that it is ready."""
+    until = time.monotonic() + _READY_WITHIN_S
+    while time.monotonic() < until and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{probe_port}/readyz", timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError("the service did not become ready")
+
+
+class Client:
+    """One keep-alive connection."""
+
+    def __init__(self, port: int) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, request: bytes) -> bytes:
+        """Send a request, wait for its answer, and give back the body."""
+        self._socket.sendall(request)
+        answer = self._socket.recv(262144)
+        head_end = answer.find(b"\r\n\r\n")
+        while head_end < 0:
+            answer += self._more()
+            head_end = answer.find(b"\r\n\r\n")
+        at = answer.lower().index(b"content-length: ") + 16
+        length = int(answer[at : answer.index(b"\r", at)])
+        while len(answer) < head_end + 4 + length:
+            answer += self._more()
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(answer[:400])
+        return answer[head_end + 4 :]
+
+    def _more(self) -> bytes:
+        more = self._socket.recv(262144)
+        if not more:
+            raise ConnectionError("the server closed the connection")
+        return more
+
+
+def post(path: str, body: bytes, content_type: str = "application/json") -> bytes:
+    """A request as it goes over the wire."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}\r\n".encode() + body
+
+
+def measure(server: Server, requests: Sequence[bytes], *, count: int, connections: int, seconds: float) -> Figures:
+    """Ask one connection ``count`` times, then many for some seconds."""
+    client = Client(server.port)
+    for request in requests:
+        client.ask(request)
+    times = []
+    for index in range(count):
+        start = time.perf_counter()
+        client.ask(requests[index % len(requests)])
+        times.append((time.perf_counter() - start) * 1e3)
+    times.sort()
+    return Figures(times[count // 2], times[int(count * 0.99)], _rate(server, requests, connections, seconds))
+
+
+def _rate(server: Server, requests: Sequence[bytes], connections: int, seconds: float) -> float:
+    """Requests a second over a pool of connections, asked by a process of its own."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(msgspec.json.encode([request.decode() for request in requests]))
+        file.flush()
+        command = [sys.executable, __file__, str(server.port), str(connections), str(seconds), file.name]
+        return float(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - this very program
+
+
+def pool(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> float:
+    """Requests a second over a pool of connections, each of which waits for an answer before it asks again."""
+    until = time.monotonic() + seconds
+    counts = [0] * connections
+
+    def ask(number: int) -> None:
+        client = Client(port)
+        while time.monotonic() < until:
+            client.ask(requests[(counts[number] + number) % len(requests)])
+            counts[number] += 1
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(connections)]
+    start = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return sum(counts) / (time.monotonic() - start)
+
+
+if __name__ == "__main__":
+    port, connections, seconds, name = sys.argv[1:]
+    texts = json.loads(Path(name).read_bytes())
+    print(pool(int(port), [text.encode() for text in texts], int(connections), float(seconds)))
