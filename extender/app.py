@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+_BACKLOG_BYTES: Final = 8 * 2**20
+"""How much of a stream waits for a client that reads only once it has sent everything."""
 _REFUSALS: Final = {
     404: "there is no such path; /openapi.json and docs/extender.md list them all",
     405: "this path knows another method",
@@ -81,7 +83,7 @@ class ShortWay:
 def _streamed(pieces: Iterator[bytes], client: Any) -> Iterator[bytes]:  # noqa: ANN401 - fleet.ops.deadline's, or None
     """The pieces, each sent when it is there and within a deadline of its own."""
     if client is not None:
-        client.release()
+        client.stream(_BACKLOG_BYTES)
     for piece in pieces:
         if client is not None:
             client.extend()

@@ -1,5 +1,6 @@
 """What workers say of themselves, as files of a folder that the process with the probes reads."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +22,10 @@ class Board:
         """A worker says how it is."""
         notice = self._folder / f"{_WORKER}{pid}"
         draft = notice.with_name(f".{notice.name}")
-        draft.write_bytes(msgspec.json.encode(health))
-        draft.replace(notice)
+        # The folder goes with the server; a worker that still has something to say may come too late.
+        with suppress(FileNotFoundError):
+            draft.write_bytes(msgspec.json.encode(health))
+            draft.replace(notice)
 
     def remove(self, pid: int) -> None:
         """A worker has ended."""

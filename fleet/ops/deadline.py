@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 _ANSWER_GRACE_S: Final = 1.0
+_SEND_BYTES: Final = 64 * 2**10
 
 # For the type checker the mixin is a socket; what it really stands in front of is said by the classes below.
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Deadlines(_Base):
     on_last_answer: Callable[[], None] | None = None
     _deadline: float = float("inf")
     _held: list[bytes] | None = None
+    _outbox: bytearray | None = None
+    _backlog_bytes: int = 0
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - the base class's signature
         """Start a new deadline, or wait for nothing."""
@@ -80,21 +83,53 @@ class Deadlines(_Base):
             raise self._exceeded() from None
 
     def sendall(self, data: Any, flags: int = 0) -> None:  # noqa: ANN401 - the base class's type
-        """Send all of it, or hold it until ``release``."""
-        if self._held is None:
-            self._send_whole(data, flags)
-        else:
+        """Send all of it, or keep it as ``hold`` or ``stream`` have said."""
+        if self._outbox is not None:
+            self._outbox += data
+            self._drain(self._outbox, self._backlog_bytes)
+        elif self._held is not None:
             self._held.append(bytes(data))
+        else:
+            self._send_whole(data, flags)
 
     def hold(self) -> None:
         """Keep what is sent from now on, so that a head and its body leave as one record and one packet."""
         self._held = []
 
+    def stream(self, backlog_bytes: int) -> None:
+        """From now on send what the client takes, and keep up to so many bytes that it does not take yet.
+
+        A client that reads only once it has sent everything would otherwise wait for us, and we for it.
+        """
+        self.release()
+        self._outbox, self._backlog_bytes = bytearray(), backlog_bytes
+
     def release(self) -> None:
-        """Send what was held, and hold nothing any more."""
+        """Send whatever was kept, and keep nothing any more."""
         held, self._held = self._held, None
+        outbox, self._outbox = self._outbox, None
         if held:
             self._send_whole(b"".join(held))
+        if outbox:
+            self._drain(outbox, 0)
+
+    def _drain(self, outbox: bytearray, leave_bytes: int) -> None:
+        """Send what the client takes now, and wait for it to take what is beyond ``leave_bytes``."""
+        while outbox:
+            waits = len(outbox) > leave_bytes
+            if waits:
+                self._arm()
+            else:
+                self.settimeout(0.0)
+            try:
+                del outbox[: super().send(bytes(outbox[:_SEND_BYTES]))]
+            except (BlockingIOError, ssl.SSLWantWriteError):
+                return
+            except TimeoutError:
+                raise self._exceeded() from None
+            finally:
+                self.settimeout(self.limit_s)
+            self.extend()
 
     def _send_whole(self, data: Any, flags: int = 0) -> None:  # noqa: ANN401 - the base class's type
         self._arm()

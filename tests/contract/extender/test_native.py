@@ -132,6 +132,14 @@ def test_a_batch_may_wait_for_an_answer_before_it_goes_on(server):
     assert received.count(b'"id":7') == 3
 
 
+def test_a_batch_may_be_sent_whole_before_an_answer_is_read(server):
+    line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE}) + b"\n"
+    with Wire(server.port) as wire:
+        wire.send(request("POST", "/v1/schedule/batch", line * 800, LINES))  # as much comes back
+        time.sleep(0.2)
+        assert wire.answer().body.count(b'"decision"') == 800
+
+
 @pytest.mark.parametrize(
     ("body", "answered", "detail"),
     [

@@ -129,3 +129,12 @@ def test_it_refuses_to_be_open_to_everybody(flags, missing):
     result = CliRunner().invoke(main, ["extender", *flags])
     assert missing in str(result.exception)
     assert "--insecure" in str(result.exception)
+
+
+def test_a_batch_over_tls_may_be_sent_whole_before_an_answer_is_read(secured, authority):
+    line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE_OWN_FLEET}) + b"\n"
+    with Wire(secured[0].port, context(authority)) as wire:
+        head = {"Authorization": f"Bearer {TOKEN}"}
+        wire.send(request("POST", "/v1/schedule/batch", line * 700, "application/x-ndjson", **head))
+        time.sleep(0.2)
+        assert wire.answer().body.count(b'"decision"') == 700
