@@ -15,7 +15,7 @@ from typing import Any
 import click
 import kube_scheduler
 import msgspec
-from service import Server, measure, post, serving
+from served import Server, measure, post, serving
 from workloads import Workload, generated
 
 from extender.protocols.native.deciding import decide_on
@@ -39,12 +39,12 @@ def batch_rate(server: Server, workload: Workload, lines: int) -> float:
     )
     sender.start()
     answers, tail = 0, b""
-    while not tail.endswith(b"0\r\n\r\n"):
+    while not tail.endswith(b"\r\n0\r\n\r\n"):
         received = client.recv(1 << 20)
         if not received:
             raise ConnectionError("the server closed the connection")
         answers += received.count(b'"decision":{')
-        tail = (tail + received)[-5:]
+        tail = (tail + received)[-7:]
     elapsed = time.perf_counter() - start
     if answers < lines * 0.999:  # a name may be split between two reads
         raise RuntimeError(f"{answers} of {lines} lines were answered")

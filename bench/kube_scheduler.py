@@ -16,7 +16,7 @@ from typing import Any
 
 import click
 import msgspec
-from service import measure, post, serving
+from served import measure, post, serving
 
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.route import Call

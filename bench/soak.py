@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import click
 from extender_service import native_requests
-from service import Client, Server, post, serving
+from served import Client, Server, post, serving
 from workloads import generated
 
 _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024

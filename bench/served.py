@@ -1,4 +1,8 @@
-"""A running extender for benchmarks, and clients of raw sockets: little of what they measure is their own."""
+"""A running extender, and clients that keep their connections: what the benchmarks of the service have in common.
+
+Called with arguments it is a pool of connections in a process of its own, so that the load does not share an
+interpreter with whoever measures: ``served.py PORT CONNECTIONS SECONDS FILE``.
+"""
 
 import json
 import signal
@@ -132,7 +136,7 @@ def _rate(server: Server, requests: Sequence[bytes], connections: int, seconds: 
     with tempfile.NamedTemporaryFile() as file:
         file.write(msgspec.json.encode([request.decode() for request in requests]))
         file.flush()
-        command = [sys.executable, __file__, f"{server.port},{connections},{seconds}", file.name]
+        command = [sys.executable, __file__, str(server.port), str(connections), str(seconds), file.name]
         return float(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - this very program
 
 
@@ -156,12 +160,7 @@ def pool(port: int, requests: Sequence[bytes], connections: int, seconds: float)
     return sum(counts) / (time.monotonic() - start)
 
 
-def main(pool_of: str, path: str) -> None:
-    """The process of ``_rate``: print how many requests a second a pool of connections gets answered."""
-    port, connections, seconds = pool_of.split(",")
-    texts = json.loads(Path(path).read_bytes())
-    print(pool(int(port), [text.encode() for text in texts], int(connections), float(seconds)))
-
-
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    port, connections, seconds, name = sys.argv[1:]
+    texts = json.loads(Path(name).read_bytes())
+    print(pool(int(port), [text.encode() for text in texts], int(connections), float(seconds)))
