@@ -36,12 +36,14 @@ class ClusterSpec(Value, frozen=True):
 
 
 class Condition(Value, frozen=True):
-    """A condition (``meta/v1``); ``status`` is True, False or Unknown."""
+    """A condition (``meta/v1``); ``status`` is True, False or Unknown, the time of its last change text as written."""
 
     type: str
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: str = ""
+    observed_generation: Int64 = 0
 
 
 class APIResource(Value, frozen=True):
