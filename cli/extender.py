@@ -7,7 +7,8 @@ import click
 
 from cli.addresses import Address
 from cli.config_file import config_option
-from cli.inputs import profile, workload_affinity_on
+from cli.inputs import deciding_options, profile, workload_affinity_on
+from cli.serving_options import lifetime_options
 from fleet.model.selector_text import parse_selector
 from fleet.model.template import ReplicaPath
 from fleet.ops import logs
@@ -55,7 +56,6 @@ _MIB: Final = 2**20
     "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.2", show_default=True,
     help="The oldest TLS version that is spoken.",
 )  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
 @click.option("--threads", type=click.IntRange(1, 512), default=32, show_default=True, help="Threads in each process.")
 @click.option(
     "--max-body-bytes", type=click.IntRange(1024, 512 * _MIB), default=32 * _MIB, show_default=True,
@@ -76,31 +76,8 @@ _MIB: Final = 2**20
     "--stream-timeout-s", type=click.FloatRange(1, 3600), default=300.0, show_default=True,
     help="How long a batch may take in all; each piece of it has the request's timeout.",
 )  # fmt: skip
-@click.option(
-    "--keepalive-s", type=click.IntRange(1, 3600), default=120, show_default=True,
-    help="How long idle connections stay.",
-)  # fmt: skip
-@click.option(
-    "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
-    help="How long /readyz fails before connections are refused.",
-)  # fmt: skip
-@click.option(
-    "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
-    help="How long requests under way may take after that.",
-)  # fmt: skip
-@click.option(
-    "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
-    help="Where a custom resource keeps its replicas, and its pod template. Repeatable.",
-)  # fmt: skip
-@click.option(
-    "--plugins", default="*", show_default=True, metavar="LIST",
-    help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
-)  # fmt: skip
-@click.option("--feature-gates", default="", metavar="LIST", help="Only WorkloadAffinity=true|false is known.")
-@click.option(
-    "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
-    help="Clusters that are selected but get no replicas stay in the assignment.",
-)  # fmt: skip
+@lifetime_options
+@deciding_options
 @click.option(
     "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
     help="What KubeAdmiral's filter answers of a cluster that it cannot judge.",
@@ -113,7 +90,6 @@ _MIB: Final = 2**20
     "--kube-scheduler-complete-lists", is_flag=True,
     help="kube-scheduler has percentageOfNodesToScore: 100, so that it never offers a mere sample of the nodes.",
 )  # fmt: skip
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve scheduling decisions over HTTP: natively, and to KubeAdmiral and kube-scheduler."""
     workload_affinity = workload_affinity_on(given["feature_gates"])

@@ -19,11 +19,16 @@ _WORKLOAD_AFFINITY = "WorkloadAffinity"
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say what to schedule, and how."""
+    manifests = click.option(
+        "-f", "--filename", "paths", multiple=True, metavar="PATH",
+        help="Manifests: a file, a folder, or - for stdin. Repeatable.",
+    )  # fmt: skip
+    return manifests(deciding_options(command))
+
+
+def deciding_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say how to decide, wherever the workloads come from."""
     options = (
-        click.option(
-            "-f", "--filename", "paths", multiple=True, metavar="PATH",
-            help="Manifests: a file, a folder, or - for stdin. Repeatable.",
-        ),
         click.option(
             "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
             help="Where a custom resource keeps its replicas, and its pod template. Repeatable.",

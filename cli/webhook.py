@@ -8,6 +8,7 @@ import click
 from cli.addresses import Address
 from cli.config_file import config_option
 from cli.rule_options import rule_levels, rule_options, scopes
+from cli.serving_options import lifetime_options
 from fleet.ops import logs
 from fleet.ops.tls import MINIMUM_VERSIONS, TLSFiles
 from webhook.admission.settings import Mode, Settings
@@ -38,7 +39,6 @@ _API_SERVER_TIMEOUT_S: Final = 30
     "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.3", show_default=True,
     help="The oldest TLS version that is spoken.",
 )  # fmt: skip
-@click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes.")
 @click.option("--threads", type=click.IntRange(1, 512), default=16, show_default=True, help="Threads in each process.")
 @click.option(
     "--max-body-bytes", type=click.IntRange(1024, 64 * 2**20), default=7 * 2**20, show_default=True,
@@ -48,21 +48,7 @@ _API_SERVER_TIMEOUT_S: Final = 30
     "--request-timeout-s", type=click.FloatRange(0.1, _API_SERVER_TIMEOUT_S), default=2.5, show_default=True,
     help="How long a request may take; keep it below timeoutSeconds of the webhook configuration.",
 )  # fmt: skip
-@click.option(
-    "--keepalive-s",
-    type=click.IntRange(1, 3600),
-    default=120,
-    show_default=True,
-    help="How long idle connections stay.",
-)
-@click.option(
-    "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
-    help="How long /readyz fails before connections are refused.",
-)  # fmt: skip
-@click.option(
-    "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
-    help="How long requests under way may take after that.",
-)  # fmt: skip
+@lifetime_options
 @click.option(
     "--peer-checks/--no-peer-checks", default=False, show_default=True,
     help="In companion mode, run karmada-webhook's checks too, so that one answer names everything.",
@@ -72,7 +58,6 @@ _API_SERVER_TIMEOUT_S: Final = 30
     help="A user who may clear the record of a priority drop: the controller that handles it. Repeatable.",
 )  # fmt: skip
 @rule_options
-@click.option("--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged.")
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
     settings = Settings(

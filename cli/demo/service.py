@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -71,11 +71,10 @@ class Service:
     def __enter__(self) -> Self:
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603 - our own command
-        try:
+        with ExitStack() as otherwise:
+            otherwise.callback(self._stop)
             self._wait_until_ready(self._process)
-        except BaseException:
-            self._stop()
-            raise
+            otherwise.pop_all()
         return self
 
     def __exit__(
