@@ -62,10 +62,14 @@ class FederatedCluster(Value, frozen=True):
     status: FederatedClusterStatus = FederatedClusterStatus()
 
 
-def as_cluster(federated: FederatedCluster) -> Cluster:
+def as_cluster(federated: FederatedCluster, *, with_kinds: bool = True) -> Cluster:
     """The same cluster in the core's terms: used is what is allocatable less what is available.
 
     A resource that is not among the available ones counts as used up, as it does in KubeAdmiral.
+
+    Args:
+        federated: the cluster.
+        with_kinds: whether the kinds that it serves are asked about; there are hundreds of them.
     """
     status = federated.status
     allocatable, available = status.resources.allocatable, status.resources.available
@@ -82,7 +86,7 @@ def as_cluster(federated: FederatedCluster) -> Cluster:
                     f"{each.group}/{each.version}" if each.group else each.version,
                     (APIResource(each.plural_name, each.kind),),
                 )
-                for each in status.api_resource_types
+                for each in (status.api_resource_types if with_kinds else ())
             ),
             conditions=status.conditions,
             resource_summary=ResourceSummary(allocatable=allocatable, allocated=used),
