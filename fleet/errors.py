@@ -48,11 +48,23 @@ class ApiError(ServiceError):
 
     Attributes:
         reason: the machine's word for it, as ``Expired`` or ``Forbidden``; may be empty.
+        retry_after_s: how long the server asks to be left alone; 0 if it says nothing.
     """
 
-    def __init__(self, status: int, reason: str, message: str) -> None:
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
         self.reason = reason
+        self.retry_after_s = retry_after_s
         super().__init__(message, status)
+
+    @property
+    def absent(self) -> bool:
+        """Whether the object, or its kind, is not there."""
+        return self.status == HTTPStatus.NOT_FOUND
+
+    @property
+    def conflicting(self) -> bool:
+        """Whether somebody else wrote meanwhile, or it is there already: look again, and decide again."""
+        return self.status == HTTPStatus.CONFLICT
 
     @property
     def expired(self) -> bool:

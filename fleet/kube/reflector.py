@@ -18,7 +18,7 @@ from fleet.errors import ApiError
 from fleet.kube.backoff import Backoff
 from fleet.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, identity_of, page_of
 from fleet.kube.requests import PAGE_SIZE, Collection, page, watch
-from fleet.kube.transport import Answer, Connection
+from fleet.kube.transport import Answer, Connection, body_of
 
 MAX_OBJECTS: Final = 2**18
 _LOG: Final = logging.getLogger("berthmaster.kube")
@@ -112,7 +112,7 @@ class Reflector:
         token = ""
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
             with self._sent(self._connection.send(page(self._collection, token, _LIST_SILENCE_S))) as answer:
-                part = page_of(_whole(answer))
+                part = page_of(body_of(answer))
             for raw in part.items or ():
                 found[identity_of(bytes(raw)).key] = raw
             token = part.metadata.continue_
@@ -169,17 +169,6 @@ class Reflector:
         if self._stopping.is_set():
             answer.abort()
         return answer
-
-
-def _whole(answer: Answer) -> bytes:
-    """A whole body, of bounded size."""
-    parts, size = [], 0
-    for chunk in answer.chunks():
-        parts.append(chunk)
-        size += len(chunk)
-        if size > MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
-    return b"".join(parts)
 
 
 def _lines(answer: Answer, deadline_s: float) -> Iterator[bytes]:

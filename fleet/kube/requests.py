@@ -1,8 +1,19 @@
-"""Requests to an API server, prepared as values."""
+"""Requests to an API server, prepared as values; whether one is sent, and over what, is somebody else's business."""
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from fleet.kube.messages import Key
+from fleet.model.decode import encode_json
 
 PAGE_SIZE: Final = 500
+ANSWER_LIMIT_S: Final = 30.0
+"""How long the API server may think about one object."""
+
+_JSON: Final = "application/json"
+_MERGE_PATCH: Final = "application/merge-patch+json"
+_APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+Query = tuple[tuple[str, str], ...]
 
 
 class Collection(NamedTuple):
@@ -10,7 +21,7 @@ class Collection(NamedTuple):
 
     Attributes:
         path: where the API server serves them, as in ``/api/v1/nodes``.
-        what: how messages call them.
+        what: how messages call them: their plural name.
     """
 
     path: str
@@ -22,28 +33,45 @@ class Collection(NamedTuple):
         root = "apis" if "/" in api_version else "api"
         return cls(f"/{root}/{api_version}/{plural}", plural)
 
+    def within(self, namespace: str) -> str:
+        """The path of the objects of one namespace; of cluster-scoped ones where it is empty."""
+        if not namespace:
+            return self.path
+        return f"{self.path.removesuffix(self.what)}namespaces/{namespace}/{self.what}"
 
-class Get(NamedTuple):
-    """A GET.
+    def object(self, key: Key, subresource: str = "") -> str:
+        """The path of one object, or of a subresource of it."""
+        path = f"{self.within(key[0])}/{key[1]}"
+        return f"{path}/{subresource}" if subresource else path
+
+
+class Request(NamedTuple):
+    """One request.
 
     Attributes:
         path: with a leading slash.
         query: parameters in their order.
         silence_s: how long the server may say nothing before it is given up.
+        method: the HTTP method.
+        body: what is sent along; empty for nothing.
+        content_type: of the body.
     """
 
     path: str
-    query: tuple[tuple[str, str], ...]
-    silence_s: float
+    query: Query = ()
+    silence_s: float = ANSWER_LIMIT_S
+    method: str = "GET"
+    body: bytes = b""
+    content_type: str = _JSON
 
 
-def page(collection: Collection, token: str, silence_s: float) -> Get:
+def page(collection: Collection, token: str, silence_s: float) -> Request:
     """A page of a consistent list; an empty token asks for the first."""
     query = (("limit", str(PAGE_SIZE)), *((("continue", token),) if token else ()))
-    return Get(collection.path, query, silence_s)
+    return Request(collection.path, query, silence_s)
 
 
-def watch(collection: Collection, resource_version: str, duration_s: int, silence_s: float) -> Get:
+def watch(collection: Collection, resource_version: str, duration_s: int, silence_s: float) -> Request:
     """All changes after a resource version, with bookmarks; the server ends the answer after ``duration_s``."""
     query = (
         ("watch", "true"),
@@ -51,4 +79,50 @@ def watch(collection: Collection, resource_version: str, duration_s: int, silenc
         ("resourceVersion", resource_version),
         ("timeoutSeconds", str(duration_s)),
     )
-    return Get(collection.path, query, silence_s)
+    return Request(collection.path, query, silence_s)
+
+
+def get(collection: Collection, key: Key) -> Request:
+    """One object as it is now: not from a cache of the API server's."""
+    return Request(collection.object(key))
+
+
+def create(collection: Collection, namespace: str, content: Mapping[str, Any]) -> Request:
+    """A new object."""
+    return Request(collection.within(namespace), method="POST", body=encode_json(content))
+
+
+def replace(collection: Collection, key: Key, content: Mapping[str, Any], subresource: str = "") -> Request:
+    """The whole object; the ``resourceVersion`` in it guards what others wrote meanwhile."""
+    return Request(collection.object(key, subresource), method="PUT", body=encode_json(content))
+
+
+def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Request:
+    """Some fields of an object; a ``metadata.resourceVersion`` in the patch guards what others wrote meanwhile."""
+    return Request(
+        collection.object(key, subresource), method="PATCH", body=encode_json(patch), content_type=_MERGE_PATCH
+    )
+
+
+def apply(
+    collection: Collection, key: Key, content: Mapping[str, Any], manager: str, *, force: bool = False
+) -> Request:
+    """The fields that ``manager`` wants an object to have, by server-side apply; others' fields stay.
+
+    Args:
+        collection: of which kind it is.
+        key: which object; it is made if there is none.
+        content: apiVersion, kind and the fields.
+        manager: who the fields belong to.
+        force: take over fields that belong to somebody else, instead of a conflict (409).
+    """
+    query = (("fieldManager", manager), *((("force", "true"),) if force else ()))
+    return Request(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
+
+
+def delete(collection: Collection, key: Key, *, uid: str = "", resource_version: str = "") -> Request:
+    """The end of an object; only if it is still that one, in that version, where they are given (else 409)."""
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    given = {name: value for name, value in preconditions.items() if value}
+    body = {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
+    return Request(collection.object(key), method="DELETE", body=encode_json(body))
