@@ -32,7 +32,7 @@ class WorkQueue(Generic[K]):
         self._clock = clock
         self._first_wait_s = first_wait_s
         self._longest_wait_s = longest_wait_s
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.RLock())
         self._ready: deque[K] = deque()
         self._dirty: set[K] = set()
         self._taken: set[K] = set()
@@ -84,8 +84,7 @@ class WorkQueue(Generic[K]):
         with self._changed:
             while not self._closed:
                 wait_s = self._promote()
-                if self._ready:
-                    key = self._ready.popleft()
+                if (key := self._pop()) is not None:
                     self._dirty.discard(key)
                     self._taken.add(key)
                     return key
@@ -97,7 +96,7 @@ class WorkQueue(Generic[K]):
         with self._changed:
             self._taken.discard(key)
             if key in self._dirty:
-                self._ready.append(key)
+                self._push(key)
                 self._changed.notify()
 
     def close(self) -> None:
@@ -111,8 +110,16 @@ class WorkQueue(Generic[K]):
             return
         self._dirty.add(key)
         if key not in self._taken:
-            self._ready.append(key)
+            self._push(key)
             self._changed.notify()
+
+    def _push(self, key: K) -> None:
+        """A key is ready to be worked on."""
+        self._ready.append(key)
+
+    def _pop(self) -> K | None:
+        """The key to be worked on next; None if none is ready."""
+        return self._ready.popleft() if self._ready else None
 
     def _promote(self) -> float | None:
         """Move what is due to those that are ready; how long until the next one is, None for no next one."""

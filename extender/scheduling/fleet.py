@@ -4,13 +4,14 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec.structs
 import numpy as np
 
 from extender.scheduling.columns import BoolArray, IntArray, Journal
 from extender.scheduling.postings import Interned, Postings
 from extender.scheduling.resources import Resources
 from fleet.errors import FieldError, InputError
-from fleet.model.cluster import Cluster
+from fleet.model.cluster import Cluster, ClusterSpec
 from fleet.model.taint import Taint
 
 _FIRST_CAPACITY: Final = 16
@@ -195,11 +196,16 @@ def _structure_differs(old: Cluster, new: Cluster) -> bool:
     return (
         old.metadata.labels != new.metadata.labels
         or old.metadata.annotations != new.metadata.annotations
-        or old.spec != new.spec
+        or _without_models(old.spec) != _without_models(new.spec)
         or old.status.api_enablements != new.status.api_enablements
         or old.status.conditions != new.status.conditions
         or old.deleting != new.deleting
     )
+
+
+def _without_models(spec: ClusterSpec) -> ClusterSpec:
+    """What a spec says apart from capacity."""
+    return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec
 
 
 def _resources_differ(old: Cluster, new: Cluster) -> bool:

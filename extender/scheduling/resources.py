@@ -209,13 +209,13 @@ class _ModelColumns:
         """Replace the bounds of the rows that have models."""
         rows = np.flatnonzero(self._present)
         per_node = np.full((len(self._counts), len(rows)), _PODS_OF_A_MODEL_NODE, dtype=np.int64)
-        for name, amount in filter(_counts_for_nodes, requests):
+        for name, amount in filter(counts_for_nodes, requests):
             np.minimum(per_node, self._node_capacity(name)[:, rows] // amount, out=per_node)
         bound[rows] = (per_node * self._counts[:, rows]).sum(axis=0)
 
     def estimate_row(self, row: int, requests: Requests) -> Estimate:
         """Replicas that fit the virtual nodes of a row; bound by what bounds most of the nodes."""
-        asked = list(filter(_counts_for_nodes, requests))
+        asked = list(filter(counts_for_nodes, requests))
         total, votes = 0, dict.fromkeys([PODS, *(name for name, _ in asked)], 0)
         for index, count in enumerate(self._counts[:, row].tolist()):
             bounds = [Estimate(int(self._node_capacity(name)[index, row]) // amount, name) for name, amount in asked]
@@ -242,7 +242,7 @@ class _ModelColumns:
         return np.full_like(self._counts, _PODS_OF_A_MODEL_NODE) if name == PODS else self._minimum(name)
 
 
-def _counts_for_nodes(request: tuple[str, int]) -> bool:
+def counts_for_nodes(request: tuple[str, int]) -> bool:
     """Whether a resource plays a part on model nodes: native and scalar ones do, other names are ignored."""
     name, _ = request
     if name in {CPU, PODS, "memory", "ephemeral-storage"}:

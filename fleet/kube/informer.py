@@ -28,7 +28,7 @@ _LOG: Final = logging.getLogger("berthmaster.kube")
 class Handler(Protocol[T_contra]):
     """Hears of changes, from the informer's thread; it has to be quick."""
 
-    def __call__(self, key: Key, before: T_contra | None, after: T_contra | None) -> None:
+    def __call__(self, key: Key, before: T_contra | None, after: T_contra | None, /) -> None:
         """An object is new (``before`` is None), has changed, or is gone (``after`` is None)."""
 
 

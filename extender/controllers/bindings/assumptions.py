@@ -1,0 +1,151 @@
+"""What was given away and does not show yet: room that the next decision must not give away again.
+
+Between the moment a workload is assigned to a cluster and the moment its pods show in the cluster's summary lie seconds
+to minutes, in which a burst of bindings would all see the same free room. Karmada has this behind the gate
+``SchedulingOvercommitProtection``; unlike there, only what an assignment adds is counted, because what was there
+before shows already.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from extender.controllers.bindings.loads import with_loads
+from extender.scheduling.resources import Requests
+from fleet.kube.messages import Key
+from fleet.model.cluster import Cluster
+
+LIFETIME_S: Final = 300.0
+"""How long an assumption holds if nothing is heard of the workload."""
+
+
+class Load(NamedTuple):
+    """Replicas on their way to a cluster.
+
+    Attributes:
+        replicas: how many.
+        requests: what each of them needs.
+        until_s: the monotonic time at which they are counted no more.
+    """
+
+    replicas: int
+    requests: Requests
+    until_s: float
+
+
+class Assumptions:
+    """What is on its way, by cluster and binding. Not safe for several threads.
+
+    Methods that change something return the clusters that decisions have to see differently from then on.
+    """
+
+    def __init__(self) -> None:
+        self._clusters: dict[str, _Loaded] = {}
+        self._on: dict[Key, set[str]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(each.loads) for each in self._clusters.values())
+
+    def cluster_changed(self, cluster: Cluster) -> Cluster:
+        """The API server says a cluster is so: how decisions have to see it."""
+        loaded = self._clusters.setdefault(cluster.name, _Loaded(cluster))
+        loaded.cluster = cluster
+        return loaded.seen()
+
+    def cluster_gone(self, name: str) -> None:
+        """A cluster is not there any more."""
+        loaded = self._clusters.pop(name, None)
+        for key in loaded.loads if loaded is not None else ():
+            self._off(key, name)
+
+    def assume(
+        self, key: Key, before: Mapping[str, int], after: Mapping[str, int], requests: Requests | None, now_s: float
+    ) -> list[Cluster]:
+        """A binding's assignment changes from ``before`` to ``after`` (replicas by cluster) at a monotonic time."""
+        changed = set()
+        for name in before.keys() | after.keys():
+            loaded = self._clusters.get(name)
+            if loaded is None:
+                continue
+            known = loaded.loads.get(key)
+            replicas = (known.replicas if known else 0) + after.get(name, 0) - before.get(name, 0)
+            if name not in after or replicas <= 0:
+                if self._drop(key, name):
+                    changed.add(name)
+            elif known is None or known.replicas != replicas:
+                self._put(key, name, Load(replicas, requests or (), now_s + LIFETIME_S))
+                changed.add(name)
+        return self._seen(changed)
+
+    def of(self, key: Key) -> dict[str, Load]:
+        """What is on its way for a binding, by cluster."""
+        return {name: self._clusters[name].loads[key] for name in self._on.get(key, ())}
+
+    def restore(self, key: Key, loads: Mapping[str, Load]) -> list[Cluster]:
+        """An assignment came to nothing: what is on its way for its binding is again what ``of`` said."""
+        touched = {name for name in self._on.get(key, set()) | loads.keys() if name in self._clusters}
+        for name in touched:
+            self._drop(key, name)
+            if name in loads:
+                self._put(key, name, loads[name])
+        return self._seen(touched)
+
+    def release(self, key: Key, names: Iterable[str] | None = None) -> list[Cluster]:
+        """A binding's replicas have arrived on these clusters; without names it is gone itself."""
+        wanted = list(self._on.get(key, ())) if names is None else names
+        return self._seen([name for name in wanted if self._drop(key, name)])
+
+    def expire(self, now_s: float) -> list[Cluster]:
+        """What was assumed too long ago holds no more."""
+        old = [
+            (key, name)
+            for name, loaded in self._clusters.items()
+            for key, load in loaded.loads.items()
+            if load.until_s <= now_s
+        ]
+        return self._seen({name for key, name in old if self._drop(key, name)})
+
+    def _seen(self, names: Iterable[str]) -> list[Cluster]:
+        return [self._clusters[name].seen() for name in names]
+
+    def _put(self, key: Key, name: str, load: Load) -> None:
+        self._clusters[name].put(key, load)
+        self._on.setdefault(key, set()).add(name)
+
+    def _drop(self, key: Key, name: str) -> bool:
+        loaded = self._clusters.get(name)
+        if loaded is None or key not in loaded.loads:
+            return False
+        loaded.put(key, None)
+        self._off(key, name)
+        return True
+
+    def _off(self, key: Key, name: str) -> None:
+        names = self._on[key]
+        names.discard(name)
+        if not names:
+            del self._on[key]
+
+
+class _Loaded:
+    """A cluster and what is on its way there, added up by what a replica needs."""
+
+    __slots__ = ("_together", "cluster", "loads")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.loads: dict[Key, Load] = {}
+        self._together: dict[Requests, int] = {}
+
+    def put(self, key: Key, load: Load | None) -> None:
+        before = self.loads.pop(key, None)
+        for each, sign in ((before, -1), (load, 1)):
+            if each is not None:
+                total = self._together.get(each.requests, 0) + sign * each.replicas
+                self._together[each.requests] = total
+                if not total:
+                    del self._together[each.requests]
+        if load is not None:
+            self.loads[key] = load
+
+    def seen(self) -> Cluster:
+        return with_loads(self.cluster, self._together)

@@ -1,0 +1,87 @@
+"""All bindings, each as new as this process knows it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec.structs
+
+from extender.controllers.parts import Parts
+from fleet.kube.informer import Handler
+from fleet.kube.messages import Key
+from fleet.kube.requests import Collection
+from fleet.model.binding import Binding
+from fleet.model.decode import decode_json, encode_json
+from fleet.model.placement import Placement
+
+RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+_PLACEMENTS_SHARED: Final = 4096
+
+
+def collection_of(key: Key) -> Collection:
+    """Where a binding is: with a namespace it is a ResourceBinding, without one a ClusterResourceBinding."""
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
+
+
+class Bindings:
+    """The bindings of both kinds: what informers heard, unless what was written here is newer.
+
+    An informer hears of a write some milliseconds later. Until then the object that the write returned is the latest
+    one; deciding on the older one would only end in a conflict.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._placements: dict[bytes, Placement] = {}
+        self._informers = [
+            parts.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+        ]
+        self._written: dict[Key, tuple[set[str], Binding]] = {}
+        for informer in self._informers:
+            informer.subscribe(self._heard)
+
+    def subscribe(self, handler: Handler[Binding]) -> None:
+        """Tell ``handler`` what informers hear."""
+        for informer in self._informers:
+            informer.subscribe(handler)
+
+    def get(self, key: Key) -> Binding | None:
+        """The latest of a binding; None if there is none."""
+        heard = self._informers[0 if key[0] else 1].get(key)
+        older, written = self._written.get(key, (set(), None))
+        if heard is not None and written is not None and heard.metadata.resource_version in older:
+            return written
+        return heard
+
+    def items(self) -> Iterator[tuple[Key, Binding]]:
+        """All of them, as informers heard."""
+        for informer in self._informers:
+            yield from informer.items()
+
+    def __len__(self) -> int:
+        return sum(len(informer) for informer in self._informers)
+
+    def written(self, key: Key, before: Binding, answer: bytes) -> Binding:
+        """Take in what a write answered, which is newer than ``before``; returns it."""
+        after = self._read(answer)
+        older, _ = self._written.get(key, (set(), None))
+        self._written[key] = {*older, before.metadata.resource_version}, after
+        return after
+
+    def _heard(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
+        """Forget what was written once it, or what came after it, was heard of."""
+        known = self._written.get(key)
+        if known is not None and (after is None or after.metadata.resource_version not in known[0]):
+            self._written.pop(key, None)
+
+    def _read(self, raw: bytes) -> Binding:
+        """A binding; thousands share the few placements of their policies."""
+        binding = decode_json(Binding, raw)
+        placement = binding.spec.placement
+        if placement is None:
+            return binding
+        if len(self._placements) >= _PLACEMENTS_SHARED:
+            self._placements.clear()
+        shared = self._placements.setdefault(encode_json(placement), placement)
+        if shared is placement:
+            return binding
+        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))

@@ -1,0 +1,103 @@
+"""The binding scheduler put together."""
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from extender.controllers.bindings.bindings import Bindings
+from extender.controllers.bindings.desk import Desk, FailoverOptions
+from extender.controllers.bindings.queue import SchedulingQueue
+from extender.controllers.bindings.reconciler import BindingReconciler, SchedulingMeter
+from extender.controllers.bindings.watching import IncomingMeter, Watching
+from extender.controllers.controller import QueueController
+from extender.controllers.parts import Parts
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.state.kinds import KARMADA_CLUSTERS
+from fleet.kube.messages import Key
+
+NAME: Final = "binding-scheduler"
+_TICK_S: Final = 1.0
+_LOG: Final = logging.getLogger("berthmaster.controllers")
+
+
+class Meter(SchedulingMeter, IncomingMeter, Protocol):
+    """All that the binding scheduler counts."""
+
+    def waiting(self, lengths: dict[str, int], assumptions: int) -> None:
+        """How many bindings wait, by the name of the queue, and how many assumptions hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How bindings are scheduled.
+
+    Attributes:
+        scheduler_name: the ``spec.schedulerName`` of the bindings that are taken.
+        workers: how many are worked on at the same time; most of that time is waiting for the API server.
+        profile: how decisions are made.
+        priorities: more important bindings go first (gate ``PriorityBasedScheduling``).
+        failover: what happens to workloads on clusters that are not ready.
+    """
+
+    scheduler_name: str = "berthmaster"
+    workers: int = 8
+    profile: Profile = field(default_factory=lambda: Profile(built_in()))
+    priorities: bool = True
+    failover: FailoverOptions = field(default_factory=FailoverOptions)
+
+
+class BindingScheduler:
+    """See ``Controller``."""
+
+    name = NAME
+
+    def __init__(self, parts: Parts, options: Options, meter: Meter) -> None:
+        self._meter = meter
+        self._bindings = Bindings(parts)
+        self._desk = Desk(options.profile, parts.clock, options.failover)
+        self._queue = SchedulingQueue(parts.clock, self._priority if options.priorities else lambda _: 0)
+        self._watching = Watching(self._bindings, self._desk, self._queue, meter, options.scheduler_name)
+        reconciler = BindingReconciler(
+            self._bindings,
+            self._desk,
+            self._queue,
+            parts.connection,
+            parts.recorder,
+            meter,
+            parts.clock,
+            options.scheduler_name,
+        )
+        self._workers: QueueController[Key] = QueueController(
+            NAME, reconciler, self._queue, parts.meter, parts.clock, options.workers
+        )
+        self._stopping = threading.Event()
+        self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
+        parts.informer(*KARMADA_CLUSTERS).subscribe(self._watching.cluster_changed)
+        self._bindings.subscribe(self._watching.binding_changed)
+
+    def start(self) -> None:
+        """See ``Controller``."""
+        self._workers.start()
+        self._ticker.start()
+
+    def stop(self) -> None:
+        """See ``Controller``."""
+        self._stopping.set()
+        self._workers.stop()
+        self._ticker.join(_TICK_S)
+
+    def _priority(self, key: Key) -> int:
+        binding = self._bindings.get(key)
+        priority = binding.spec.schedule_priority if binding is not None else None
+        return priority.priority if priority is not None else 0
+
+    def _tick(self) -> None:
+        while not self._stopping.wait(_TICK_S):
+            try:
+                self._desk.expire()
+                self._watching.wake()
+                self._meter.waiting(self._queue.lengths(), self._desk.assumptions())
+            except Exception:  # noqa: BLE001 - the thread's outermost edge: without it nothing would be woken any more
+                _LOG.exception("%s: the ticker crashed", NAME)

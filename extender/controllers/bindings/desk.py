@@ -1,0 +1,240 @@
+"""Where decisions are made: the fleet, what is on its way to it, and one lock around both.
+
+A decision takes some tens of microseconds and Python runs one thread at a time anyway, so that one lock costs less than
+any cleverness; what takes long, the writes, happens outside.
+"""
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from extender.controllers.bindings import words
+from extender.controllers.bindings.assumptions import Assumptions, Load
+from extender.controllers.bindings.failover import Replacement, eviction_tasks, replacement
+from extender.controllers.bindings.plan import (
+    REASONS,
+    SCHEDULED,
+    SUCCESS,
+    Verdict,
+    assignment_patch,
+    effective,
+    status_patch,
+    targets,
+)
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Profile, Scheduler
+from extender.scheduling.trigger import Trigger, trigger_of
+from fleet.kube.messages import Key
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.placement import Placement
+from fleet.ops.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class FailoverOptions:
+    """What happens to workloads on clusters that are not ready.
+
+    Attributes:
+        after_s: how long a cluster may be not ready; None if nothing is to happen (Karmada's taints see to it).
+        producer: by which name eviction tasks say who made them.
+    """
+
+    after_s: float | None = None
+    producer: str = "berthmaster"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What is to be done for a binding.
+
+    Attributes:
+        trigger: why.
+        binding: the binding it was decided for, with the group its assignment really came from.
+        verdict: what its condition is to say.
+        patch: the write to the binding; None if there is nothing to write.
+        refresh: the time of the last scheduling moves.
+        warning: what people should hear besides; empty for nothing.
+        again_s: in how many seconds it has to be looked at again; None for never.
+        assumed_before: what was on its way before this, in case the write fails; None if that did not change.
+    """
+
+    trigger: Trigger
+    binding: Binding
+    verdict: Verdict
+    patch: dict[str, Any] | None = None
+    refresh: bool = False
+    warning: str = ""
+    again_s: float | None = None
+    assumed_before: Mapping[str, Load] | None = None
+
+    @property
+    def waits_for_room(self) -> bool:
+        """Whether it should be tried again once a cluster has more to offer."""
+        return not self.verdict.ok or bool(self.warning)
+
+    def status_patch(self, written: Binding, now: datetime) -> dict[str, Any] | None:
+        """The write to the status of the binding as it was written; None if there is nothing to write."""
+        return status_patch(written, self.verdict, now, refresh=self.refresh)
+
+
+class Desk:
+    """Decides. Safe for several threads."""
+
+    def __init__(self, profile: Profile, clock: Clock, failover: FailoverOptions) -> None:
+        self._lock = threading.Lock()
+        self._scheduler = Scheduler(Fleet(), profile)
+        self._assumptions = Assumptions()
+        self._clock = clock
+        self._failover = failover
+        self._unready_since_s: dict[str, float] = {}
+
+    def cluster_changed(self, cluster: Cluster) -> None:
+        """A cluster is new, or has changed."""
+        with self._lock:
+            self._scheduler.fleet.apply(self._assumptions.cluster_changed(cluster))
+            if cluster.ready:
+                self._unready_since_s.pop(cluster.name, None)
+            else:
+                self._unready_since_s.setdefault(cluster.name, self._clock.monotonic_s())
+
+    def cluster_gone(self, name: str) -> None:
+        """A cluster is not there any more."""
+        with self._lock:
+            self._scheduler.fleet.remove(name)
+            self._assumptions.cluster_gone(name)
+            self._unready_since_s.pop(name, None)
+
+    def placed(self, binding: Binding) -> None:
+        """A binding is assigned as it says: its peers keep with it, or apart from it."""
+        if binding.spec.workload_affinity_groups is not None:
+            with self._lock:
+                self._scheduler.peers.place(Request.of(binding), targets(binding))
+
+    def arrived(self, key: Key, clusters: Iterable[str]) -> None:
+        """A binding's replicas run on these clusters: they show in the clusters' numbers from now on."""
+        with self._lock:
+            self._see(self._assumptions.release(key, clusters))
+
+    def gone(self, key: Key, binding: Binding) -> None:
+        """A binding is not there any more."""
+        with self._lock:
+            self._see(self._assumptions.release(key))
+            self._scheduler.peers.place(Request.of(binding), ())
+
+    def undo(self, key: Key, step: Step) -> None:
+        """What was decided could not be written."""
+        if step.assumed_before is not None:
+            with self._lock:
+                self._see(self._assumptions.restore(key, step.assumed_before))
+
+    def expire(self) -> None:
+        """Forget assumptions that are too old."""
+        with self._lock:
+            self._see(self._assumptions.expire(self._clock.monotonic_s()))
+
+    def assumptions(self) -> int:
+        """How many assumptions there are."""
+        with self._lock:
+            return len(self._assumptions)
+
+    def could_go_to(self, placement: Placement, clusters: Iterable[str]) -> bool:
+        """Whether any of these clusters is in any of a placement's groups, or in the overflow of one."""
+        with self._lock:
+            fleet = self._scheduler.fleet
+            rows = [fleet.row_of[name] for name in clusters if name in fleet.row_of]
+            return any(
+                affinity is None or bool(affinity.current()[rows].any())
+                for group in self._scheduler.plan(placement).groups
+                for affinity in (group.own, *(group.overflow or ()))
+            )
+
+    def decide(self, key: Key, binding: Binding) -> Step:
+        """What is to be done for a binding with a placement."""
+        binding = effective(binding)
+        with self._lock:
+            lost, again_s = self._lost(binding)
+            warning = ""
+            if lost:
+                found = replacement(self._scheduler, Request.of(binding), lost)
+                if isinstance(found, Replacement):
+                    return self._replace(key, binding, found)
+                warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
+            trigger = trigger_of(binding, self._scheduler.fleet)
+            if trigger is Trigger.NONE:
+                return Step(trigger, binding, _as_it_was(binding), warning=warning, again_s=again_s)
+            return self._schedule(key, binding, trigger, warning, again_s)
+
+    def _schedule(self, key: Key, binding: Binding, trigger: Trigger, warning: str, again_s: float | None) -> Step:
+        request = Request.of(binding)
+        decision = self._scheduler.schedule(request)
+        if decision.failure is not None:
+            verdict = Verdict(REASONS[decision.failure.kind], words.failure(self._scheduler, request, decision))
+            patch = assignment_patch(binding, request.placement, {}, "") if decision.clears_assignment else None
+            before = self._assume(key, request, {}) if decision.clears_assignment else None
+            return Step(trigger, binding, verdict, patch, warning=warning, again_s=again_s, assumed_before=before)
+        group = decision.group or ""
+        patch = assignment_patch(binding, request.placement, decision.assignment, group)
+        return Step(
+            trigger,
+            binding,
+            Verdict(SUCCESS, words.success(decision), group),
+            patch,
+            patch is not None or binding.reschedule_requested,
+            warning,
+            again_s,
+            self._assume(key, request, decision.assignment),
+        )
+
+    def _replace(self, key: Key, binding: Binding, found: Replacement) -> Step:
+        request = Request.of(binding)
+        tasks = eviction_tasks(binding, found, self._failover.producer)
+        message = f"scheduled to {words.assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
+        return Step(
+            Trigger.FAILOVER,
+            binding,
+            Verdict(SUCCESS, message, found.group),
+            assignment_patch(binding, request.placement, found.clusters, found.group, tasks),
+            refresh=True,
+            assumed_before=self._assume(key, request, found.clusters),
+        )
+
+    def _assume(self, key: Key, request: Request, clusters: Mapping[str, int]) -> Mapping[str, Load] | None:
+        """Count what an assignment adds; what was counted before, or None if this one counts for nothing."""
+        if request.affinity_group or request.anti_affinity_group:
+            self._scheduler.peers.place(request, clusters)
+        if not request.divides_replicas:
+            return None
+        before = self._assumptions.of(key)
+        now_s = self._clock.monotonic_s()
+        self._see(self._assumptions.assume(key, request.current, clusters, request.requests, now_s))
+        return before
+
+    def _lost(self, binding: Binding) -> tuple[frozenset[str], float | None]:
+        """The assigned clusters that were not ready for too long; in how many seconds the next one will be."""
+        after_s = self._failover.after_s
+        since_s = self._unready_since_s
+        if after_s is None or not since_s:
+            return frozenset(), None
+        now_s = self._clock.monotonic_s()
+        waits_s = {
+            each.name: since_s[each.name] + after_s - now_s for each in binding.spec.clusters if each.name in since_s
+        }
+        lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
+        return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+    def _see(self, clusters: Iterable[Cluster]) -> None:
+        for cluster in clusters:
+            self._scheduler.fleet.apply(cluster)
+
+
+def _as_it_was(binding: Binding) -> Verdict:
+    """The verdict on a binding that has nothing to be decided: it is scheduled, be it that its status lags behind."""
+    group = binding.status.scheduler_observing_affinity_name
+    for condition in binding.status.conditions:
+        if condition.type == SCHEDULED and condition.status == "True":
+            return Verdict(SUCCESS, condition.message, group)
+    return Verdict(SUCCESS, f"scheduled to {words.assignment(targets(binding))}", group)

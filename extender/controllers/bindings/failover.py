@@ -1,0 +1,120 @@
+"""Where the replicas of clusters that stay not ready go (``--failover=not-ready``): pure.
+
+Karmada leaves this to taints and evictions by its controllers. Here what is healthy keeps what it has; what is lost is
+placed on ready clusters, of the group that the assignment came from if they hold it, else of the groups after it.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import msgspec.structs
+
+from extender.scheduling.decision import Decision
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Scheduler
+from fleet.model.binding import Binding, GracefulEvictionTask
+from fleet.model.placement import Placement
+
+REASON = "ClusterNotReady"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """An assignment without the clusters that are lost.
+
+    Attributes:
+        clusters: replicas by cluster.
+        group: the group that it counts as coming from; empty without groups.
+        left: the clusters that are left.
+    """
+
+    clusters: dict[str, int]
+    group: str
+    left: tuple[str, ...]
+
+
+def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) -> Replacement | str:
+    """Where a workload goes without some of its clusters, or why it has to stay.
+
+    Args:
+        scheduler: decides; clusters of its fleet that are not ready take nothing over.
+        request: the workload with its whole assignment.
+        lost: the clusters of its assignment that are given up.
+    """
+    kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
+    unready = {each.name for each in scheduler.fleet.clusters if each is not None and not each.ready}
+    remaining = replace(
+        request, current=kept, fresh=False, evicted_from=request.evicted_from | lost | (unready - kept.keys())
+    )
+    left = tuple(sorted(lost & request.current.keys()))
+    problems = []
+    for turn, placement in enumerate(_turns(scheduler, request)):
+        decision = scheduler.schedule(_asked(remaining, placement, first=not turn))
+        if decision.failure is not None:
+            problems.append(decision.failure.message)
+            continue
+        clusters = decision.assignment if not turn else _together(remaining, decision)
+        if not _takes_over(clusters, kept):
+            problems.append("no ready cluster takes their place")
+            continue
+        group = decision.group or "" if not turn or not kept else request.observed_group
+        return Replacement(clusters, group, left)
+    return "; ".join(dict.fromkeys(problems)) or "there is no other cluster"
+
+
+def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple[GracefulEvictionTask, ...]:
+    """The tasks by which Karmada takes the workload off the clusters that are left, once it runs elsewhere."""
+    cluster_failover = binding.spec.failover.cluster if binding.spec.failover is not None else None
+    purge_mode = (cluster_failover.purge_mode if cluster_failover is not None else "") or "Gracefully"
+    replicas = {target.name: target.replicas for target in binding.spec.clusters}
+    known = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    return tuple(
+        GracefulEvictionTask(
+            name,
+            producer=producer,
+            reason=REASON,
+            purge_mode=purge_mode,
+            message="the cluster has not been ready for longer than is tolerated",
+            replicas=replicas[name] or None,
+            clusters_before_failover=tuple(sorted(replicas)),
+        )
+        for name in found.left
+        if name not in known
+    )
+
+
+def _turns(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
+    """The placement cut down to the group that the assignment came from, then to each one after it."""
+    terms = request.placement.cluster_affinities
+    if terms is None:
+        yield request.placement
+        return
+    start = scheduler.plan(request.placement).group_index(request.observed_group)
+    for term in terms[start:]:
+        yield msgspec.structs.replace(request.placement, cluster_affinities=(term,))
+
+
+def _asked(request: Request, placement: Placement, *, first: bool) -> Request:
+    """What one group is asked for: all of it with what is kept counted in, or only what is missing."""
+    if first or not request.current:
+        return replace(request, placement=placement)
+    missing = request.replicas - sum(request.current.values()) if _divided(request) else request.replicas
+    return replace(request, placement=placement, current={}, replicas=max(0, missing))
+
+
+def _together(request: Request, decision: Decision) -> dict[str, int]:
+    """What is kept and what a later group adds to it."""
+    if not _divided(request):
+        return {**request.current, **decision.assignment}
+    names = [*request.current, *(name for name in decision.assignment if name not in request.current)]
+    return {name: request.current.get(name, 0) + decision.assignment.get(name, 0) for name in names}
+
+
+def _divided(request: Request) -> bool:
+    scheduling = request.placement.replica_scheduling
+    return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
+
+
+def _takes_over(clusters: dict[str, int], kept: dict[str, int]) -> bool:
+    """Whether anything is gained anywhere; only to lose a cluster helps nobody."""
+    return any(replicas > kept.get(name, -1) for name, replicas in clusters.items())

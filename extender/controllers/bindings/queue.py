@@ -1,0 +1,89 @@
+"""The bindings that wait: the most important first, and those that fit nowhere apart until there is more room.
+
+What karmada-scheduler does with three queues (``internal/queue``): active, backoff, unschedulable. Unlike there, a
+priority that changes counts at once, and what fits nowhere is woken when a cluster gains room, not every five minutes.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from extender.controllers.work_queue import WorkQueue
+from fleet.kube.messages import Key
+from fleet.ops.clock import Clock
+
+FIRST_WAIT_S: Final = 1.0
+LONGEST_WAIT_S: Final = 10.0
+LONGEST_PARKING_S: Final = 300.0
+"""How long a binding that fits nowhere is left alone at most, even if no cluster is seen to change."""
+
+
+class SchedulingQueue(WorkQueue[Key]):
+    """A work queue that gives the key of the highest priority first; among equals, the one that waited longest."""
+
+    def __init__(self, clock: Clock, priority_of: Callable[[Key], int]) -> None:
+        super().__init__(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
+        self._priority_of = priority_of
+        self._heap: list[tuple[int, int, Key]] = []
+        self._entry: dict[Key, tuple[int, int, Key]] = {}
+        self._parked: dict[Key, float] = {}
+        self._order = 0
+
+    def add(self, key: Key) -> None:
+        """See ``WorkQueue``; a key that waits already is moved to where its priority of now puts it."""
+        with self._changed:
+            self._parked.pop(key, None)
+            super().add(key)
+            if key in self._entry and self._entry[key][0] != -self._priority_of(key):
+                self._push(key)
+
+    def park(self, key: Key) -> None:
+        """Leave a key alone until it is woken, added, or five minutes have passed."""
+        with self._changed:
+            if key not in self._dirty:
+                self._parked[key] = self._clock.monotonic_s()
+
+    def wake(self, keys: Iterable[Key] | None = None) -> int:
+        """Have parked keys worked on, all of them or those of ``keys``; how many that are."""
+        with self._changed:
+            woken = [key for key in (list(self._parked) if keys is None else keys) if key in self._parked]
+            for key in woken:
+                self.add(key)
+            return len(woken)
+
+    def wake_old(self) -> None:
+        """Wake the keys that were parked long ago."""
+        with self._changed:
+            before_s = self._clock.monotonic_s() - LONGEST_PARKING_S
+            self.wake([key for key, since_s in self._parked.items() if since_s <= before_s])
+
+    def parked(self) -> list[Key]:
+        """The keys that are left alone."""
+        with self._changed:
+            return list(self._parked)
+
+    def leave(self, key: Key) -> None:
+        """A key means nothing any more."""
+        with self._changed:
+            self._parked.pop(key, None)
+            self._due_s.pop(key, None)
+            self._failures.pop(key, None)
+
+    def lengths(self) -> dict[str, int]:
+        """How many keys wait, by Karmada's names for where."""
+        with self._changed:
+            return {"active": len(self._dirty), "backoff": len(self._due_s), "unschedulable": len(self._parked)}
+
+    def _push(self, key: Key) -> None:
+        self._order += 1
+        entry = self._entry[key] = (-self._priority_of(key), self._order, key)
+        heapq.heappush(self._heap, entry)
+
+    def _pop(self) -> Key | None:
+        while self._heap:
+            entry = heapq.heappop(self._heap)
+            key = entry[2]
+            if self._entry.get(key) is entry:  # else it was moved
+                del self._entry[key]
+                return key
+        return None

@@ -1,0 +1,126 @@
+"""One binding at a time: decide, write where it goes, write its status, tell people."""
+
+from typing import Final, Protocol
+
+from extender.controllers.bindings.bindings import Bindings, collection_of
+from extender.controllers.bindings.desk import Desk, Step
+from extender.controllers.bindings.eligibility import eligible
+from extender.controllers.bindings.plan import SCHEDULED
+from extender.controllers.bindings.queue import SchedulingQueue
+from extender.controllers.controller import Again
+from extender.scheduling.trigger import Trigger
+from fleet.errors import ApiError
+from fleet.kube.events import Recorder, Reference
+from fleet.kube.messages import Key
+from fleet.kube.requests import merge_patch
+from fleet.kube.transport import Connection, ask
+from fleet.model.binding import Binding
+from fleet.ops.clock import Clock
+
+_ACTION: Final = "Scheduling"
+_SUCCEEDED: Final = "ScheduleBindingSucceed"
+_FAILED: Final = "ScheduleBindingFailed"
+_FAILOVER_BLOCKED: Final = "FailoverBlocked"
+
+
+class SchedulingMeter(Protocol):
+    """Counts what the binding scheduler does."""
+
+    def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
+        """A binding was scheduled, or could not be; the names are those of karmada-scheduler's metrics."""
+
+
+class BindingReconciler:
+    """See ``Reconciler``."""
+
+    def __init__(
+        self,
+        bindings: Bindings,
+        desk: Desk,
+        queue: SchedulingQueue,
+        connection: Connection,
+        recorder: Recorder,
+        meter: SchedulingMeter,
+        clock: Clock,
+        scheduler_name: str,
+    ) -> None:
+        self._bindings = bindings
+        self._desk = desk
+        self._queue = queue
+        self._connection = connection
+        self._recorder = recorder
+        self._meter = meter
+        self._clock = clock
+        self._scheduler_name = scheduler_name
+
+    def reconcile(self, key: Key) -> Again | None:
+        """See ``Reconciler``."""
+        binding = self._bindings.get(key)
+        if binding is None or not self._concerns(binding):
+            self._queue.leave(key)
+            return None
+        started_s = self._clock.monotonic_s()
+        step = self._desk.decide(key, binding)
+        try:
+            self._write(key, binding, step)
+        except ApiError as error:
+            self._attempted("error", step, started_s)
+            if error.absent:
+                return None
+            raise
+        if step.trigger is not Trigger.NONE:
+            self._attempted("scheduled" if step.verdict.ok else "unschedulable", step, started_s)
+        if step.waits_for_room:
+            self._queue.park(key)
+        return Again(step.again_s) if step.again_s is not None else None
+
+    def _concerns(self, binding: Binding) -> bool:
+        """Whether there is anything to decide for a binding, now that its turn has come."""
+        return (
+            eligible(binding, self._scheduler_name)
+            and binding.metadata.deletion_timestamp is None
+            and binding.spec.placement is not None
+        )
+
+    def _write(self, key: Key, binding: Binding, step: Step) -> None:
+        """Bring a step about. What fails half way is completed by the next step for the binding."""
+        written = step.binding
+        if step.patch is not None:
+            try:
+                answer = ask(self._connection, merge_patch(collection_of(key), key, step.patch))
+            except ApiError:
+                self._desk.undo(key, step)
+                raise
+            written = self._bindings.written(key, binding, answer)
+        status = step.status_patch(written, self._clock.now())
+        if status is not None:
+            answer = ask(self._connection, merge_patch(collection_of(key), key, status, "status"))
+            self._bindings.written(key, written, answer)
+        self._tell(binding, step)
+
+    def _tell(self, binding: Binding, step: Step) -> None:
+        """Say it on the binding and on its workload, if it is news."""
+        if step.warning:
+            self._record(binding, "Warning", _FAILOVER_BLOCKED, step.warning)
+        if step.verdict.ok and step.refresh:
+            self._record(binding, "Normal", _SUCCEEDED, step.verdict.message)
+        elif not step.verdict.ok and not _says(binding, step.verdict.message):
+            self._record(binding, "Warning", _FAILED, step.verdict.message)
+
+    def _record(self, binding: Binding, kind: str, reason: str, note: str) -> None:
+        meta, resource = binding.metadata, binding.spec.resource
+        own = Reference(binding.api_version, binding.kind, meta.namespace, meta.name, meta.uid)
+        workload = Reference(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
+        for regarding, related in ((own, workload), (workload, own)):
+            self._recorder.record(
+                regarding, "Normal" if kind == "Normal" else "Warning", reason, _ACTION, note, related
+            )
+
+    def _attempted(self, result: str, step: Step, started_s: float) -> None:
+        schedule_type = "ScaleSchedule" if step.trigger is Trigger.SCALE else "ReconcileSchedule"
+        self._meter.attempted(result, schedule_type, self._clock.monotonic_s() - started_s)
+
+
+def _says(binding: Binding, message: str) -> bool:
+    """Whether the binding's condition says so already."""
+    return any(each.type == SCHEDULED and each.message == message for each in binding.status.conditions)
