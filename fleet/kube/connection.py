@@ -20,7 +20,6 @@ CONNECT_TIMEOUT_S: Final = 10.0
 MAX_IDLE_CONNECTIONS: Final = 64
 """How many connections are kept for the next request."""
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
-_ACCEPT: Final = "application/json"
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _FINE: Final = (200, 201, 202)
 _LONGEST_RETRY_AFTER_S: Final = 60.0
@@ -68,7 +67,7 @@ class OfficialConnection:
 
     def _headers(self, request: Request) -> dict[str, str]:
         """Who asks, and in which language; tokens are read anew by the client when they are old."""
-        headers = {"Accept": _ACCEPT, "User-Agent": _USER_AGENT}
+        headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
         if request.body:
             headers["Content-Type"] = request.content_type
         for setting in cast("dict[str, dict[str, str]]", self._configuration.auth_settings()).values():

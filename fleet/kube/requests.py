@@ -11,6 +11,8 @@ ANSWER_LIMIT_S: Final = 30.0
 """How long the API server may think about one object."""
 
 _JSON: Final = "application/json"
+ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+"""What to accept where only the metadata of the answer is looked at."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 Query = tuple[tuple[str, str], ...]
@@ -55,6 +57,7 @@ class Request(NamedTuple):
         method: the HTTP method.
         body: what is sent along; empty for nothing.
         content_type: of the body.
+        accept: in which form the answer may come.
     """
 
     path: str
@@ -63,6 +66,7 @@ class Request(NamedTuple):
     method: str = "GET"
     body: bytes = b""
     content_type: str = _JSON
+    accept: str = _JSON
 
 
 def page(collection: Collection, token: str, silence_s: float) -> Request:

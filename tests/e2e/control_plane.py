@@ -275,7 +275,7 @@ def established(definition: Mapping[str, Any]) -> bool:
     Raises:
         AssertionError: not yet; the message is the condition's.
     """
-    conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions", [])}
+    conditions = {one["type"]: one for one in definition.get("status", {}).get("conditions") or []}
     for wanted in ("NamesAccepted", "Established"):
         condition = conditions.get(wanted, {"status": "Unknown", "message": "no condition yet"})
         assert condition["status"] == "True", f"{wanted} is {condition['status']}: {condition['message']}"

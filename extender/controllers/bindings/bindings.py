@@ -60,12 +60,10 @@ class Bindings:
     def __len__(self) -> int:
         return sum(len(informer) for informer in self._informers)
 
-    def written(self, key: Key, before: Binding, answer: bytes) -> Binding:
-        """Take in what a write answered, which is newer than ``before``; returns it."""
-        after = self._read(answer)
+    def written(self, key: Key, before: Binding, after: Binding) -> None:
+        """A write made ``after`` of ``before``."""
         older, _ = self._written.get(key, (set(), None))
         self._written[key] = {*older, before.metadata.resource_version}, after
-        return after
 
     def _heard(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
         """Forget what was written once it, or what came after it, was heard of."""

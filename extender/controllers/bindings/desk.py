@@ -8,7 +8,6 @@ import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from extender.controllers.bindings import words
 from extender.controllers.bindings.assumptions import Assumptions, Load
@@ -17,10 +16,12 @@ from extender.controllers.bindings.plan import (
     REASONS,
     SCHEDULED,
     SUCCESS,
+    AssignmentWrite,
+    StatusWrite,
     Verdict,
-    assignment_patch,
+    assignment_write,
     effective,
-    status_patch,
+    status_write,
     targets,
 )
 from extender.scheduling.fleet import Fleet
@@ -55,7 +56,7 @@ class Step:
         trigger: why.
         binding: the binding it was decided for, with the group its assignment really came from.
         verdict: what its condition is to say.
-        patch: the write to the binding; None if there is nothing to write.
+        write: the write to the binding; None if there is nothing to write.
         refresh: the time of the last scheduling moves.
         warning: what people should hear besides; empty for nothing.
         again_s: in how many seconds it has to be looked at again; None for never.
@@ -65,7 +66,7 @@ class Step:
     trigger: Trigger
     binding: Binding
     verdict: Verdict
-    patch: dict[str, Any] | None = None
+    write: AssignmentWrite | None = None
     refresh: bool = False
     warning: str = ""
     again_s: float | None = None
@@ -76,9 +77,9 @@ class Step:
         """Whether it should be tried again once a cluster has more to offer."""
         return not self.verdict.ok or bool(self.warning)
 
-    def status_patch(self, written: Binding, now: datetime) -> dict[str, Any] | None:
-        """The write to the status of the binding as it was written; None if there is nothing to write."""
-        return status_patch(written, self.verdict, now, refresh=self.refresh)
+    def status_write(self, written: Binding, now: datetime) -> StatusWrite:
+        """The write to the status of the binding as it was written."""
+        return status_write(written, self.verdict, now, refresh=self.refresh)
 
 
 class Desk:
@@ -173,17 +174,17 @@ class Desk:
         decision = self._scheduler.schedule(request)
         if decision.failure is not None:
             verdict = Verdict(REASONS[decision.failure.kind], words.failure(self._scheduler, request, decision))
-            patch = assignment_patch(binding, request.placement, {}, "") if decision.clears_assignment else None
+            write = assignment_write(binding, request.placement, {}, "") if decision.clears_assignment else None
             before = self._assume(key, request, {}) if decision.clears_assignment else None
-            return Step(trigger, binding, verdict, patch, warning=warning, again_s=again_s, assumed_before=before)
+            return Step(trigger, binding, verdict, write, warning=warning, again_s=again_s, assumed_before=before)
         group = decision.group or ""
-        patch = assignment_patch(binding, request.placement, decision.assignment, group)
+        write = assignment_write(binding, request.placement, decision.assignment, group)
         return Step(
             trigger,
             binding,
             Verdict(SUCCESS, words.success(decision), group),
-            patch,
-            patch is not None or binding.reschedule_requested,
+            write,
+            write is not None or binding.reschedule_requested,
             warning,
             again_s,
             self._assume(key, request, decision.assignment),
@@ -197,7 +198,7 @@ class Desk:
             Trigger.FAILOVER,
             binding,
             Verdict(SUCCESS, message, found.group),
-            assignment_patch(binding, request.placement, found.clusters, found.group, tasks),
+            assignment_write(binding, request.placement, found.clusters, found.group, tasks),
             refresh=True,
             assumed_before=self._assume(key, request, found.clusters),
         )

@@ -34,6 +34,13 @@ _MESSAGE_LENGTH: Final = 32768
 _ESCAPED: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 
 
+class Version(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of ``metadata`` that every write moves."""
+
+    resource_version: str
+    generation: int
+
+
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What the ``Scheduled`` condition is to say.
@@ -85,70 +92,135 @@ def effective(binding: Binding) -> Binding:
     return msgspec.structs.replace(binding, status=status)
 
 
-def assignment_patch(
+@dataclass(frozen=True, slots=True)
+class AssignmentWrite:
+    """A write to a binding: where it goes, and what that came of.
+
+    Attributes:
+        annotations: those that change; None takes one away.
+        clusters: where it goes from now on; None if that does not change.
+        evictions: all tasks of gracefully leaving a cluster; None if they do not change.
+    """
+
+    annotations: Mapping[str, str | None]
+    clusters: tuple[TargetCluster, ...] | None = None
+    evictions: tuple[GracefulEvictionTask, ...] | None = None
+
+    def patch(self, binding: Binding) -> dict[str, Any]:
+        """The merge patch, only for the version of the binding that it was made for."""
+        spec: dict[str, Any] = {}
+        if self.clusters is not None:
+            spec["clusters"] = [builtins(each) for each in self.clusters] or None
+        if self.evictions is not None:
+            spec["gracefulEvictionTasks"] = [builtins(each) for each in self.evictions]
+        metadata: dict[str, Any] = {"resourceVersion": binding.metadata.resource_version}
+        if self.annotations:
+            metadata["annotations"] = dict(self.annotations)
+        return {"metadata": metadata, **({"spec": spec} if spec else {})}
+
+    def applied(self, binding: Binding, version: Version) -> Binding:
+        """The binding as it is afterwards."""
+        annotations = {**binding.metadata.annotations, **self.annotations}
+        metadata = msgspec.structs.replace(
+            binding.metadata,
+            annotations={key: value for key, value in annotations.items() if value is not None},
+            resource_version=version.resource_version,
+            generation=version.generation,
+        )
+        spec = binding.spec
+        if self.clusters is not None:
+            spec = msgspec.structs.replace(spec, clusters=self.clusters)
+        if self.evictions is not None:
+            spec = msgspec.structs.replace(spec, graceful_eviction_tasks=self.evictions)
+        return msgspec.structs.replace(binding, metadata=metadata, spec=spec)
+
+
+@dataclass(frozen=True, slots=True)
+class StatusWrite:
+    """A write to a binding's status: the fields that change, None for those that do not."""
+
+    conditions: tuple[Condition, ...] | None = None
+    scheduler_observed_generation: int | None = None
+    scheduler_observing_affinity_name: str | None = None
+    last_scheduled_time: datetime | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self._changed())
+
+    def patch(self, binding: Binding) -> dict[str, Any]:
+        """The merge patch, only for the version of the binding that it was made for."""
+        names = {
+            "scheduler_observed_generation": "schedulerObservedGeneration",
+            "scheduler_observing_affinity_name": "schedulerObservingAffinityName",
+        }
+        changed = self._changed()
+        status = {outside: changed[name] for name, outside in names.items() if name in changed}
+        if self.conditions is not None:
+            status["conditions"] = [_condition(each) for each in self.conditions]
+        if self.last_scheduled_time is not None:
+            status["lastScheduledTime"] = _rfc3339(self.last_scheduled_time)
+        return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
+
+    def applied(self, binding: Binding, version: Version) -> Binding:
+        """The binding as it is afterwards."""
+        metadata = msgspec.structs.replace(binding.metadata, resource_version=version.resource_version)
+        status = msgspec.structs.replace(binding.status, **self._changed())
+        return msgspec.structs.replace(binding, metadata=metadata, status=status)
+
+    def _changed(self) -> dict[str, Any]:
+        return {name: value for name in self.__slots__ if (value := getattr(self, name)) is not None}
+
+
+def assignment_write(
     binding: Binding,
     placement: Placement,
     clusters: Mapping[str, int],
     group: str,
     evictions: tuple[GracefulEvictionTask, ...] = (),
-) -> dict[str, Any] | None:
-    """The merge patch that assigns a binding; None if it is assigned so already.
+) -> AssignmentWrite | None:
+    """What has to be written to assign a binding; None if it is assigned so already.
 
     Args:
         binding: as it is.
         placement: what the assignment came of.
         clusters: replicas by cluster; none takes all away.
         group: the group that won; empty for none.
-        evictions: clusters that it leaves for a reason of ours; added to its tasks.
+        evictions: the clusters that it leaves for a reason of ours; added to its tasks.
     """
     annotations: dict[str, str | None] = {APPLIED_PLACEMENT: applied_placement(placement)}
-    if group:
-        annotations[APPLIED_AFFINITY] = applied_affinity(group, clusters)
-    elif APPLIED_AFFINITY in binding.metadata.annotations:
-        annotations[APPLIED_AFFINITY] = None
+    annotations[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
     known = binding.metadata.annotations
     changed = {key: value for key, value in annotations.items() if known.get(key) != value}
-    spec: dict[str, Any] = {}
-    if dict(clusters) != targets(binding):
-        listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
-        spec["clusters"] = [builtins(each) for each in listed] or None
-    if evictions:
-        spec["gracefulEvictionTasks"] = [builtins(each) for each in (*binding.spec.graceful_eviction_tasks, *evictions)]
-    if not changed and not spec:
-        return None
-    return {
-        "metadata": {
-            "resourceVersion": binding.metadata.resource_version,
-            **({"annotations": changed} if changed else {}),
-        },
-        **({"spec": spec} if spec else {}),
-    }
+    listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
+    write = AssignmentWrite(
+        changed,
+        listed if dict(clusters) != targets(binding) else None,
+        (*binding.spec.graceful_eviction_tasks, *evictions) if evictions else None,
+    )
+    return write if changed or write.clusters is not None or write.evictions is not None else None
 
 
-def status_patch(binding: Binding, verdict: Verdict, now: datetime, *, refresh: bool) -> dict[str, Any] | None:
-    """The merge patch of a binding's status for a verdict; None if it says so already.
+def status_write(binding: Binding, verdict: Verdict, now: datetime, *, refresh: bool) -> StatusWrite:
+    """What has to be written to a binding's status for a verdict; it is false if there is nothing.
 
     Args:
         binding: after the assignment was written.
         verdict: what came of scheduling it.
-        now: the time.
+        now: the time; it is written in whole seconds, as the API server keeps it.
         refresh: it was really scheduled, so that the time of the last scheduling has to move.
     """
-    status = binding.status
-    fields: dict[str, Any] = {}
+    status, now = binding.status, now.replace(microsecond=0)
     conditions = _with_condition(status, verdict, now)
-    if conditions != status.conditions:
-        fields["conditions"] = [_condition(each) for each in conditions]
-    if verdict.ok:
-        if status.scheduler_observed_generation != binding.metadata.generation:
-            fields["schedulerObservedGeneration"] = binding.metadata.generation
-        if verdict.group and status.scheduler_observing_affinity_name != verdict.group:
-            fields["schedulerObservingAffinityName"] = verdict.group
-        if refresh or status.last_scheduled_time is None:
-            fields["lastScheduledTime"] = _rfc3339(_not_before_its_trigger(binding, now))
-    if not fields:
-        return None
-    return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": fields}
+    changed = conditions if conditions != status.conditions else None
+    if not verdict.ok:
+        return StatusWrite(changed)
+    generation, group = binding.metadata.generation, verdict.group
+    return StatusWrite(
+        changed,
+        generation if generation != status.scheduler_observed_generation else None,
+        group if group and group != status.scheduler_observing_affinity_name else None,
+        _not_before_its_trigger(binding, now) if refresh or status.last_scheduled_time is None else None,
+    )
 
 
 def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:

@@ -1,20 +1,24 @@
 """One binding at a time: decide, write where it goes, write its status, tell people."""
 
-from typing import Final, Protocol
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from extender.controllers.bindings.bindings import Bindings, collection_of
 from extender.controllers.bindings.desk import Desk, Step
 from extender.controllers.bindings.eligibility import eligible
-from extender.controllers.bindings.plan import SCHEDULED
+from extender.controllers.bindings.plan import SCHEDULED, Version
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.controller import Again
 from extender.scheduling.trigger import Trigger
 from fleet.errors import ApiError
 from fleet.kube.events import Recorder, Reference
 from fleet.kube.messages import Key
-from fleet.kube.requests import merge_patch
+from fleet.kube.requests import ONLY_METADATA, merge_patch
 from fleet.kube.transport import Connection, ask
 from fleet.model.binding import Binding
+from fleet.model.decode import decode_json
 from fleet.ops.clock import Clock
 
 _ACTION: Final = "Scheduling"
@@ -28,6 +32,10 @@ class SchedulingMeter(Protocol):
 
     def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
         """A binding was scheduled, or could not be; the names are those of karmada-scheduler's metrics."""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    metadata: Version
 
 
 class BindingReconciler:
@@ -84,19 +92,25 @@ class BindingReconciler:
 
     def _write(self, key: Key, binding: Binding, step: Step) -> None:
         """Bring a step about. What fails half way is completed by the next step for the binding."""
-        written = step.binding
-        if step.patch is not None:
+        latest = binding
+        if step.write is not None:
             try:
-                answer = ask(self._connection, merge_patch(collection_of(key), key, step.patch))
+                version = self._patched(key, step.write.patch(latest))
             except ApiError:
                 self._desk.undo(key, step)
                 raise
-            written = self._bindings.written(key, binding, answer)
-        status = step.status_patch(written, self._clock.now())
-        if status is not None:
-            answer = ask(self._connection, merge_patch(collection_of(key), key, status, "status"))
-            self._bindings.written(key, written, answer)
+            latest = step.write.applied(latest, version)
+            self._bindings.written(key, binding, latest)
+        status = step.status_write(latest, self._clock.now())
+        if status:
+            version = self._patched(key, status.patch(latest), "status")
+            self._bindings.written(key, latest, status.applied(latest, version))
         self._tell(binding, step)
+
+    def _patched(self, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Version:
+        """Patch the binding; the rest of what it is afterwards is known here, and need not be sent back."""
+        request = merge_patch(collection_of(key), key, patch, subresource)
+        return decode_json(_Answer, ask(self._connection, request._replace(accept=ONLY_METADATA))).metadata
 
     def _tell(self, binding: Binding, step: Step) -> None:
         """Say it on the binding and on its workload, if it is news."""

@@ -1,0 +1,146 @@
+"""Karmada's side of a control plane: its Clusters, and the bindings that its detector would make."""
+
+from typing import Any, Final
+
+from e2e.api import Api
+from e2e.control_plane import START_LIMIT_S, established
+from e2e.manifests import JSON, unique
+from e2e.processes import wait_for
+
+CLUSTERS: Final = "cluster.karmada.io/v1alpha1"
+BINDINGS: Final = "work.karmada.io/v1alpha2"
+SCHEDULER: Final = "berthmaster"
+
+_ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+# In a Karmada install an aggregated API server serves this kind, and no definition of it is published: this one takes
+# whatever is given, and keeps spec and status apart as the real one does.
+CLUSTER_DEFINITION: Final[JSON] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "clusters.cluster.karmada.io"},
+    "spec": {
+        "group": "cluster.karmada.io",
+        "scope": "Cluster",
+        "names": {"kind": "Cluster", "listKind": "ClusterList", "plural": "clusters", "singular": "cluster"},
+        "versions": [
+            {
+                "name": "v1alpha1",
+                "served": True,
+                "storage": True,
+                "schema": {
+                    "openAPIV3Schema": {"type": "object", "properties": {"spec": _ANYTHING, "status": _ANYTHING}}
+                },
+                "subresources": {"status": {}},
+            }
+        ],
+    },
+}
+
+
+def install_clusters(api: Api) -> None:
+    """Have the API server serve Clusters."""
+    if not api.exists(CLUSTER_DEFINITION):
+        api.create(CLUSTER_DEFINITION)
+    wait_for("clusters to be served", lambda: established(api.get(CLUSTER_DEFINITION)), START_LIMIT_S)
+
+
+def cluster(name: str = "", cpu: str = "100", pods: str = "1000", *, ready: bool = True, **spec: Any) -> JSON:
+    """A member cluster as Karmada's agent would report it; ``labels`` are its own."""
+    labels = spec.pop("labels", {})
+    return {
+        "apiVersion": CLUSTERS,
+        "kind": "Cluster",
+        "metadata": {"name": name or unique("member"), "labels": labels},
+        "spec": {"syncMode": "Push", **spec},
+        "status": cluster_status(cpu, pods, ready=ready),
+    }
+
+
+def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) -> JSON:
+    """What a cluster reports: what it has free, what it serves, and whether it is well."""
+    return {
+        "apiEnablements": [
+            {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
+            {"groupVersion": "v1", "resources": [{"name": "configmaps", "kind": "ConfigMap"}]},
+        ],
+        "conditions": [
+            {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        ],
+        "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "1000Gi", "pods": pods}},
+    }
+
+
+def join(api: Api, member: JSON) -> JSON:
+    """Have a cluster join the fleet."""
+    api.create(member)
+    return api.patch(member, {"status": member["status"]}, subresource="status").object
+
+
+def divided(*groups: tuple[str, list[str]]) -> JSON:
+    """A placement that divides replicas by free room over the first of some groups of clusters that holds them."""
+    return {
+        "clusterAffinities": [{"affinityName": name, "clusterNames": clusters} for name, clusters in groups],
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+        },
+    }
+
+
+def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", **spec: Any) -> JSON:
+    """The binding of a Deployment, claimed by some policy."""
+    name = unique("web")
+    return {
+        "apiVersion": BINDINGS,
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": f"{name}-deployment",
+            "namespace": namespace,
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "0b1c"},
+        },
+        "spec": {
+            "resource": {
+                "apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": name, "uid": f"uid-{name}",
+            },
+            "replicas": replicas,
+            "replicaRequirements": {"resourceRequest": {"cpu": cpu}},
+            "placement": placement,
+            "schedulerName": SCHEDULER,
+            **spec,
+        },
+    }  # fmt: skip
+
+
+def cluster_binding(placement: JSON) -> JSON:
+    """The binding of a cluster-scoped resource."""
+    name = unique("role")
+    return {
+        "apiVersion": BINDINGS,
+        "kind": "ClusterResourceBinding",
+        "metadata": {
+            "name": f"{name}-clusterrole",
+            "labels": {"clusterpropagationpolicy.karmada.io/permanent-id": "0b1c"},
+        },
+        "spec": {
+            "resource": {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "name": name,
+                "uid": name,
+            },
+            "placement": placement,
+            "schedulerName": SCHEDULER,
+        },
+    }
+
+
+def assigned(binding: JSON) -> dict[str, int]:
+    """Replicas by cluster."""
+    return {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or []}
+
+
+def condition(binding: JSON) -> JSON:
+    """The ``Scheduled`` condition; empty if there is none."""
+    conditions = binding.get("status", {}).get("conditions", [])
+    return next((each for each in conditions if each["type"] == "Scheduled"), {})
