@@ -1,8 +1,9 @@
 """Metrics, and how they are right with several processes.
 
 There, each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The
-client library decides which kind of values it makes when it is imported, so the folder has to be named before any metric is
-defined: call ``share`` first, then import the module that defines them. A service of one process needs no folder.
+client library decides which kind of values it makes when it is imported, so the folder has to be named before any
+metric is defined: call ``share`` first, then import the module that defines them. A service of one process needs no
+folder.
 """
 
 import os
