@@ -19,6 +19,7 @@ EXIT_INTERRUPTED: Final = 130
 _PROGRAM: Final = "berthmaster"
 # Loaded when called: `--help` and completion must not wait for numpy.
 _COMMANDS: Final = {
+    "controllers": ("cli.controllers", "Schedule bindings, rebalance and preempt, beside a running control plane."),
     "demo": ("cli.demo.command", "Start both services on loopback and ask them real questions."),
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
     "extender": ("cli.extender", "Serve scheduling decisions over HTTP."),

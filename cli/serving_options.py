@@ -1,4 +1,4 @@
-"""The options that both services have, with one meaning and one default."""
+"""The options that services have in common, with one meaning and one default."""
 
 from collections.abc import Callable
 from functools import reduce
@@ -7,6 +7,14 @@ from typing import Any
 import click
 
 from fleet.ops import logs
+
+
+def log_level_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--log-level``."""
+    option = click.option(
+        "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged."
+    )
+    return option(command)
 
 
 def lifetime_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,8 +33,6 @@ def lifetime_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
             help="How long requests under way may take after that.",
         ),
-        click.option(
-            "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged."
-        ),
+        log_level_option,
     )  # fmt: skip
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)

@@ -4,7 +4,7 @@ import logging
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from extender.controllers.work_queue import WorkQueue
 from fleet.errors import ApiError, BerthmasterError
@@ -34,6 +34,20 @@ class Reconciler(Protocol[K_contra]):
         """
 
 
+class Load(NamedTuple):
+    """How much a controller has to do.
+
+    Attributes:
+        waiting: keys that wait, for their time or a worker.
+        longest_s: how long the work that began first is under way; 0 if nothing is.
+        dead_workers: workers that have ended although nobody stopped them.
+    """
+
+    waiting: int = 0
+    longest_s: float = 0.0
+    dead_workers: int = 0
+
+
 class Controller(Protocol):
     """Something that runs while this process leads.
 
@@ -42,6 +56,9 @@ class Controller(Protocol):
     """
 
     name: str
+
+    def load(self) -> Load:
+        """How much there is to do; for metrics and health. Called from any thread, also before the start."""
 
     def start(self) -> None:
         """Start working. Informers have listed everything by then, and what they told is queued."""
@@ -73,6 +90,8 @@ class QueueController(Generic[K]):
         self._reconciler = reconciler
         self._meter = meter
         self._clock = clock
+        self._began_s: dict[str, float] = {}
+        self._running = False
         self._threads = [
             threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(workers)
         ]
@@ -81,9 +100,18 @@ class QueueController(Generic[K]):
         """See ``Controller``."""
         for thread in self._threads:
             thread.start()
+        self._running = True
+
+    def load(self) -> Load:
+        """See ``Controller``."""
+        now_s = self._clock.monotonic_s()
+        longest_s = max((now_s - began_s for began_s in list(self._began_s.values())), default=0.0)
+        dead = sum(not thread.is_alive() for thread in self._threads) if self._running else 0
+        return Load(len(self.queue), longest_s, dead)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """See ``Controller``."""
+        self._running = False
         self.queue.close()
         deadline_s = self._clock.monotonic_s() + timeout_s
         for thread in self._threads:
@@ -91,10 +119,12 @@ class QueueController(Generic[K]):
                 thread.join(max(0.0, deadline_s - self._clock.monotonic_s()))
 
     def _work(self) -> None:
+        worker = threading.current_thread().name
         while (key := self.queue.take()) is not None:
-            started_s = self._clock.monotonic_s()
+            started_s = self._began_s[worker] = self._clock.monotonic_s()
             result = self._reconcile(key)
             self.queue.done(key)
+            del self._began_s[worker]
             self._meter.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
 
     def _reconcile(self, key: K) -> str:

@@ -55,7 +55,7 @@ class OfficialConnection:
                 url,
                 body=request.body or None,
                 headers=self._headers(request),
-                timeout=urllib3.Timeout(connect=CONNECT_TIMEOUT_S, read=request.silence_s),
+                timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, request.silence_s), read=request.silence_s),
                 retries=False,
                 preload_content=False,
             )

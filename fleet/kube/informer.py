@@ -53,10 +53,24 @@ class Informer(Generic[T]):
         self._handlers: list[Handler[T]] = []
         self._listed = threading.Event()
         self._reflector: Reflector | None = None
+        self._telling = threading.RLock()
+        self._muted = False
 
     def subscribe(self, handler: Handler[T]) -> None:
         """Tell ``handler`` of all changes; to be called before the start."""
         self._handlers.append(handler)
+
+    def mute(self) -> None:
+        """Tell handlers nothing until ``unmute``: a standby knows everything, and queues nothing that comes and goes."""
+        self._muted = True
+
+    def unmute(self) -> None:
+        """Tell handlers of all there is, each object as a new one, and of every change from now on."""
+        with self._telling:
+            if self._muted:
+                self._muted = False
+                for key, value in self.items():
+                    self._tell(key, None, value)
 
     def start(self, connection: Connection) -> None:
         """Begin to list and watch."""
@@ -106,14 +120,16 @@ class Informer(Generic[T]):
             _LOG.warning("passed over: %s", error, extra=fields(kind=self.collection.what, name=name))
             return
         if after != before:
-            self._values[key] = after
-            self._tell(key, before, after)
+            with self._telling:
+                self._values[key] = after
+                self._tell(key, before, after)
 
     def drop(self, key: Key) -> None:
         """See ``Mirror``."""
-        before = self._values.pop(key, None)
-        if before is not None:
-            self._tell(key, before, None)
+        with self._telling:
+            before = self._values.pop(key, None)
+            if before is not None:
+                self._tell(key, before, None)
 
     def confirm(self) -> None:
         """See ``Mirror``."""
@@ -129,5 +145,6 @@ class Informer(Generic[T]):
         self.problem = problem
 
     def _tell(self, key: Key, before: T | None, after: T | None) -> None:
-        for handler in self._handlers:
-            handler(key, before, after)
+        if not self._muted:
+            for handler in self._handlers:
+                handler(key, before, after)

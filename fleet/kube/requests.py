@@ -15,6 +15,7 @@ ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_J
 """What to accept where only the metadata of the answer is looked at."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+_VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Query = tuple[tuple[str, str], ...]
 
 
@@ -67,6 +68,24 @@ class Request(NamedTuple):
     body: bytes = b""
     content_type: str = _JSON
     accept: str = _JSON
+
+    @property
+    def reads(self) -> bool:
+        """Whether it changes nothing."""
+        return self.method == "GET"
+
+    @property
+    def of_many(self) -> bool:
+        """Whether it lists or watches."""
+        return self.verb in {"list", "watch"}
+
+    @property
+    def verb(self) -> str:
+        """What RBAC and metrics call it."""
+        if self.method != "GET":
+            return _VERBS[self.method]
+        names = {name for name, _ in self.query}
+        return "watch" if "watch" in names else "list" if "limit" in names else "get"
 
 
 def page(collection: Collection, token: str, silence_s: float) -> Request:

@@ -1,8 +1,9 @@
-"""Metrics that are right with several processes.
+"""Metrics, and how they are right with several processes.
 
-Each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The client
-library decides which kind of values it makes when it is imported, so the folder has to be named before any metric is
-defined: call ``share`` first, then import the module that defines them.
+There, each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The
+client library decides which kind of values it makes when it is imported, so the folder has to be named before any
+metric is defined: call ``share`` first, then import the module that defines them. A service of one process needs no
+folder.
 """
 
 import os
@@ -32,6 +33,13 @@ def exposition() -> tuple[str, bytes]:
     registry = CollectorRegistry()
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
     return CONTENT_TYPE_LATEST, generate_latest(registry)
+
+
+def own_exposition() -> tuple[str, bytes]:
+    """The content type and the text of the values of this process, which shares none."""
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415 - see the module
+
+    return CONTENT_TYPE_LATEST, generate_latest()
 
 
 def process_ended(pid: int) -> None:

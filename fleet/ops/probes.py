@@ -31,14 +31,16 @@ class Probes(NamedTuple):
     Attributes:
         health: how the service is.
         metrics: the content type and the text of all metrics.
+        dead: why the process has to be started anew; empty while it need not.
     """
 
     health: Callable[[], Health]
     metrics: Callable[[], tuple[str, bytes]]
+    dead: Callable[[], str] = lambda: ""
 
 
 class ProbeServer(ThreadingHTTPServer):
-    """A plain HTTP server for probes. Being able to answer is what makes ``/livez`` succeed."""
+    """A plain HTTP server for probes. Unless a service knows better, being able to answer makes ``/livez`` succeed."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -67,7 +69,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0].rstrip("/")
         if path == "/livez":
-            self._answer(HTTPStatus.OK, b"ok\n", _TEXT)
+            problem = self.server.probes.dead()
+            status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+            self._answer(status, f"{problem or 'ok'}\n".encode(), _TEXT)
         elif path == "/readyz":
             problem, note = self.server.probes.health()
             status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK

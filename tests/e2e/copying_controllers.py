@@ -1,0 +1,77 @@
+"""``berthmaster controllers`` with a controller of the tests' own: what a ConfigMap wants is copied to what it has.
+
+The command itself, options and all; only its table of controllers is another one.
+"""
+
+import sys
+from typing import Final
+
+import msgspec
+
+import cli.controllers
+from cli.main import run
+from extender.controllers.controller import Again, QueueController
+from extender.controllers.parts import Parts
+from extender.controllers.registry import Registration
+from extender.controllers.settings import Settings
+from extender.controllers.work_queue import WorkQueue
+from fleet.kube.events import Reference
+from fleet.kube.informer import Informer
+from fleet.kube.messages import Key
+from fleet.kube.requests import Collection, merge_patch
+from fleet.kube.transport import ask
+from fleet.model.decode import decode_json
+
+CONFIG_MAPS: Final = Collection.of("v1", "configmaps")
+MARK: Final = "berthmaster.io/e2e-copies"
+
+
+class Meta(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    namespace: str
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] = {}
+
+
+class ConfigMap(msgspec.Struct, frozen=True):
+    metadata: Meta
+    data: dict[str, str] = {}
+
+
+class Copying:
+    """Writes ``has`` wherever it is not what ``wants`` is; every write bumps ``writes``."""
+
+    def __init__(self, parts: Parts, maps: Informer[ConfigMap]) -> None:
+        self._parts = parts
+        self._maps = maps
+
+    def reconcile(self, key: Key) -> Again | None:
+        found = self._maps.get(key)
+        if found is None or found.data.get("wants") == found.data.get("has"):
+            return None
+        writes = int(found.data.get("writes", "0")) + 1
+        data = {"has": found.data.get("wants"), "writes": str(writes)}
+        patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
+        ask(self._parts.connection, merge_patch(CONFIG_MAPS, key, patch))
+        regarding = Reference("v1", "ConfigMap", *key, uid=found.metadata.uid)
+        self._parts.recorder.record(regarding, "Normal", "Copied", "Copying", "what was wanted was copied")
+        return None
+
+
+def controller(parts: Parts, _settings: Settings) -> QueueController[Key]:
+    maps = parts.informer(CONFIG_MAPS, lambda raw: decode_json(ConfigMap, raw))
+    queue: WorkQueue[Key] = WorkQueue(parts.clock)
+
+    def changed(key: Key, _before: ConfigMap | None, after: ConfigMap | None) -> None:
+        if after is not None and MARK in after.metadata.labels:
+            queue.add(key)
+
+    maps.subscribe(changed)
+    return QueueController("copying", Copying(parts, maps), queue, parts.meter, parts.clock, workers=2)
+
+
+if __name__ == "__main__":
+    cli.controllers.REGISTRY = (Registration("copying", controller),)
+    sys.argv.insert(1, "controllers")
+    run()

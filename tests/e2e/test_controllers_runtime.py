@@ -1,0 +1,194 @@
+"""The runtime of the controllers on a real API server: election, takeover, events, probes, a clean stop."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
+from e2e.copying_controllers import MARK
+from e2e.manifests import unique
+from e2e.processes import Processes, wait_for
+
+pytestmark = pytest.mark.e2e
+
+COMMAND: Final = (sys.executable, Path(__file__).with_name("copying_controllers.py"))
+LIMIT_S: Final = 15.0
+ELECTION_S: Final = 10.0
+
+Start = Callable[..., Controllers]
+
+
+@pytest.fixture
+def start(processes: Processes, control_plane: ControlPlane, namespace: str) -> Iterator[Start]:
+    """A function that starts one more process; all of a test elect one leader."""
+    started: list[Controllers] = []
+
+    def one(*flags: str, **more: Any) -> Controllers:
+        started.append(start_controllers(processes, control_plane, namespace, *flags, command=COMMAND, **more))
+        return started[-1]
+
+    yield one
+    for each in started:
+        each.process.stop()
+
+
+def config_map(namespace: str, wants: str = "1") -> dict[str, Any]:
+    metadata = {"name": unique("copy"), "namespace": namespace, "labels": {MARK: "true"}}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"wants": wants}}
+
+
+def has(api: Api, wanted: dict[str, Any], value: str) -> bool:
+    return bool(api.get(wanted)["data"].get("has") == value)
+
+
+def lease_of(api: Api, namespace: str) -> dict[str, Any]:
+    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
+    found = api.get({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    return dict(found["spec"])
+
+
+def test_one_of_two_leads_and_works(api: Api, namespace: str, start: Start):
+    wanted = config_map(namespace)
+    api.create(wanted)
+    both = [start(), start()]
+    wait_for_leader(both, ELECTION_S)
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    assert sum(each.leading for each in both) == 1
+    notes = sorted((each.ready() or "").splitlines()[1] for each in both)
+    assert notes == ["leading", "standing by"]
+    assert api.get(wanted)["data"]["writes"] == "1"
+
+
+def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str, start: Start):
+    both = [start(), start()]
+    leader = wait_for_leader(both, ELECTION_S)
+    [standby] = [each for each in both if each is not leader]
+    leader.kill()
+    killed_s = time.monotonic()
+    wanted = config_map(namespace)
+    api.create(wanted)
+    assert not standby.leading, "the lease has not run out"
+    wait_for_leader([standby], LEASE_S + 3.0)
+    assert time.monotonic() - killed_s < LEASE_S + 2.0
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    assert lease_of(api, namespace)["leaseTransitions"] == 1
+
+
+def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: str, start: Start):
+    both = [start(), start()]
+    leader = wait_for_leader(both, ELECTION_S)
+    [standby] = [each for each in both if each is not leader]
+    assert leader.retire() == 0
+    stopped_s = time.monotonic()
+    wait_for_leader([standby], ELECTION_S)
+    assert time.monotonic() - stopped_s < LEASE_S / 2
+    wanted = config_map(namespace)
+    api.create(wanted)
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+
+
+def test_the_last_one_gives_the_lease_back(api: Api, namespace: str, start: Start):
+    only = start()
+    wait_for_leader([only], ELECTION_S)
+    assert lease_of(api, namespace)["holderIdentity"]
+    assert only.retire() == 0
+    assert not lease_of(api, namespace).get("holderIdentity")
+
+
+def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: str, start: Start):
+    both = [start(), start()]
+    leader = wait_for_leader(both, ELECTION_S)
+    [standby] = [each for each in both if each is not leader]
+    leader.process.ask_to_stop(signal.SIGSTOP)
+    wait_for_leader([standby], LEASE_S + 3.0)
+    wanted = config_map(namespace)
+    api.create(wanted)
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    leader.process.ask_to_stop(signal.SIGCONT)
+    assert leader.process.wait(LIMIT_S) == 1
+    assert api.get(wanted)["data"]["writes"] == "1"
+    assert standby.leading
+
+
+def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start: Start):
+    leader = start()
+    wait_for_leader([leader], ELECTION_S)
+    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
+    lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
+    api.patch(lease, {"spec": {"holderIdentity": "somebody else"}})
+    assert leader.process.wait(LIMIT_S) == 1
+    assert "somebody else" in leader.process.tail()
+
+
+def test_a_lease_that_was_deleted_is_made_anew_and_the_leader_stays(api: Api, namespace: str, start: Start):
+    leader = start()
+    wait_for_leader([leader], ELECTION_S)
+    before = lease_of(api, namespace)
+    metadata = {"name": "berthmaster-controllers", "namespace": namespace}
+    api.delete({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata})
+    wait_for("the lease", lambda: api.list("coordination.k8s.io/v1", "Lease", namespace), LIMIT_S)
+    assert lease_of(api, namespace)["holderIdentity"] == before["holderIdentity"]
+    assert leader.leading
+
+
+def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: Start):
+    leader = start()
+    wanted = config_map(namespace)
+    api.create(wanted)
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    name = wanted["metadata"]["name"]
+    [event] = wait_for("the event", lambda: events_about(api, namespace, name), LIMIT_S)
+    assert event["reason"] == "Copied"
+    assert event["action"] == "Copying"
+    assert event["reportingController"] == "berthmaster.io/controllers"
+    assert event["regarding"]["uid"] == api.get(wanted)["metadata"]["uid"]
+    assert "series" not in event
+
+    for value in ("2", "3", "4"):
+        api.patch(wanted, {"data": {"wants": value}})
+        wait_for("the copy", lambda value=value: has(api, wanted, value), LIMIT_S)
+    assert leader.retire() == 0, "the last repeats are written at the end"
+    [event] = events_about(api, namespace, name)
+    assert event["series"]["count"] == 4
+    assert event["series"]["lastObservedTime"] > event["eventTime"]
+
+
+def test_who_became_leader_is_an_event_on_the_lease(api: Api, namespace: str, start: Start):
+    wait_for_leader([start()], ELECTION_S)
+    [event] = wait_for("the event", lambda: events_about(api, namespace, "berthmaster-controllers"), LIMIT_S)
+    assert event["reason"] == "LeaderElection"
+    assert event["note"].startswith(lease_of(api, namespace)["holderIdentity"])
+
+
+def test_probes_and_metrics_answer(api: Api, namespace: str, start: Start):
+    wanted = config_map(namespace)
+    api.create(wanted)
+    leader = start()
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    assert leader.alive() == "ok\n"
+    assert (leader.ready() or "").splitlines() == ["ok", "leading"]
+    prefix = "berthmaster_controllers_"
+    wait_for("the work to be counted", lambda: leader.measure(f"{prefix}reconciles_total", result="success"), LIMIT_S)
+    assert leader.measure(f"{prefix}reconcile_duration_seconds_count", controller="copying") >= 1
+    assert leader.measure(f"{prefix}api_requests_total", verb="patch", status="200") >= 1
+    assert leader.measure(f"{prefix}api_requests_total", verb="list") >= 1
+    assert leader.measure(f"{prefix}informer_objects", resource="configmaps") >= 1
+    assert leader.measure(f"{prefix}queue_depth", controller="copying") == 0
+    assert leader.measure(f"{prefix}informer_stale_seconds") == 0
+    wait_for("the event", lambda: leader.measure(f"{prefix}events_total", result="created"), LIMIT_S)
+
+
+def test_without_an_election_one_process_works_at_once_and_there_is_no_lease(api: Api, namespace: str, start: Start):
+    only = start("--no-leader-elect")
+    wanted = config_map(namespace)
+    api.create(wanted)
+    wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
+    assert only.leading
+    assert api.list("coordination.k8s.io/v1", "Lease", namespace) == []
+    assert only.retire() == 0
