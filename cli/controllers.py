@@ -35,7 +35,7 @@ _scheduling = _options(
         help="Bindings with this spec.schedulerName are scheduled here.",
     ),
     click.option(
-        "--concurrent-bindings", type=click.IntRange(1, 64), default=4, show_default=True,
+        "--concurrent-bindings", type=click.IntRange(1, 64), default=8, show_default=True,
         help="How many bindings are worked on at once.",
     ),
     click.option(
@@ -131,11 +131,11 @@ _election = _options(
 @_estimators
 @_election
 @click.option(
-    "--kube-api-qps", type=click.FloatRange(0, 100_000), default=200.0, show_default=True,
+    "--kube-api-qps", type=click.FloatRange(0, 100_000), default=1000.0, show_default=True,
     help="Requests a second to the API server, lists and watches aside; 0 sets no limit.",
 )  # fmt: skip
 @click.option(
-    "--kube-api-burst", type=click.IntRange(1, 100_000), default=400, show_default=True, help="How many at once.",
+    "--kube-api-burst", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="How many at once.",
 )  # fmt: skip
 @click.option(
     "--probe-bind", type=Address(), default="0.0.0.0:9080", show_default=True,

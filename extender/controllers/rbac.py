@@ -53,7 +53,7 @@ RUNTIME: Final = (
 RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "binding-scheduler": (
         Rule("cluster.karmada.io", ("clusters",), ("list", "watch"), "the fleet"),
-        Rule("work.karmada.io", _BINDINGS, ("get", "list", "watch", "patch"), "what to schedule, and where it goes"),
+        Rule("work.karmada.io", _BINDINGS, ("list", "watch", "patch"), "what to schedule, and where it goes"),
         Rule("work.karmada.io", _BINDINGS_STATUS, ("patch",), "what came of it"),
     ),
     "preemption": (

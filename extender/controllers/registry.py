@@ -8,6 +8,7 @@ from extender.controllers.controller import Controller
 from extender.controllers.parts import Parts
 from extender.controllers.settings import Settings
 from fleet.errors import InputError, shown
+from fleet.ops.feature_gates import PRIORITY_BASED_SCHEDULING
 
 ALL: Final = "*"
 
@@ -27,7 +28,23 @@ class Registration:
     by_default: bool = True
 
 
-REGISTRY: Final[tuple[Registration, ...]] = ()
+def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
+    from extender.controllers.bindings.controller import BindingScheduler, Options  # noqa: PLC0415 - see Registration
+    from extender.controllers.bindings.desk import FailoverOptions  # noqa: PLC0415 - the same
+    from extender.controllers.bindings.metrics import PrometheusMeter  # noqa: PLC0415 - the same
+
+    after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
+    options = Options(
+        scheduler_name=settings.scheduler_name,
+        workers=settings.concurrent_bindings,
+        profile=settings.profile,
+        priorities=settings.gates.on(PRIORITY_BASED_SCHEDULING),
+        failover=FailoverOptions(after_s, settings.scheduler_name),
+    )
+    return BindingScheduler(parts, options, PrometheusMeter())
+
+
+REGISTRY: Final[tuple[Registration, ...]] = (Registration("binding-scheduler", _binding_scheduler),)
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:

@@ -62,8 +62,8 @@ class RunOptions:
     kubeconfig: Path | None = None
     context: str | None = None
     lease: LeaseOptions | None = None
-    qps: float = 200.0
-    burst: int = 400
+    qps: float = 1000.0
+    burst: int = 2000
     probe_host: str = "127.0.0.1"
     probe_port: int = 9080
     settings: Settings = field(default_factory=Settings)

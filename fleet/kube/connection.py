@@ -23,6 +23,7 @@ _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _FINE: Final = (200, 201, 202)
 _LONGEST_RETRY_AFTER_S: Final = 60.0
+_ONCE: Final = urllib3.Retry(total=False, redirect=False)
 _CHUNK: Final = 64 * 1024
 # The client walks through a file that may hold anything, and complains of it in all these ways.
 _UNUSABLE: Final = (
@@ -56,7 +57,7 @@ class OfficialConnection:
                 body=request.body or None,
                 headers=self._headers(request),
                 timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, request.silence_s), read=request.silence_s),
-                retries=False,
+                retries=_ONCE,
                 preload_content=False,
             )
         except (urllib3.exceptions.HTTPError, OSError) as error:

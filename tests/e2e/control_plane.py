@@ -9,7 +9,7 @@ import os
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -107,6 +107,30 @@ class ControlPlane:
         """Make a namespace nobody else uses; its name."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
         return str(self.api.create(manifest).object["metadata"]["name"])
+
+    def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]]) -> Path:
+        """A file with the access of somebody who may do just what some rules say.
+
+        Args:
+            name: the user's; nobody else's.
+            rules: each as a Role writes it, with the namespace it holds in, None for everywhere.
+        """
+        self.authority.issue(name).write(self._file(f"{name}.crt"), self._file(f"{name}.key"))
+        for namespace in {namespace for _, namespace in rules}:
+            prefix = "Cluster" if namespace is None else ""
+            metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+            group = "rbac.authorization.k8s.io"
+            role = {"apiVersion": f"{group}/v1", "kind": f"{prefix}Role", "metadata": metadata}
+            self.api.create({**role, "rules": [dict(rule) for rule, where in rules if where == namespace]})
+            self.api.create(
+                {
+                    **role,
+                    "kind": f"{prefix}RoleBinding",
+                    "roleRef": {"apiGroup": group, "kind": f"{prefix}Role", "name": name},
+                    "subjects": [{"apiGroup": group, "kind": "User", "name": name}],
+                }
+            )
+        return self._write_kubeconfig(name)
 
     def start_scheduler(self, configuration: Mapping[str, Any]) -> Process:
         """Start a kube-scheduler and wait until it serves.

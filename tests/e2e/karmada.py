@@ -10,6 +10,7 @@ from e2e.processes import wait_for
 CLUSTERS: Final = "cluster.karmada.io/v1alpha1"
 BINDINGS: Final = "work.karmada.io/v1alpha2"
 SCHEDULER: Final = "berthmaster"
+LABEL: Final = "propagationpolicy.karmada.io/permanent-id"
 
 _ANYTHING: Final = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 # In a Karmada install an aggregated API server serves this kind, and no definition of it is published: this one takes
@@ -61,7 +62,10 @@ def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) 
     return {
         "apiEnablements": [
             {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
-            {"groupVersion": "v1", "resources": [{"name": "configmaps", "kind": "ConfigMap"}]},
+            {
+                "groupVersion": "rbac.authorization.k8s.io/v1",
+                "resources": [{"name": "clusterroles", "kind": "ClusterRole"}],
+            },
         ],
         "conditions": [
             {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": "2026-01-01T00:00:00Z"}
@@ -97,11 +101,15 @@ def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", 
         "metadata": {
             "name": f"{name}-deployment",
             "namespace": namespace,
-            "labels": {"propagationpolicy.karmada.io/permanent-id": "0b1c"},
+            "labels": {LABEL: "0b1c"},
         },
         "spec": {
             "resource": {
-                "apiVersion": "apps/v1", "kind": "Deployment", "namespace": namespace, "name": name, "uid": f"uid-{name}",
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "namespace": namespace,
+                "name": name,
+                "uid": f"uid-{name}",
             },
             "replicas": replicas,
             "replicaRequirements": {"resourceRequest": {"cpu": cpu}},
@@ -109,7 +117,7 @@ def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", 
             "schedulerName": SCHEDULER,
             **spec,
         },
-    }  # fmt: skip
+    }
 
 
 def cluster_binding(placement: JSON) -> JSON:

@@ -10,7 +10,7 @@ from extender.controllers.bindings.desk import Desk, FailoverOptions
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.reconciler import BindingReconciler, SchedulingMeter
 from extender.controllers.bindings.watching import IncomingMeter, Watching
-from extender.controllers.controller import QueueController
+from extender.controllers.controller import Load, QueueController
 from extender.controllers.parts import Parts
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
@@ -76,6 +76,10 @@ class BindingScheduler:
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
         parts.informer(*KARMADA_CLUSTERS).subscribe(self._watching.cluster_changed)
         self._bindings.subscribe(self._watching.binding_changed)
+
+    def load(self) -> Load:
+        """See ``Controller``."""
+        return self._workers.load()
 
     def start(self) -> None:
         """See ``Controller``."""

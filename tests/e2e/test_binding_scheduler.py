@@ -1,0 +1,303 @@
+"""Karmada's bindings, scheduled on a real API server by a process that may do no more than the docs list."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from e2e import karmada
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, events_about, start_controllers, wait_for_leader
+from e2e.karmada import assigned, binding, cluster, cluster_status, condition, divided
+from e2e.manifests import JSON, unique
+from e2e.processes import Processes, wait_for
+
+from extender.controllers.rbac import rules_of
+
+pytestmark = pytest.mark.e2e
+
+LIMIT_S = 20.0
+QUIET_S = 1.5
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+
+Join = Callable[..., JSON]
+
+
+@pytest.fixture(scope="module")
+def fleet_plane(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with Karmada's Clusters."""
+    karmada.install_clusters(control_plane.api)
+    return control_plane
+
+
+def run(processes: Processes, plane: ControlPlane, *flags: str) -> tuple[Controllers, str]:
+    """A process with just the rights it needs, and the scheduler name it takes bindings of."""
+    name, namespace = unique("scheduler"), plane.new_namespace()
+    rules = [
+        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        for rule in rules_of(["binding-scheduler"])
+    ]
+    controllers = start_controllers(
+        processes,
+        plane,
+        namespace,
+        "--controllers=binding-scheduler",
+        f"--scheduler-name={name}",
+        *flags,
+        kubeconfig=plane.user(name, rules),
+    )
+    wait_for_leader([controllers], LIMIT_S)
+    return controllers, name
+
+
+@pytest.fixture(scope="module")
+def scheduler(processes: Processes, fleet_plane: ControlPlane) -> Iterator[str]:
+    """The name of a scheduler that runs for all tests of this module."""
+    controllers, name = run(processes, fleet_plane)
+    yield name
+    assert controllers.measure("berthmaster_controllers_reconcile_total", result="crash") == 0
+    controllers.process.stop()
+
+
+@pytest.fixture
+def join(fleet_plane: ControlPlane) -> Iterator[Join]:
+    """A function that has a cluster join (arguments of ``karmada.cluster``); it leaves after the test."""
+    api, joined = fleet_plane.api, []
+
+    def one(*given: Any, **more: Any) -> JSON:
+        member = cluster(*given, **more)
+        joined.append(member)
+        return karmada.join(api, member)
+
+    yield one
+    for member in joined:
+        if api.exists(member):
+            api.delete(member)
+
+
+def name_of(thing: JSON) -> str:
+    return str(thing["metadata"]["name"])
+
+
+def until(api: Api, target: JSON, what: str, check: Callable[[JSON], bool]) -> JSON:
+    """The object, once a check holds for it."""
+
+    def look() -> JSON | None:
+        found = api.get(target)
+        return found if check(found) else None
+
+    return wait_for(what, look, LIMIT_S)
+
+
+def until_assigned(api: Api, target: JSON, clusters: dict[str, int]) -> JSON:
+    return until(
+        api, target, f"assignment to {clusters}", lambda each: assigned(each) == clusters and bool(condition(each))
+    )
+
+
+def test_a_binding_goes_to_the_first_group_that_holds_it_and_says_so(
+    api: Api, namespace: str, scheduler: str, join: Join
+):
+    first, second = join(cpu="1"), join()
+    placement = divided(("small", [name_of(first)]), ("large", [name_of(second)]))
+    made = api.create(binding(namespace, placement, replicas=3, schedulerName=scheduler)).object
+
+    found = until_assigned(api, made, {name_of(second): 3})
+
+    status = until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))["status"]
+    assert status["schedulerObservingAffinityName"] == "large"
+    assert status["schedulerObservedGeneration"] == found["metadata"]["generation"]
+    assert condition(found)["status"], condition(found)["reason"] == ("True", "Success")
+    assert "policy.karmada.io/applied-placement" in found["metadata"]["annotations"]
+    for about in (name_of(made), made["spec"]["resource"]["name"]):
+        events = wait_for("an event", lambda about=about: events_about(api, namespace, about), LIMIT_S)
+        assert [(each["reason"], each["type"]) for each in events] == [("ScheduleBindingSucceed", "Normal")]
+        assert f"scheduled to group large: {name_of(second)}:3" in events[0]["note"]
+
+
+def test_what_fits_nowhere_says_how_many_clusters_were_ruled_out_by_what(
+    api: Api, namespace: str, scheduler: str, join: Join
+):
+    tainted = join(taints=[{"key": "gpu", "effect": "NoSchedule"}])
+    made = api.create(binding(namespace, divided(("only", [name_of(tainted)])), schedulerName=scheduler)).object
+
+    found = until(api, made, "a condition", lambda each: bool(condition(each)))
+
+    assert (condition(found)["status"], condition(found)["reason"]) == ("False", "NoClusterFit")
+    assert "group only: 0 of" in condition(found)["message"]
+    assert "1 have taints that are not tolerated (TaintToleration)" in condition(found)["message"]
+    events = wait_for("an event", lambda: events_about(api, namespace, name_of(made)), LIMIT_S)
+    assert (events[0]["reason"], events[0]["type"]) == ("ScheduleBindingFailed", "Warning")
+
+
+def test_what_fits_nowhere_is_scheduled_when_its_cluster_joins(api: Api, namespace: str, scheduler: str, join: Join):
+    name = unique("late")
+    made = api.create(binding(namespace, divided(("only", [name])), schedulerName=scheduler)).object
+    until(api, made, "a refusal", lambda each: condition(each).get("reason") == "NoClusterFit")
+
+    join(name)
+
+    until_assigned(api, made, {name: 2})
+    found = until(api, made, "success", lambda each: condition(each).get("status") == "True")
+    assert condition(found)["reason"] == "Success"
+
+
+def test_what_lacks_room_is_scheduled_when_its_cluster_gains_some(api: Api, namespace: str, scheduler: str, join: Join):
+    member = join(cpu="1")
+    made = api.create(binding(namespace, divided(("only", [name_of(member)])), schedulerName=scheduler)).object
+    until(api, made, "a refusal", lambda each: condition(each).get("reason") == "Unschedulable")
+
+    api.patch(member, {"status": cluster_status(cpu="8")}, subresource="status")
+
+    until_assigned(api, made, {name_of(member): 2})
+
+
+def test_a_workload_that_grows_keeps_what_it_has(api: Api, namespace: str, scheduler: str, join: Join):
+    first, second = join(cpu="3"), join(cpu="100")
+    names = [name_of(first), name_of(second)]
+    made = api.create(binding(namespace, divided(("both", names)), replicas=1, schedulerName=scheduler)).object
+    before = assigned(until(api, made, "an assignment", lambda each: bool(assigned(each))))
+
+    api.patch(made, {"spec": {"replicas": 20}})
+
+    after = assigned(until(api, made, "20 replicas", lambda each: sum(assigned(each).values()) == 20))
+    assert all(after[name] >= replicas for name, replicas in before.items())
+
+
+def test_a_rebalance_brings_it_back_to_the_preferred_group(api: Api, namespace: str, scheduler: str, join: Join):
+    preferred, other = join(cpu="0"), join()
+    placement = divided(("preferred", [name_of(preferred)]), ("other", [name_of(other)]))
+    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
+    until_assigned(api, made, {name_of(other): 2})
+    until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))
+    api.patch(preferred, {"status": cluster_status()}, subresource="status")
+
+    api.patch(made, {"spec": {"rescheduleTriggeredAt": "2126-01-01T00:00:00Z"}})
+
+    until_assigned(api, made, {name_of(preferred): 2})
+    found = until(
+        api, made, "the new group", lambda each: each["status"]["schedulerObservingAffinityName"] == "preferred"
+    )
+    assert found["status"]["lastScheduledTime"] == "2126-01-01T00:00:00Z", "not before what asked for it"
+
+
+@pytest.mark.parametrize(
+    ("spec", "labels"),
+    [
+        pytest.param({"schedulerName": "default-scheduler"}, {}, id="another scheduler's"),
+        pytest.param({"suspension": {"scheduling": True}}, {}, id="suspended"),
+        pytest.param({}, {karmada.LABEL: None}, id="claimed by no policy"),
+    ],
+)
+def test_a_binding_is_left_alone_until_it_is_ours(
+    api: Api, namespace: str, scheduler: str, join: Join, spec: JSON, labels: JSON
+):
+    member = join()
+    wanted = binding(namespace, divided(("only", [name_of(member)])), **{"schedulerName": scheduler, **spec})
+    wanted["metadata"]["labels"] = (
+        {key: value for key, value in labels.items() if value} if labels else {karmada.LABEL: "x"}
+    )
+    made = api.create(wanted).object
+    marker = api.create(binding(namespace, divided(("only", [name_of(member)])), schedulerName=scheduler)).object
+    until_assigned(api, marker, {name_of(member): 2})
+    assert not assigned(api.get(made))
+
+    api.patch(
+        made, {"metadata": {"labels": {karmada.LABEL: "x"}}, "spec": {"suspension": None, "schedulerName": scheduler}}
+    )
+
+    until_assigned(api, made, {name_of(member): 2})
+
+
+def test_a_cluster_scoped_binding_is_scheduled_too(api: Api, scheduler: str, join: Join):
+    member = join()
+    wanted = karmada.cluster_binding({"clusterAffinity": {"clusterNames": [name_of(member)]}})
+    wanted["spec"]["schedulerName"] = scheduler
+    made = api.create(wanted).object
+
+    until_assigned(api, made, {name_of(member): 0})
+    events = wait_for("an event", lambda: events_about(api, "default", name_of(made)), LIMIT_S)
+    assert events[0]["reason"] == "ScheduleBindingSucceed"
+    api.delete(made)
+
+
+def test_nothing_is_written_when_nothing_changes(api: Api, namespace: str, scheduler: str, join: Join):
+    member = join()
+    placement = {"clusterAffinity": {"clusterNames": [name_of(member)]}, "replicaScheduling": DUPLICATED}
+    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
+    found = until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))
+
+    api.patch(member, {"metadata": {"labels": {"a": "b"}}})
+    marker = api.create(binding(namespace, placement, schedulerName=scheduler)).object
+    until_assigned(api, marker, {name_of(member): 2})
+
+    assert api.get(made)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
+
+
+def test_a_cluster_that_no_longer_fits_by_its_label_loses_a_duplicated_workload(
+    api: Api, namespace: str, scheduler: str, join: Join
+):
+    tier = unique("tier")
+    members = [join(labels={"tier": tier}), join(labels={"tier": tier})]
+    placement = {
+        "clusterAffinity": {"labelSelector": {"matchLabels": {"tier": tier}}},
+        "replicaScheduling": DUPLICATED,
+    }
+    made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
+    until_assigned(api, made, {name_of(each): 2 for each in members})
+
+    api.patch(members[0], {"metadata": {"labels": {"tier": None}}})
+
+    until_assigned(api, made, {name_of(members[1]): 2})
+
+
+def test_a_burst_does_not_give_the_same_room_away_twice(api: Api, namespace: str, scheduler: str, join: Join):
+    members = [name_of(join(cpu="10")), name_of(join(cpu="10"))]
+    placement = divided(("both", members))
+    made = [api.create(binding(namespace, placement, replicas=1, schedulerName=scheduler)).object for _ in range(25)]
+
+    settled = [until(api, each, "a condition", lambda found: bool(condition(found))) for each in made]
+
+    taken = [name for each in settled for name in assigned(each)]
+    assert {name: taken.count(name) for name in members} == dict.fromkeys(members, 10)
+    assert sum(condition(each)["reason"] == "Unschedulable" for each in settled) == 5
+
+
+def test_clusters_that_stay_not_ready_are_replaced(
+    api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
+):
+    controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")
+    healthy, lost, next_group = join(cpu="10"), join(cpu="10"), join(cpu="10")
+    placement = divided(("first", [name_of(healthy), name_of(lost)]), ("second", [name_of(next_group)]))
+    made = api.create(binding(namespace, placement, replicas=16, schedulerName=name)).object
+    until_assigned(api, made, {name_of(healthy): 8, name_of(lost): 8})
+
+    api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
+
+    found = until_assigned(api, made, {name_of(healthy): 8, name_of(next_group): 8})
+    tasks = found["spec"]["gracefulEvictionTasks"]
+    assert [(each["fromCluster"], each["reason"], each["producer"]) for each in tasks] == [
+        (name_of(lost), "ClusterNotReady", name)
+    ]
+    controllers.process.stop()
+
+
+def test_a_workload_stays_on_a_cluster_that_is_not_ready_if_nobody_else_holds_it(
+    api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
+):
+    controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")
+    small, lost = join(cpu="1"), join(cpu="10")
+    made = api.create(
+        binding(namespace, divided(("only", [name_of(small), name_of(lost)])), replicas=10, schedulerName=name)
+    ).object
+    before = assigned(until(api, made, "an assignment", lambda each: sum(assigned(each).values()) == 10))
+
+    api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
+
+    def told() -> list[JSON]:
+        return [each for each in events_about(api, namespace, name_of(made)) if each["reason"] == "FailoverBlocked"]
+
+    events = wait_for("a warning", told, LIMIT_S)
+    assert f"stays on {name_of(lost)}, which is not ready" in events[0]["note"]
+    assert assigned(api.get(made)) == before
+    controllers.process.stop()
