@@ -1,0 +1,285 @@
+"""The binding scheduler against an API server that loses answers, refuses, forgets, and is written to by others.
+
+Whatever happens in between, at the end every binding must be assigned as the core decides, its status must be
+complete, and nothing may have been written that somebody else's write was lost by.
+"""
+
+import itertools
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from fake_api import JSON, FakeApi, lost
+
+from extender.controllers.bindings.bindings import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from extender.controllers.bindings.controller import BindingScheduler, Options
+from extender.controllers.parts import Parts
+from extender.state.kinds import KARMADA_CLUSTERS
+from fleet.errors import ApiError
+from fleet.kube.requests import Request
+from fleet.ops.clock import SystemClock
+
+CLUSTERS = KARMADA_CLUSTERS.collection
+BINDINGS = 24
+LIMIT_S = 30.0
+NEVER: Callable[[Request], ApiError | None] = lambda _: None  # noqa: E731 - a constant like the others
+
+
+class Counting:
+    """A meter and a recorder that only counts."""
+
+    def __init__(self) -> None:
+        self.results: Counter[str] = Counter()
+        self.events: Counter[str] = Counter()
+
+    def reconciled(self, _controller: str, result: str, _seconds: float) -> None:
+        self.results[result] += 1
+
+    def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
+        pass
+
+    def incoming(self, event: str) -> None:
+        pass
+
+    def waiting(self, lengths: dict[str, int], assumptions: int) -> None:
+        pass
+
+    def record(self, _regarding: Any, _kind: str, reason: str, *_: Any) -> None:
+        self.events[reason] += 1
+
+
+def member(name: str, *taints: str) -> JSON:
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints]},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "apiEnablements": [
+                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
+            ],
+            "resourceSummary": {"allocatable": {"cpu": "10000", "pods": "100000"}},
+        },
+    }
+
+
+def binding(number: int, replicas: int = 3) -> JSON:
+    strategies: list[JSON] = [
+        {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+        },
+        {"replicaSchedulingType": "Duplicated"},
+        {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
+        {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    ]
+    return {
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": "ResourceBinding",
+        "metadata": {
+            "name": f"w{number}-deployment",
+            "namespace": "ns",
+            "labels": {"propagationpolicy.karmada.io/permanent-id": "x"},
+            "annotations": {"others": "stay"},
+        },
+        "spec": {
+            "schedulerName": "berthmaster",
+            "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "ns", "name": f"w{number}"},
+            "replicas": replicas,
+            "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+            "placement": {
+                "clusterAffinities": [
+                    {"affinityName": "small", "clusterNames": ["tiny"]},
+                    {"affinityName": "large", "clusterNames": ["m1", "m2", "m3"]},
+                ],
+                "replicaScheduling": strategies[number % len(strategies)],
+            },
+        },
+    }
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    """A fleet whose first group is tainted."""
+    server = FakeApi(RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS, CLUSTERS)
+    for each in (member("tiny", "broken"), member("m1"), member("m2"), member("m3")):
+        server.put(CLUSTERS, each)
+    return server
+
+
+@contextmanager
+def scheduler(api: FakeApi) -> Iterator[Counting]:
+    """A scheduler that runs for a while."""
+    counting = Counting()
+    parts = Parts(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
+    controller = BindingScheduler(parts, Options(workers=4), counting)
+    for informer in parts.informers.values():
+        informer.start(api)
+    for informer in parts.informers.values():
+        assert informer.wait(LIMIT_S)
+    controller.start()
+    try:
+        yield counting
+    finally:
+        controller.stop()
+        for informer in parts.informers.values():
+            informer.stop()
+    assert counting.results["crash"] == 0
+
+
+def settled(found: JSON, replicas: int = 3) -> bool:
+    """Whether a binding is wholly scheduled: assigned by its strategy, with a status that says so."""
+    status = found.get("status") or {}
+    clusters = {each["name"]: each["replicas"] for each in found["spec"].get("clusters") or []}
+    duplicated = found["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Duplicated"
+    wanted = (
+        clusters == dict.fromkeys(("m1", "m2", "m3"), replicas) if duplicated else sum(clusters.values()) == replicas
+    )
+    conditions = {each["type"]: each for each in status.get("conditions", [])}
+    return (
+        wanted
+        and status.get("schedulerObservedGeneration") == found["metadata"]["generation"]
+        and status.get("schedulerObservingAffinityName") == "large"
+        and "lastScheduledTime" in status
+        and conditions.get("Scheduled", {}).get("status") == "True"
+    )
+
+
+def wait_until_settled(api: FakeApi, made: list[JSON], replicas: int = 3) -> None:
+    deadline_s = time.monotonic() + LIMIT_S
+    while unsettled := [each for each in made if not settled(api.get(RESOURCE_BINDINGS, each), replicas)]:
+        if time.monotonic() > deadline_s:
+            pytest.fail(f"{len(unsettled)} are not settled, one is {api.get(RESOURCE_BINDINGS, unsettled[0])}")
+        time.sleep(0.02)
+
+
+def writes_by_binding(api: FakeApi) -> Counter[str]:
+    return Counter(path for _, path, _ in list(api.writes))
+
+
+def one_in(number: int, error: Callable[[], ApiError]) -> Callable[[Request], ApiError | None]:
+    """A fault of one write in so many, drawn."""
+    draw = random.Random(number)
+    return lambda request: error() if request.method == "PATCH" and draw.randrange(number) == 0 else None
+
+
+def storm(status: int, reason: str) -> Callable[[], ApiError]:
+    return lambda: ApiError(status, reason, f"{status} {reason}", retry_after_s=0.01)
+
+
+def test_each_binding_is_written_twice_and_never_again(api: FakeApi):
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    with scheduler(api) as counting:
+        wait_until_settled(api, made)
+        api.change(CLUSTERS, member("m1"), {"metadata": {"labels": {"a": "b"}}})
+        time.sleep(0.5)
+    assert set(writes_by_binding(api).values()) == {1}, "one write to each object, one to each status"
+    assert counting.events == {"ScheduleBindingSucceed": 2 * BINDINGS}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        pytest.param(one_in(3, storm(429, "TooManyRequests")), NEVER, id="one write in three is one too many"),
+        pytest.param(one_in(3, storm(409, "Conflict")), NEVER, id="one write in three conflicts"),
+        pytest.param(one_in(4, storm(500, "InternalError")), NEVER, id="one write in four fails"),
+        pytest.param(one_in(3, lambda: lost(Request(""))), NEVER, id="one write in three is not heard"),
+        pytest.param(NEVER, one_in(3, lambda: lost(Request(""))), id="one answer in three is lost"),
+        pytest.param(
+            one_in(5, storm(429, "TooManyRequests")),
+            one_in(4, lambda: lost(Request(""))),
+            id="writes are refused and answers are lost",
+        ),
+    ],
+)
+def test_faults_delay_and_change_nothing(
+    api: FakeApi, before: Callable[[Request], ApiError | None], after: Callable[[Request], ApiError | None]
+):
+    api.before, api.after = before, after
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    with scheduler(api):
+        wait_until_settled(api, made)
+
+
+def test_cut_watches_lose_nothing(api: FakeApi):
+    made = []
+    with scheduler(api):
+        for number in range(BINDINGS):
+            made.append(api.put(RESOURCE_BINDINGS, binding(number)))
+            if number % 10 == 0:
+                api.cut_watches()
+        wait_until_settled(api, made)
+
+
+def test_what_others_write_meanwhile_is_never_lost(api: FakeApi):
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    stop = threading.Event()
+
+    def write() -> None:
+        draw = random.Random(7)
+        for turn in itertools.count(1):
+            if stop.is_set():
+                return
+            health = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": str(turn)}
+            target = draw.choice(made)
+            known = (api.get(RESOURCE_BINDINGS, target).get("status") or {}).get("conditions", [])
+            conditions = [health, *(each for each in known if each["type"] != "FullyApplied")]
+            api.change(RESOURCE_BINDINGS, target, {"metadata": {"annotations": {"turn": str(turn)}}})
+            api.change(RESOURCE_BINDINGS, target, {"status": {"conditions": conditions}})
+            time.sleep(0.002)
+
+    others = threading.Thread(target=write)
+    others.start()
+    with scheduler(api):
+        time.sleep(1.0)
+        stop.set()
+        others.join()
+        wait_until_settled(api, made)
+    for each in made:
+        found = api.get(RESOURCE_BINDINGS, each)
+        assert found["metadata"]["annotations"]["others"] == "stay"
+        if "turn" in found["metadata"]["annotations"]:
+            assert "FullyApplied" in {one["type"] for one in found["status"]["conditions"]}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_restart_at_any_moment_loses_nothing(api: FakeApi, seed: int):
+    draw = random.Random(seed)
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    for _ in range(3):
+        deaths = itertools.count()
+        limit = draw.randint(1, 2 * BINDINGS // 3)
+        # From one write on nobody is heard any more, as if the process had been killed in mid-burst.
+        api.before = lambda request, deaths=deaths, limit=limit: (
+            lost(request) if request.method == "PATCH" and next(deaths) >= limit else None
+        )
+        with scheduler(api):
+            time.sleep(0.3)
+    api.before = NEVER
+    with scheduler(api):
+        wait_until_settled(api, made)
+        for each in made:
+            api.change(RESOURCE_BINDINGS, each, {"spec": {"replicas": 5}})
+        wait_until_settled(api, made, replicas=5)
+
+
+def test_a_binding_that_vanishes_is_forgotten(api: FakeApi):
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(4)]
+    vanished = iter(made[:2])
+
+    def vanish(request: Request) -> ApiError | None:
+        if request.method == "PATCH" and (gone := next(vanished, None)) is not None:
+            api.remove(RESOURCE_BINDINGS, gone)
+        return None
+
+    api.before = vanish
+    with scheduler(api) as counting:
+        wait_until_settled(api, made[2:])
+    assert counting.results["error"] == 0

@@ -1,0 +1,172 @@
+"""Where the replicas of clusters that stay not ready go."""
+
+from typing import Any
+
+import pytest
+from builders import binding, cluster, placement
+
+from extender.controllers.bindings.failover import Replacement, eviction_tasks, replacement
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Scheduler
+from fleet.model.binding import Binding, BindingStatus, GracefulEvictionTask
+from fleet.model.policy import ClusterFailoverBehavior, FailoverBehavior
+
+DYNAMIC = {
+    "replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+}
+STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+ONE_CPU = {"cpu": 1}
+
+
+def groups(*names: list[str], strategy: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"affinityName": f"g{number}", "clusterNames": each} for number, each in enumerate(names, start=1)]
+    return {"clusterAffinities": terms, "replicaScheduling": strategy}
+
+
+def replaced(asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str]) -> Replacement | str:
+    """What becomes of a workload; ``room`` are free cores by cluster, those that are ``lost`` are not ready."""
+    fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost) for name, cores in room.items())
+    divided = asked["replicaScheduling"]["replicaSchedulingType"] == "Divided"
+    workload = binding(
+        replicas=sum(current.values()) if divided else max(current.values()),
+        requests=ONE_CPU,
+        placement=placement(**asked),
+        clusters=current,
+        status=BindingStatus(scheduler_observing_affinity_name="g1"),
+    )
+    return replacement(Scheduler(fleet), Request.of(workload), frozenset(lost & current.keys()))
+
+
+@pytest.mark.parametrize(
+    ("asked", "current", "room", "lost", "expected"),
+    [
+        pytest.param(
+            groups(["m1", "m2", "m3"], strategy=DYNAMIC),
+            {"m1": 2, "m2": 2},
+            {"m1": 10, "m2": 10, "m3": 10},
+            {"m2"},
+            {"m1": 3, "m3": 1},
+            id="the group holds it: what is healthy stays and the rest is divided over the ready ones",
+        ),
+        pytest.param(
+            groups(["m1", "m2"], ["m3"], strategy=DYNAMIC),
+            {"m1": 2, "m2": 2},
+            {"m1": 0, "m2": 10, "m3": 10},
+            {"m2"},
+            {"m1": 2, "m3": 2},
+            id="the group is full: the next one takes what is missing",
+        ),
+        pytest.param(
+            groups(["m1"], ["m2"], ["m3"], strategy=DYNAMIC),
+            {"m1": 4},
+            {"m1": 10, "m2": 1, "m3": 10},
+            {"m1"},
+            {"m3": 4},
+            id="a group that is too small is passed over",
+        ),
+        pytest.param(
+            groups(["m1", "m2", "m3"], strategy=DYNAMIC),
+            {"m1": 2, "m2": 2},
+            {"m1": 2, "m2": 10, "m3": 10},
+            {"m2", "m3"},
+            {"m1": 4},
+            id="a candidate that is not ready takes nothing over",
+        ),
+        pytest.param(
+            groups(["m1", "m2", "m3"], strategy=STATIC),
+            {"m1": 2, "m2": 2, "m3": 2},
+            {"m1": 0, "m2": 0, "m3": 0},
+            {"m3"},
+            {"m1": 3, "m2": 3},
+            id="static weights divide over those that are ready",
+        ),
+        pytest.param(
+            groups(["m1"], ["m2"], strategy=DUPLICATED),
+            {"m1": 3},
+            {"m1": 10, "m2": 10},
+            {"m1"},
+            {"m2": 3},
+            id="a copy on the only cluster of its group goes to the next group",
+        ),
+    ],
+)
+def test_ready_clusters_take_over(
+    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], expected: dict[str, int]
+):
+    found = replaced(asked, current, room, lost)
+    assert isinstance(found, Replacement), found
+    assert found.clusters == expected
+    assert found.left == tuple(sorted(lost & current.keys()))
+
+
+@pytest.mark.parametrize(
+    ("asked", "current", "room", "lost", "said"),
+    [
+        pytest.param(
+            groups(["m1", "m2"], strategy=DYNAMIC),
+            {"m1": 2, "m2": 8},
+            {"m1": 3, "m2": 10},
+            {"m2"},
+            "replicas",
+            id="nobody has the room",
+        ),
+        pytest.param(
+            groups(["m1"], strategy=DYNAMIC), {"m1": 2}, {"m1": 5}, {"m1"}, "none of 1 clusters fits", id="it is alone"
+        ),
+        pytest.param(
+            groups(["m1", "m2"], strategy=DUPLICATED),
+            {"m1": 2, "m2": 2},
+            {"m1": 5, "m2": 5},
+            {"m2"},
+            "no ready cluster takes their place",
+            id="copies elsewhere are no reason to give one up",
+        ),
+    ],
+)
+def test_it_stays_where_it_is_when_nobody_takes_over(
+    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], said: str
+):
+    found = replaced(asked, current, room, lost)
+    assert isinstance(found, str), found
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    ("kept", "group"),
+    [
+        pytest.param(True, "g1", id="with a part of it still in its group, that group goes on counting"),
+        pytest.param(False, "g2", id="with nothing left there, the group that took over counts"),
+    ],
+)
+def test_the_group_it_counts_as_coming_from(*, kept: bool, group: str):
+    current = {"m1": 1, "m2": 1} if kept else {"m2": 1}
+    found = replaced(groups(["m1", "m2"], ["m3"], strategy=DYNAMIC), current, {"m1": 0, "m2": 5, "m3": 5}, {"m2"})
+    assert isinstance(found, Replacement), found
+    assert found.group == group
+
+
+@pytest.mark.parametrize(
+    ("given", "purge_mode"),
+    [
+        pytest.param({}, "Gracefully", id="gracefully unless told"),
+        pytest.param(
+            {"failover": FailoverBehavior(cluster=ClusterFailoverBehavior("Directly"))},
+            "Directly",
+            id="as the policy says",
+        ),
+    ],
+)
+def test_karmada_is_asked_to_take_it_off_the_lost_cluster(given: dict[str, Any], purge_mode: str):
+    workload: Binding = binding(replicas=3, clusters={"m1": 1, "m2": 2}, **given)
+    (task,) = eviction_tasks(workload, Replacement({"m1": 3}, "g1", ("m2",)), "me")
+    assert (task.from_cluster, task.producer, task.replicas, task.purge_mode) == ("m2", "me", 2, purge_mode)
+    assert task.clusters_before_failover == ("m1", "m2")
+
+
+def test_a_cluster_that_is_being_left_already_is_not_left_twice():
+    workload = binding(clusters={"m2": 2}, graceful_eviction_tasks=(GracefulEvictionTask("m2"),))
+    assert eviction_tasks(workload, Replacement({"m1": 2}, "", ("m2",)), "me") == ()
