@@ -1,5 +1,6 @@
 """Estimators as the command's options ask for them."""
 
+import os
 from dataclasses import dataclass, field
 
 from extender.estimators.addresses import Naming
@@ -30,6 +31,7 @@ def open_estimators(settings: Settings, connection: Connection, clock: Clock, me
         InputError: the options contradict each other, a file of theirs is not fit for use, or gRPC is not installed.
     """
     settings.tls.check()
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its lines are not JSON, and what fails is told here
     try:
         from extender.estimators.channels import GRPCDirectory  # noqa: PLC0415 - optional: only who asks needs it
     except ModuleNotFoundError as error:
