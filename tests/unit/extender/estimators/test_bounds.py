@@ -136,7 +136,7 @@ def decide(estimators, **fields):
     scheduler = Scheduler(Fleet(FLEET))
     binding = asked(**fields)
     request = Request.of(binding)
-    bounds = bounds_for(scheduler, request, binding.spec, estimators, timeout_s=0.5)
+    bounds = bounds_for(scheduler, request, binding.spec, estimators, timeout_s=1.0)
     return bounds, outcome(scheduler.schedule(replace(request, bounds=bounds)))
 
 
