@@ -11,7 +11,7 @@ from functools import cached_property
 import msgspec
 
 from extender.scheduling.assignment.division import load_of, static_weights
-from extender.scheduling.candidates import Candidates
+from extender.scheduling.candidates import Candidates, estimate_of
 from extender.scheduling.context import Context
 from extender.scheduling.decision import Attempt, Decision, Failure
 from extender.scheduling.plan import Plan, Strategy
@@ -60,7 +60,7 @@ class ClusterDiagnosis(Told, frozen=True):
         rejections: all filters that rule it out, not only the first.
         scores: what each score plugin gave.
         capacity: how many more replicas fit; None where nothing bounds them, or nothing was estimated.
-        bound_by: the resource that allows no more; empty with no capacity.
+        bound_by: what allows no more: a resource, or its scheduler estimator; empty with no capacity.
         current: replicas that are there now; None if it does not have the workload.
         weight: its weight in the division; None if it took no part.
         replicas: what it gets; None if it does not get the workload.
@@ -239,7 +239,7 @@ class _Explainer:
     def _capacity(self, row: int) -> tuple[int | None, str]:
         if not self.request.replicas:
             return None, ""
-        estimate = self.fleet.resources.estimate_row(row, self.request.requests)
+        estimate = estimate_of(self.fleet, self.request, row)
         return (None, "") if estimate.replicas >= UNLIMITED else (estimate.replicas, estimate.bound_by)
 
     def _weights(self, selected: Candidates) -> dict[int, int]:

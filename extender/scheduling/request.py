@@ -1,5 +1,6 @@
 """What one decision is about."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from extender.scheduling.resources import Requests, requests_of
@@ -25,6 +26,8 @@ class Request:
         is_workload: it has replicas, requirements or components.
         components: how many pod templates it consists of, 0 where that is not told.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.
+        bounds: how many more replicas clusters can take, by name, as estimators inside them say; never negative. What
+            the fleet's own numbers allow still holds. None where nobody was asked.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Request:
     components: int
     affinity_group: str
     anti_affinity_group: str
+    bounds: Mapping[str, int] | None = None
 
     @classmethod
     def of(cls, binding: Binding) -> "Request":

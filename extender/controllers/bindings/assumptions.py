@@ -80,6 +80,14 @@ class Assumptions:
         """What is on its way for a binding, by cluster."""
         return {name: self._clusters[name].loads[key] for name in self._on.get(key, ())}
 
+    def held(self, cluster: str, requests: Requests | None) -> int:
+        """How many replicas with these requests would take up what is on its way to a cluster.
+
+        Without requests each replica takes the place of one; slots for pods play no part otherwise.
+        """
+        loaded = self._clusters.get(cluster)
+        return loaded.held(requests or ()) if loaded is not None else 0
+
     def restore(self, key: Key, loads: Mapping[str, Load]) -> list[Cluster]:
         """An assignment came to nothing: what is on its way for its binding is again what ``of`` said."""
         touched = {name for name in self._on.get(key, set()) | loads.keys() if name in self._clusters}
@@ -146,6 +154,14 @@ class _Loaded:
                     del self._together[each.requests]
         if load is not None:
             self.loads[key] = load
+
+    def held(self, requests: Requests) -> int:
+        if not requests:
+            return sum(self._together.values())
+        return sum(
+            max(-(-replicas * dict(asked).get(name, 0) // amount) for name, amount in requests)
+            for asked, replicas in self._together.items()
+        )
 
     def seen(self) -> Cluster:
         return with_loads(self.cluster, self._together)

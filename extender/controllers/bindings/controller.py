@@ -7,6 +7,7 @@ from typing import Final, Protocol
 
 from extender.controllers.bindings.bindings import Bindings
 from extender.controllers.bindings.desk import Desk, FailoverOptions
+from extender.controllers.bindings.estimating import Estimating
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.reconciler import BindingReconciler, SchedulingMeter
 from extender.controllers.bindings.watching import IncomingMeter, Watching
@@ -53,10 +54,13 @@ class BindingScheduler:
 
     name = NAME
 
-    def __init__(self, parts: Parts, options: Options, meter: Meter) -> None:
+    def __init__(self, parts: Parts, options: Options, meter: Meter, estimating: Estimating | None = None) -> None:
         self._meter = meter
+        self._estimating = estimating
         self._bindings = Bindings(parts)
-        self._desk = Desk(options.profile, parts.clock, options.failover)
+        self._desk = Desk(
+            options.profile, parts.clock, options.failover, estimating.ask if estimating is not None else None
+        )
         self._queue = SchedulingQueue(parts.clock, self._priority if options.priorities else lambda _: 0)
         self._watching = Watching(self._bindings, self._desk, self._queue, meter, options.scheduler_name)
         reconciler = BindingReconciler(
@@ -74,6 +78,8 @@ class BindingScheduler:
         )
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
+        if estimating is not None:
+            parts.informer(*KARMADA_CLUSTERS).subscribe(estimating.cluster_changed)
         parts.informer(*KARMADA_CLUSTERS).subscribe(self._watching.cluster_changed)
         self._bindings.subscribe(self._watching.binding_changed)
 
@@ -91,6 +97,8 @@ class BindingScheduler:
         self._stopping.set()
         self._workers.stop()
         self._ticker.join(_TICK_S)
+        if self._estimating is not None:
+            self._estimating.close()
 
     def _priority(self, key: Key) -> int:
         binding = self._bindings.get(key)

@@ -5,8 +5,8 @@ any cleverness; what takes long, the writes, happens outside.
 """
 
 import threading
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from extender.controllers.bindings import words
@@ -24,6 +24,7 @@ from extender.controllers.bindings.plan import (
     status_write,
     targets,
 )
+from extender.estimators.bounds import Question, question_of
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Profile, Scheduler
@@ -83,14 +84,24 @@ class Step:
 
 
 class Desk:
-    """Decides. Safe for several threads."""
+    """Decides. Safe for several threads.
 
-    def __init__(self, profile: Profile, clock: Clock, failover: FailoverOptions) -> None:
+    With ``ask``, what estimators inside members say bounds decisions; it may wait for them, and must not fail.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        clock: Clock,
+        failover: FailoverOptions,
+        ask: Callable[[Question], Mapping[str, int]] | None = None,
+    ) -> None:
         self._lock = threading.Lock()
         self._scheduler = Scheduler(Fleet(), profile)
         self._assumptions = Assumptions()
         self._clock = clock
         self._failover = failover
+        self._ask = ask
         self._unready_since_s: dict[str, float] = {}
 
     def cluster_changed(self, cluster: Cluster) -> None:
@@ -156,21 +167,43 @@ class Desk:
     def decide(self, key: Key, binding: Binding) -> Step:
         """What is to be done for a binding with a placement."""
         binding = effective(binding)
+        request = self._bounded(binding)
         with self._lock:
+            request = self._less_assumed(request)
             lost, again_s = self._lost(binding)
             warning = ""
             if lost:
-                found = replacement(self._scheduler, Request.of(binding), lost)
+                found = replacement(self._scheduler, request, lost)
                 if isinstance(found, Replacement):
-                    return self._replace(key, binding, found)
+                    return self._replace(key, binding, request, found)
                 warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
             trigger = trigger_of(binding, self._scheduler.fleet)
             if trigger is Trigger.NONE:
                 return Step(trigger, binding, _as_it_was(binding), warning=warning, again_s=again_s)
-            return self._schedule(key, binding, trigger, warning, again_s)
+            return self._schedule(key, binding, request, trigger, warning, again_s)
 
-    def _schedule(self, key: Key, binding: Binding, trigger: Trigger, warning: str, again_s: float | None) -> Step:
+    def _bounded(self, binding: Binding) -> Request:
+        """What a binding asks, with what estimators say to it; nothing is locked while they think."""
         request = Request.of(binding)
+        if self._ask is None:
+            return request
+        with self._lock:
+            lost, _ = self._lost(binding)
+            if not lost and trigger_of(binding, self._scheduler.fleet) is Trigger.NONE:
+                return request
+            question = question_of(self._scheduler, request, binding.spec)
+        return request if question is None else replace(request, bounds=self._ask(question))
+
+    def _less_assumed(self, request: Request) -> Request:
+        """The same with what is on its way deducted from what estimators say, for they do not see it yet."""
+        if not request.bounds:
+            return request
+        left = {name: bound - self._assumptions.held(name, request.requests) for name, bound in request.bounds.items()}
+        return replace(request, bounds={name: max(0, bound) for name, bound in left.items()})
+
+    def _schedule(
+        self, key: Key, binding: Binding, request: Request, trigger: Trigger, warning: str, again_s: float | None
+    ) -> Step:
         decision = self._scheduler.schedule(request)
         if decision.failure is not None:
             verdict = Verdict(REASONS[decision.failure.kind], words.failure(self._scheduler, request, decision))
@@ -190,8 +223,7 @@ class Desk:
             self._assume(key, request, decision.assignment),
         )
 
-    def _replace(self, key: Key, binding: Binding, found: Replacement) -> Step:
-        request = Request.of(binding)
+    def _replace(self, key: Key, binding: Binding, request: Request, found: Replacement) -> Step:
         tasks = eviction_tasks(binding, found, self._failover.producer)
         message = f"scheduled to {words.assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
         return Step(

@@ -22,6 +22,33 @@ ASSUMPTIONS: Final = Gauge(
 )
 
 
+ESTIMATES: Final = Counter(
+    "berthmaster_scheduler_estimates", "Scheduler estimators that decisions asked, by what came of it.", ("result",)
+)
+ESTIMATING: Final = Histogram(
+    "berthmaster_scheduler_estimating_duration_seconds", "How long decisions waited for estimators.", buckets=_BUCKETS
+)
+BROKEN_ESTIMATORS: Final = Gauge(
+    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator no decision waits for."
+)
+
+
+class PrometheusEstimatorMeter:
+    """See ``extender.estimators.estimators.Meter``."""
+
+    def asked(self, result: str) -> None:
+        """See ``Meter``."""
+        ESTIMATES.labels(result).inc()
+
+    def took(self, seconds: float) -> None:
+        """See ``Meter``."""
+        ESTIMATING.observe(seconds)
+
+    def broken(self, clusters: int) -> None:
+        """See ``Meter``."""
+        BROKEN_ESTIMATORS.set(clusters)
+
+
 class PrometheusMeter:
     """See ``Meter``."""
 

@@ -1,0 +1,91 @@
+"""The estimators' messages as protobuf's own library has them, built from tables of their fields."""
+
+from typing import Any
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+_PACKAGE = "github.com.karmada_io.karmada.pkg.estimator.pb"
+_FIELD = descriptor_pb2.FieldDescriptorProto
+_SCALARS = {
+    "string": _FIELD.TYPE_STRING,
+    "bytes": _FIELD.TYPE_BYTES,
+    "int32": _FIELD.TYPE_INT32,
+    "int64": _FIELD.TYPE_INT64,
+}
+# Message: its fields, each with number and type; "*" repeats, "map" goes from strings to what follows.
+_ESTIMATOR = {
+    "NodeClaim": {
+        "nodeSelector": (2, "map string"),
+        "nodeAffinityBytes": (4, "bytes"),
+        "tolerationsBytes": (5, "*bytes"),
+    },
+    "ReplicaRequirements": {
+        "nodeClaim": (1, "NodeClaim"),
+        "namespace": (3, "string"),
+        "priorityClassName": (4, "string"),
+        "resourceRequestBytes": (5, "map bytes"),
+    },
+    "MaxAvailableReplicasRequest": {"cluster": (1, "string"), "replicaRequirements": (2, "ReplicaRequirements")},
+    "MaxAvailableReplicasResponse": {"maxReplicas": (1, "int32")},
+}  # fmt: skip
+_KUBERNETES = {
+    "Quantity": {"string": (1, "string")},
+    "NodeSelectorRequirement": {"key": (1, "string"), "operator": (2, "string"), "values": (3, "*string")},
+    "NodeSelectorTerm": {
+        "matchExpressions": (1, "*NodeSelectorRequirement"),
+        "matchFields": (2, "*NodeSelectorRequirement"),
+    },
+    "NodeSelector": {"nodeSelectorTerms": (1, "*NodeSelectorTerm")},
+    "Toleration": {
+        "key": (1, "string"),
+        "operator": (2, "string"),
+        "value": (3, "string"),
+        "effect": (4, "string"),
+        "tolerationSeconds": (5, "int64?"),
+    },
+}
+
+
+def _add_field(message: Any, name: str, number: int, kind: str) -> None:
+    field = message.field.add(name=name, number=number, label=_FIELD.LABEL_OPTIONAL)
+    if kind.startswith("map "):
+        entry = message.nested_type.add(name=f"{name[0].upper()}{name[1:]}Entry")
+        entry.options.map_entry = True
+        _add_field(entry, "key", 1, "string")
+        _add_field(entry, "value", 2, kind.removeprefix("map "))
+        kind = f"*{message.name}.{entry.name}"
+    if kind.startswith("*"):
+        field.label = _FIELD.LABEL_REPEATED
+    if kind.endswith("?"):
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{name}")
+    kind = kind.strip("*?")
+    if kind in _SCALARS:
+        field.type = _SCALARS[kind]
+    else:
+        field.type, field.type_name = _FIELD.TYPE_MESSAGE, f".{_PACKAGE}.{kind}"
+
+
+def _classes() -> dict[str, Any]:
+    file = descriptor_pb2.FileDescriptorProto(name="estimator.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in {**_ESTIMATOR, **_KUBERNETES}.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            _add_field(message, field, number, kind)
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClassesForFiles([file.name], pool)
+
+
+_CLASSES = {name.rpartition(".")[2]: each for name, each in _classes().items()}
+
+
+def proto(name: str, /, **fields: Any) -> Any:
+    """A message of this name."""
+    return _CLASSES[name](**fields)
+
+
+def parsed(name: str, content: bytes) -> Any:
+    """A message read from its bytes."""
+    return _CLASSES[name].FromString(content)
