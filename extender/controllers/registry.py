@@ -31,8 +31,14 @@ class Registration:
 def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
     from extender.controllers.bindings.controller import BindingScheduler, Options  # noqa: PLC0415 - see Registration
     from extender.controllers.bindings.desk import FailoverOptions  # noqa: PLC0415 - the same
-    from extender.controllers.bindings.metrics import PrometheusMeter  # noqa: PLC0415 - the same
+    from extender.controllers.bindings.estimating import estimating  # noqa: PLC0415 - the same
+    from extender.controllers.bindings.metrics import (  # noqa: PLC0415 - the same
+        PrometheusEstimatorMeter,
+        PrometheusMeter,
+    )
 
+    asked = settings.estimators
+    estimators = None if asked is None else estimating(asked, parts, PrometheusEstimatorMeter())
     after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
     options = Options(
         scheduler_name=settings.scheduler_name,
@@ -41,7 +47,7 @@ def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
         priorities=settings.gates.on(PRIORITY_BASED_SCHEDULING),
         failover=FailoverOptions(after_s, settings.scheduler_name),
     )
-    return BindingScheduler(parts, options, PrometheusMeter())
+    return BindingScheduler(parts, options, PrometheusMeter(), estimators)
 
 
 REGISTRY: Final[tuple[Registration, ...]] = (Registration("binding-scheduler", _binding_scheduler),)

@@ -61,7 +61,7 @@ class Informer(Generic[T]):
         self._handlers.append(handler)
 
     def mute(self) -> None:
-        """Tell handlers nothing until ``unmute``: a standby knows everything, and queues nothing that comes and goes."""
+        """Tell handlers nothing until ``unmute``: a standby knows all, and queues nothing that comes and goes."""
         self._muted = True
 
     def unmute(self) -> None:
