@@ -70,6 +70,10 @@ bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (wrk makes th
 bench-extender: $(VENV)/.run ## Time the extender's service over real sockets
 	@$(BIN)/python bench/extender_service.py $(ARGS)
 
+.PHONY: bench-controllers
+bench-controllers: $(VENV)/.e2e ## Time the binding scheduler on a real API server (after e2e-assets)
+	@PYTHONPATH=tests $(BIN)/python bench/controllers.py $(ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.run ## Show that the service stands bad company: dropped connections, slow clients, half bodies
 	@$(BIN)/python bench/soak.py $(ARGS)

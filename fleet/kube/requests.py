@@ -15,6 +15,8 @@ ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_J
 """What to accept where only the metadata of the answer is looked at."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
+# Looking for unknown fields makes the API server read the whole object a second time, and nobody reads the warnings.
+_UNCHECKED: Final = (("fieldValidation", "Ignore"),)
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Query = tuple[tuple[str, str], ...]
 
@@ -123,7 +125,11 @@ def replace(collection: Collection, key: Key, content: Mapping[str, Any], subres
 def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Request:
     """Some fields of an object; a ``metadata.resourceVersion`` in the patch guards what others wrote meanwhile."""
     return Request(
-        collection.object(key, subresource), method="PATCH", body=encode_json(patch), content_type=_MERGE_PATCH
+        collection.object(key, subresource),
+        _UNCHECKED,
+        method="PATCH",
+        body=encode_json(patch),
+        content_type=_MERGE_PATCH,
     )
 
 

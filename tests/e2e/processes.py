@@ -156,6 +156,10 @@ class Processes:
         self._started.append(process)
         return process
 
+    def named(self, name: str) -> Process:
+        """The first child by a name."""
+        return next(process for process in self._started if process.name == name)
+
     def tails(self) -> list[tuple[str, str]]:
         """For each child that still runs: a title with the path of its log, and the log's end."""
         return [(f"{child.name}: {child.log}", child.tail()) for child in self._started if child.running]

@@ -1,0 +1,139 @@
+"""Time the binding scheduler on a real API server: ``make bench-controllers``, or with ``ARGS="--bindings 10000"``.
+
+Bindings of all strategies over a generated fleet are there before the scheduler starts; the clock runs from its first
+decision to the last status it writes. Besides bindings a second it tells what each process spent on one of them, for
+they all share the machine: API server and etcd are part of what is measured.
+"""
+
+import concurrent.futures
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from e2e import karmada
+from e2e.control_plane import ControlPlane, crd_folder
+from e2e.controllers_process import Controllers, start_controllers
+from e2e.processes import Process, Processes
+from workloads import generated
+
+from fleet.kube.connection import OfficialConnection, connect
+from fleet.kube.requests import Collection, create, merge_patch
+from fleet.kube.transport import ask
+from fleet.model.decode import builtins
+
+_CLUSTERS: Final = Collection.of(karmada.CLUSTERS, "clusters")
+_BINDINGS: Final = Collection.of(karmada.BINDINGS, "resourcebindings")
+_WRITERS: Final = 8
+_LIMIT_S: Final = 900.0
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_ATTEMPTS: Final = "berthmaster_scheduler_schedule_attempts_total"
+
+
+def make(connection: OfficialConnection, bindings: int, clusters: int) -> str:
+    """Fill the API server; the namespace of the bindings."""
+    workload = next(each for each in generated(1) if len(each.clusters) == clusters)
+    namespace = "bench"
+    ask(connection, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
+
+    def cluster(raw: dict[str, Any]) -> None:
+        name = raw["metadata"]["name"]
+        ask(connection, create(_CLUSTERS, "", {**raw, "apiVersion": karmada.CLUSTERS, "kind": "Cluster"}))
+        ask(connection, merge_patch(_CLUSTERS, ("", name), {"status": raw["status"]}, "status"))
+
+    def binding(number: int) -> None:
+        raw = builtins(workload.bindings[number % len(workload.bindings)])
+        raw |= {"apiVersion": karmada.BINDINGS, "kind": "ResourceBinding"}
+        raw["metadata"] = {"name": f"w{number}-deployment", "namespace": namespace, "labels": {karmada.LABEL: "bench"}}
+        raw["spec"] |= {"schedulerName": karmada.SCHEDULER, "replicas": 3}
+        raw["spec"]["resource"] |= {"uid": f"uid-{number}", "name": f"w{number}", "namespace": namespace}
+        ask(connection, create(_BINDINGS, namespace, raw))
+
+    with concurrent.futures.ThreadPoolExecutor(_WRITERS) as writers:
+        list(writers.map(cluster, [builtins(each) for each in workload.clusters]))
+        list(writers.map(binding, range(bindings)))
+    return namespace
+
+
+def cpu_s(process: Process) -> float:
+    """The processor time that a process has taken, in seconds."""
+    after_name = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / _TICKS_A_SECOND
+
+
+def resident_mib(process: Process) -> int:
+    """The memory that a process holds."""
+    lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) // 1024
+
+
+def attempts(controllers: Controllers) -> int:
+    """How many bindings were scheduled so far."""
+    return int(controllers.measure(_ATTEMPTS))
+
+
+def await_all(controllers: Controllers, bindings: int) -> tuple[float, float]:
+    """The monotonic times at which the first and the last were seen to be scheduled."""
+    deadline_s, first_s = time.monotonic() + _LIMIT_S, 0.0
+    while (done := attempts(controllers)) < bindings:
+        if done and not first_s:
+            first_s = time.monotonic()
+        if time.monotonic() > deadline_s:
+            raise click.ClickException(f"only {done} of {bindings} were scheduled in {_LIMIT_S:g} s")
+        time.sleep(0.05)
+    return first_s, time.monotonic()
+
+
+def measure(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str]) -> None:
+    """One run."""
+    connection = connect(plane.kubeconfig)
+    started_s = time.monotonic()
+    namespace = make(connection, bindings, clusters)
+    print(f"made {bindings} bindings over {clusters} clusters in {time.monotonic() - started_s:.1f} s", flush=True)
+    servers = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
+    before = {name: cpu_s(each) for name, each in servers.items()}
+    controllers = start_controllers(
+        plane.processes, plane, namespace, "--controllers=binding-scheduler", "--kube-api-qps=0", "--log-level=warning",
+        *flags,
+    )  # fmt: skip
+    begun_s = time.monotonic()
+    first_s, last_s = await_all(controllers, bindings)
+    elapsed_s = last_s - (first_s or begun_s)
+    spent = {name: cpu_s(each) - before[name] for name, each in servers.items()} | {
+        "controllers": cpu_s(controllers.process)
+    }
+    print(f"{bindings / elapsed_s:8.0f} bindings a second ({elapsed_s:.1f} s)")
+    for name, seconds in spent.items():
+        print(f"{seconds / bindings * 1000:8.2f} ms of processor time per binding: {name}")
+    print(f"{resident_mib(controllers.process):8d} MiB resident: controllers")
+    for result in ("success", "requeued", "conflict", "error", "crash"):
+        count = int(controllers.measure("berthmaster_controllers_reconciles_total", result=result))
+        print(f"{count:8d} reconciled: {result}")
+
+
+@click.command()
+@click.option("--bindings", default=1024, show_default=True, help="How many.")
+@click.option("--clusters", default=100, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
+@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+@click.argument("flags", nargs=-1)
+def main(bindings: int, clusters: int, settle_s: float, flags: tuple[str, ...]) -> None:
+    """Time it, with further FLAGS for the controllers after --."""
+    folder = Path(tempfile.mkdtemp(prefix="berthmaster-bench-"))
+    processes = Processes(folder)
+    try:
+        plane = ControlPlane(processes)
+        plane.install(crd_folder())
+        karmada.install_clusters(plane.api)
+        time.sleep(settle_s)  # it builds its OpenAPI documents anew for each kind, for seconds
+        measure(plane, bindings, clusters, flags)
+    finally:
+        processes.stop_all()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()
