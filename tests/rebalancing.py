@@ -1,0 +1,80 @@
+"""WorkloadRebalancers and their bindings for tests, as manifests and as values."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fleet.model.decode import convert
+from fleet.model.rebalancer import WorkloadRebalancer
+
+JSON = dict[str, Any]
+CREATED = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+EARLIER, LATER = CREATED - timedelta(hours=1), CREATED + timedelta(hours=1)
+
+
+def workload(name: str, namespace: str = "shop", kind: str = "Deployment", api_version: str = "apps/v1") -> JSON:
+    """A workload as a spec names it; without a namespace for an empty one."""
+    reference = {"apiVersion": api_version, "kind": kind, "name": name}
+    return {**reference, "namespace": namespace} if namespace else reference
+
+
+def item(name: str, result: str = "", **more: str) -> JSON:
+    """A workload as a status lists it."""
+    reason = {"reason": "ReferencedBindingNotFound"} if result == "Failed" else {}
+    return {"workload": workload(name, **more), **({"result": result} if result else {}), **reason}
+
+
+def text(moment: datetime | None) -> str | None:
+    """A time as Kubernetes writes it."""
+    return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def manifest(
+    names: Sequence[str | JSON] = ("web",),
+    observed: Sequence[JSON] = (),
+    *,
+    ttl_s: int | None = None,
+    finished: datetime | None = None,
+    generation: int = 1,
+    observed_generation: int | None = None,
+) -> JSON:
+    """A rebalancer; of Deployments where just names are given."""
+    spec: JSON = {"workloads": [workload(name) if isinstance(name, str) else name for name in names]}
+    if ttl_s is not None:
+        spec["ttlSecondsAfterFinished"] = ttl_s
+    status: JSON = {"observedWorkloads": list(observed)} if observed else {}
+    if observed:
+        status["observedGeneration"] = generation if observed_generation is None else observed_generation
+    if finished:
+        status["finishTime"] = text(finished)
+    return {
+        "apiVersion": "apps.karmada.io/v1alpha1",
+        "kind": "WorkloadRebalancer",
+        "metadata": {"name": "night", "uid": "1", "generation": generation, "creationTimestamp": text(CREATED)},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def rebalancer(*arguments: Any, **more: Any) -> WorkloadRebalancer:
+    """The same as a value."""
+    return convert(WorkloadRebalancer, manifest(*arguments, **more))
+
+
+def binding(
+    name: str,
+    namespace: str = "shop",
+    *,
+    marked: datetime | None = None,
+    scheduled: datetime | None = EARLIER,
+) -> JSON:
+    """The binding of a Deployment in a namespace, or of a ClusterRole in none, with a field that nobody may lose."""
+    kind, workload_kind = ("ResourceBinding", "Deployment") if namespace else ("ClusterResourceBinding", "ClusterRole")
+    metadata = {"name": f"{name}-{workload_kind.lower()}"} | ({"namespace": namespace} if namespace else {})
+    return {
+        "apiVersion": "work.karmada.io/v1alpha2",
+        "kind": kind,
+        "metadata": metadata,
+        "spec": {"clusters": [{"name": "member1"}]} | ({"rescheduleTriggeredAt": text(marked)} if marked else {}),
+        "status": {"lastScheduledTime": text(scheduled)} if scheduled else {},
+    }

@@ -1,0 +1,179 @@
+"""One binding: found, guarded, marked at most once, and never with an earlier mark."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from guarded_api import GuardedApi
+from rebalancing import CREATED, EARLIER, LATER, binding, text, workload
+
+from extender.controllers.rebalancer.marking import TRIES, binding_of, mark
+from extender.controllers.rebalancer.plan import Marked, Missing, Unsettled
+from fleet.errors import ApiError
+from fleet.kube.events import Reference
+from fleet.kube.requests import Collection
+from fleet.model.decode import convert
+from fleet.model.rebalancer import RebalancedWorkload
+
+BINDINGS = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+CLUSTER_BINDINGS = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+KEY = ("shop", "web-deployment")
+
+
+def value(*arguments, **more) -> RebalancedWorkload:
+    return convert(RebalancedWorkload, workload(*arguments, **more))
+
+
+WEB = value("web")
+
+
+@pytest.fixture
+def api() -> GuardedApi:
+    return GuardedApi()
+
+
+@pytest.mark.parametrize(
+    ("named", "where"),
+    [
+        pytest.param(value("web"), (BINDINGS, KEY), id="of a namespaced workload, in its namespace"),
+        pytest.param(
+            value("reader", "", "ClusterRole"),
+            (CLUSTER_BINDINGS, ("", "reader-clusterrole")),
+            id="of a cluster-scoped one",
+        ),
+        pytest.param(
+            value("system:Reader", "", "ClusterRole"),
+            (CLUSTER_BINDINGS, ("", "system.reader-clusterrole")),
+            id="of one with a colon and capitals",
+        ),
+        pytest.param(value("../../pods/web"), None, id="not of a name that leads elsewhere"),
+        pytest.param(value("web", kind="Deployment/status"), None, id="nor of a kind that does"),
+        pytest.param(value("web", "shop/pods"), None, id="nor of a namespace that does"),
+        pytest.param(value("web?force=true"), None, id="nor with a query in it"),
+        pytest.param(value(""), None, id="nor without a name"),
+    ],
+)
+def test_where_the_binding_is(named, where):
+    assert binding_of(named) == where
+
+
+@pytest.mark.parametrize(
+    ("marked", "scheduled", "writes", "overtaken_at"),
+    [
+        pytest.param(None, EARLIER, 1, None, id="none yet: marked"),
+        pytest.param(EARLIER, EARLIER, 1, None, id="an earlier mark: marked"),
+        pytest.param(CREATED, EARLIER, 0, None, id="the same mark: left alone"),
+        pytest.param(LATER, EARLIER, 0, None, id="a later mark: left alone"),
+        pytest.param(None, None, 1, None, id="never scheduled: marked"),
+        pytest.param(None, LATER, 1, LATER, id="scheduled later: marked, in vain"),
+        pytest.param(None, CREATED, 1, CREATED, id="scheduled in the same second: marked, in vain"),
+        pytest.param(CREATED, LATER, 0, None, id="the same mark and scheduled since: all is done"),
+    ],
+)
+def test_a_mark(api, marked, scheduled, writes, overtaken_at):
+    before = api.put(BINDINGS, binding("web", marked=marked, scheduled=scheduled))
+    found = mark(api, WEB, CREATED)
+    after = api.get(BINDINGS, KEY)
+    stamped = Reference("work.karmada.io/v1alpha2", "ResourceBinding", *KEY, before["metadata"]["uid"])
+    assert found == (Marked(stamped, overtaken_at) if writes else Marked())
+    assert len(api.writes()) == writes
+    assert after["spec"]["rescheduleTriggeredAt"] == text(max(CREATED, marked or CREATED))
+    assert after["spec"]["clusters"] == before["spec"]["clusters"]
+    assert after["status"] == before["status"]
+
+
+def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
+    api.put(CLUSTER_BINDINGS, binding("reader", ""))
+    found = mark(api, value("reader", "", "ClusterRole"), CREATED)
+    assert found.stamped.kind == "ClusterResourceBinding"
+    assert api.get(CLUSTER_BINDINGS, ("", "reader-clusterrole"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+
+
+@pytest.mark.parametrize(
+    ("error", "missing"),
+    [
+        pytest.param(ApiError(404, "NotFound", "gone"), True, id="the server's word that it is not there: missing"),
+        pytest.param(ApiError(404, "", "404 page not found"), False, id="a bare 404, of a kind not served: trouble"),
+        pytest.param(ApiError(403, "Forbidden", "no"), False, id="forbidden: trouble"),
+        pytest.param(ApiError(500, "InternalError", "no"), False, id="a server that fails: trouble"),
+        pytest.param(
+            ApiError(429, "TooManyRequests", "slow", 7), False, id="a server that has too much to do: trouble"
+        ),
+        pytest.param(ApiError(0, "", "nobody"), False, id="nobody there: trouble"),
+    ],
+)
+@pytest.mark.parametrize("method", ["GET", "PATCH"])
+def test_an_answer_to_either_request(api, error, missing, method):
+    api.put(BINDINGS, binding("web"))
+
+    def refuse(request):
+        if request.method == method:
+            raise error
+
+    api.before = refuse
+    assert mark(api, WEB, CREATED) == (Missing() if missing else Unsettled(error))
+
+
+def test_an_unreadable_binding_is_trouble_that_says_where(api):
+    api.put(BINDINGS, {**binding("web"), "status": {"lastScheduledTime": "yesterday"}})
+    found = mark(api, WEB, CREATED)
+    assert "shop/web-deployment" in str(found.error)
+    assert "status.lastScheduledTime" in str(found.error)
+
+
+def test_what_others_write_in_between_is_not_lost_and_a_later_mark_does_not_go_back(api):
+    api.put(BINDINGS, binding("web"))
+    api.before = once_before_patch(lambda: api.edit(BINDINGS, KEY, spec={"rescheduleTriggeredAt": text(LATER)}))
+    assert mark(api, WEB, CREATED) == Marked()
+    assert api.get(BINDINGS, KEY)["spec"]["rescheduleTriggeredAt"] == text(LATER)
+
+
+def test_a_binding_that_was_made_anew_in_between_is_marked_too(api):
+    api.put(BINDINGS, binding("web"))
+
+    def anew() -> None:
+        api.remove(BINDINGS, KEY)
+        api.put(BINDINGS, binding("web", scheduled=None))
+
+    api.before = once_before_patch(anew)
+    assert mark(api, WEB, CREATED).stamped.uid == api.get(BINDINGS, KEY)["metadata"]["uid"]
+
+
+def test_a_binding_that_goes_in_between_is_missing(api):
+    api.put(BINDINGS, binding("web"))
+    api.before = once_before_patch(lambda: api.remove(BINDINGS, KEY))
+    assert mark(api, WEB, CREATED) == Missing()
+
+
+def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(api):
+    api.put(BINDINGS, binding("web"))
+    clock = iter(range(100))
+
+    def write(request):
+        if request.method == "PATCH":
+            api.edit(BINDINGS, KEY, "status", status={"count": next(clock)})
+
+    api.before = write
+    found = mark(api, WEB, CREATED)
+    assert found.error.conflicting
+    assert len(api.writes()) == TRIES
+    assert "rescheduleTriggeredAt" not in api.get(BINDINGS, KEY)["spec"]
+
+
+def test_the_write_names_nothing_but_its_guard_and_the_mark(api):
+    before = api.put(BINDINGS, binding("web"))
+    mark(api, WEB, CREATED + timedelta(0))
+    [request] = [each for each in api.requests if each.method == "PATCH"]
+    assert request.content_type == "application/merge-patch+json"
+    guard = {field: before["metadata"][field] for field in ("uid", "resourceVersion")}
+    assert json.loads(request.body) == {"metadata": guard, "spec": {"rescheduleTriggeredAt": text(CREATED)}}
+
+
+def once_before_patch(act):
+    acts = [act]
+
+    def hook(request) -> None:
+        if request.method == "PATCH" and acts:
+            acts.pop()()
+
+    return hook
