@@ -110,7 +110,7 @@ DONE = [item("web", "Successful")]
             rebalancer(observed=[item("web")]), {"web": TROUBLE}, None, False, ["web"],
             id="nor is anything written then that stands already",
         ),
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED), {}, FINISHED, False, [], id="stays if nothing is new"),
+        pytest.param(rebalancer(observed=DONE, finished=FINISHED), {}, FINISHED, False, [], id="stays as it is"),
         pytest.param(
             rebalancer(["web", "api"], DONE, finished=FINISHED, generation=2, observed_generation=1),
             {"api": Marked()}, LATER, True, [], id="moves when a workload is added and done",
