@@ -50,7 +50,16 @@ def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
     return BindingScheduler(parts, options, PrometheusMeter(), estimators)
 
 
-REGISTRY: Final[tuple[Registration, ...]] = (Registration("binding-scheduler", _binding_scheduler),)
+def _workload_rebalancer(parts: Parts, settings: Settings) -> Controller:
+    from extender.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
+
+    return controller(parts, settings.concurrent_rebalancers)
+
+
+REGISTRY: Final[tuple[Registration, ...]] = (
+    Registration("binding-scheduler", _binding_scheduler),
+    Registration("workload-rebalancer", _workload_rebalancer, by_default=False),  # Karmada runs its own
+)
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:

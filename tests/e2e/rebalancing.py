@@ -1,0 +1,98 @@
+"""Bindings in a namespace, and WorkloadRebalancers that name their workloads."""
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.manifests import JSON, deployments, manifest, unique, workload_rebalancer
+from e2e.processes import wait_for
+
+from extender.controllers.rbac import rules_of
+
+LIMIT_S: Final = 15.0
+WORK: Final = "work.karmada.io/v1alpha2"
+LAST_WEEK: Final = (datetime.now(UTC) - timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
+NEXT_WEEK: Final = (datetime.now(UTC) + timedelta(days=7)).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def access(control_plane: ControlPlane, namespace: str) -> Path:
+    """The kubeconfig of a user with exactly the rights that the docs list; the lease is in the namespace."""
+    rules = [
+        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        for rule in rules_of(["workload-rebalancer"])
+    ]
+    return control_plane.user(unique("rebalancer"), rules)
+
+
+class Scene:
+    """A namespace with bindings, and rebalancers that name their workloads."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.api = api
+        self.namespace = namespace
+        self._made: list[JSON] = []
+
+    def workload(self, name: str) -> JSON:
+        return deployments(name=name, namespace=self.namespace)
+
+    def bind(self, name: str, scheduled: str = LAST_WEEK) -> JSON:
+        """The binding of a Deployment that was scheduled at some time."""
+        made = manifest(WORK, "ResourceBinding", self.namespace, {"resource": self.workload(name)})
+        made["metadata"]["name"] = f"{name}-deployment"
+        return self._bound(made, scheduled)
+
+    def bind_cluster_role(self, name: str) -> JSON:
+        """The binding of a ClusterRole."""
+        resource = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name}
+        made = manifest(WORK, "ClusterResourceBinding", None, {"resource": resource})
+        made["metadata"]["name"] = f"{name.replace(':', '.')}-clusterrole".lower()
+        return self._bound(made, LAST_WEEK)
+
+    def _bound(self, made: JSON, scheduled: str) -> JSON:
+        made["spec"]["clusters"] = [{"name": "member1"}]
+        self.api.create(made)
+        self.api.patch(made, {"status": {"lastScheduledTime": scheduled}}, subresource="status")
+        return made
+
+    def rebalance(self, *names: str, **spec: Any) -> JSON:
+        """A new rebalancer of some Deployments."""
+        return self.create(workload_rebalancer(*map(self.workload, names), **spec))
+
+    def create(self, rebalancer: JSON) -> JSON:
+        """A new rebalancer, as it is stored."""
+        self._made.append(rebalancer)
+        return self.api.create(rebalancer).object
+
+    def clear(self) -> None:
+        """Rebalancers belong to no namespace: take away what is left of them."""
+        for each in self._made:
+            if self.api.exists(each):
+                self.api.delete(each)
+
+    def change(self, rebalancer: JSON, *names: str, **spec: Any) -> JSON:
+        """Another spec for it."""
+        named = {"workloads": [self.workload(name) for name in names]} if names else {}
+        return self.api.patch(rebalancer, {"spec": {**named, **spec}}).object
+
+    def results(self, rebalancer: JSON) -> dict[str, str]:
+        observed = self.api.get(rebalancer).get("status", {}).get("observedWorkloads", [])
+        return {each["workload"]["name"]: each.get("result", "") for each in observed}
+
+    def finished(self, rebalancer: JSON) -> JSON:
+        """Wait until its latest spec is dealt with; its status."""
+        generation = self.api.get(rebalancer)["metadata"]["generation"]
+
+        def status() -> JSON | None:
+            found = self.api.get(rebalancer).get("status", {})
+            return found if found.get("observedGeneration") == generation and "finishTime" in found else None
+
+        return wait_for("the rebalancer to be finished", status, LIMIT_S)
+
+    def mark_of(self, binding: JSON) -> str | None:
+        found: str | None = self.api.get(binding)["spec"].get("rescheduleTriggeredAt")
+        return found
+
+    def gone(self, rebalancer: JSON, timeout_s: float = LIMIT_S) -> None:
+        wait_for("the rebalancer to be deleted", lambda: not self.api.exists(rebalancer), timeout_s)

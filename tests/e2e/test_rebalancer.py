@@ -1,0 +1,151 @@
+"""WorkloadRebalancers on a real API server, by a process that may do no more than the docs list."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import events_about, start_controllers, wait_for_leader
+from e2e.manifests import JSON, unique, workload_rebalancer
+from e2e.processes import Processes, wait_for
+from e2e.rebalancing import LIMIT_S, NEXT_WEEK, Scene, access
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _process(processes: Processes, control_plane: ControlPlane) -> Iterator[None]:
+    """The process, for all tests of this module."""
+    namespace = control_plane.new_namespace()
+    flags = ("--controllers=workload-rebalancer", "--concurrent-rebalancers=2")
+    user = access(control_plane, namespace)
+    running = start_controllers(processes, control_plane, namespace, *flags, kubeconfig=user)
+    wait_for_leader([running], LIMIT_S)
+    yield
+    results = ("success", "error", "crash")
+    counts = {each: running.measure("berthmaster_controllers_reconciles_total", result=each) for each in results}
+    assert running.retire() == 0
+    assert counts["success"] > 0
+    assert counts["error"] == counts["crash"] == 0
+
+
+@pytest.fixture
+def scene(api: Api, namespace: str) -> Iterator[Scene]:
+    made = Scene(api, namespace)
+    yield made
+    made.clear()
+
+
+def told(scene: Scene, thing: JSON, reason: str) -> str:
+    """The note of the event with a reason about an object, once it is there."""
+    metadata = thing["metadata"]
+
+    def look() -> str | None:
+        events = events_about(scene.api, metadata.get("namespace", "default"), metadata["name"])
+        return next((str(each["note"]) for each in events if each["reason"] == reason), None)
+
+    return wait_for(f"an event with the reason {reason}", look, LIMIT_S)
+
+
+def test_bindings_are_marked_and_the_status_lists_all(scene: Scene):
+    web = scene.bind("web")
+    made = scene.rebalance("web", "ghost")
+    status = scene.finished(made)
+    assert scene.mark_of(web) == made["metadata"]["creationTimestamp"]
+    assert scene.api.get(web)["spec"]["clusters"] == [{"name": "member1"}]
+    ghost = {"result": "Failed", "reason": "ReferencedBindingNotFound", "workload": scene.workload("ghost")}
+    assert status["observedWorkloads"] == [ghost, {"result": "Successful", "workload": scene.workload("web")}]
+    assert "wants it scheduled afresh" in told(scene, web, "RescheduleTriggered")
+    assert f"Deployment {scene.namespace}/ghost" in told(scene, made, "RebalanceFailed")
+
+
+def test_added_it_is_done_and_listed(scene: Scene):
+    scene.bind("web")
+    early, late = scene.bind("early"), scene.bind("late", scheduled=NEXT_WEEK)
+    made = scene.rebalance("web")
+    scene.finished(made)
+    scene.change(made, "web", "early", "late")
+    scene.finished(made)
+    assert scene.results(made) == {"early": "Successful", "late": "Successful", "web": "Successful"}
+    assert scene.mark_of(early) == scene.mark_of(late) == made["metadata"]["creationTimestamp"]
+    assert "was scheduled at" in told(scene, late, "NothingRescheduled")
+    assert "/late: scheduled after" in told(scene, made, "NothingRescheduled")
+
+
+def test_removed_it_is_kept_if_it_succeeded_else_dropped(scene: Scene):
+    scene.bind("web")
+    scene.bind("api")
+    made = scene.rebalance("web", "api", "ghost")
+    scene.finished(made)
+    assert scene.results(made) == {"api": "Successful", "ghost": "Failed", "web": "Successful"}
+    scene.change(made, "web")
+    scene.finished(made)
+    assert scene.results(made) == {"api": "Successful", "web": "Successful"}
+
+
+def test_reordered_nothing_is_marked_anew(scene: Scene):
+    bindings = [scene.bind(name) for name in ("web", "api")]
+    made = scene.rebalance("web", "api")
+    listed = scene.finished(made)["observedWorkloads"]
+    versions = [scene.api.get(each)["metadata"]["resourceVersion"] for each in bindings]
+    scene.change(made, "api", "web")
+    assert scene.finished(made)["observedWorkloads"] == listed
+    assert [scene.api.get(each)["metadata"]["resourceVersion"] for each in bindings] == versions
+
+
+def test_a_new_workload_defers_the_end(scene: Scene):
+    scene.bind("web")
+    scene.bind("api")
+    made = scene.rebalance("web", ttlSecondsAfterFinished=6)
+    scene.finished(made)
+    time.sleep(3.5)
+    scene.change(made, "web", "api")
+    scene.finished(made)
+    time.sleep(3.0)  # the first six seconds are over
+    assert scene.results(made) == {"api": "Successful", "web": "Successful"}
+    scene.gone(made)
+
+
+def test_a_changed_time_to_live_counts(scene: Scene):
+    scene.bind("web")
+    made = scene.rebalance("web", ttlSecondsAfterFinished=3600)
+    scene.finished(made)
+    scene.change(made, ttlSecondsAfterFinished=1)
+    scene.gone(made)
+
+
+def test_a_time_to_live_that_is_taken_back_does_not_count(scene: Scene):
+    scene.bind("web")
+    made = scene.rebalance("web", ttlSecondsAfterFinished=2)
+    scene.finished(made)
+    scene.change(made, ttlSecondsAfterFinished=None)
+    scene.finished(made)
+    time.sleep(2.5)
+    assert scene.api.exists(made)
+
+
+def test_with_zero_it_goes_at_once(scene: Scene):
+    web = scene.bind("web")
+    made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
+    scene.gone(made, 5.0)
+    assert scene.mark_of(web) == made["metadata"]["creationTimestamp"]
+
+
+def test_without_a_time_to_live_it_stays(scene: Scene):
+    scene.bind("web")
+    made = scene.rebalance("web")
+    scene.finished(made)
+    version = scene.api.get(made)["metadata"]["resourceVersion"]
+    time.sleep(2.0)
+    assert scene.api.get(made)["metadata"]["resourceVersion"] == version
+
+
+def test_cluster_scoped_workloads(scene: Scene):
+    name = unique("system:Reader")
+    bound = scene.bind_cluster_role(name)
+    reader = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name}
+    made = scene.create(workload_rebalancer(reader))
+    assert scene.finished(made)["observedWorkloads"] == [{"workload": reader, "result": "Successful"}]
+    assert scene.mark_of(bound) == made["metadata"]["creationTimestamp"]
+    assert "wants it scheduled afresh" in told(scene, bound, "RescheduleTriggered")

@@ -1,0 +1,217 @@
+"""WorkloadRebalancers, and what happens between two requests: others write, watches end, controllers come and go.
+
+The controller runs in the test's process, over a real connection that lets the test act just before a request.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.manifests import workload_rebalancer
+from e2e.processes import wait_for
+from e2e.rebalancing import LIMIT_S, NEXT_WEEK, WORK, Scene, access
+
+from extender.controllers.controller import QueueController
+from extender.controllers.parts import Parts
+from extender.controllers.rebalancer import controller
+from extender.controllers.rebalancer.marking import is_gone
+from extender.controllers.rebalancer.reconciler import REBALANCERS
+from fleet.errors import ApiError
+from fleet.kube.connection import connect
+from fleet.kube.requests import Collection, Request, get
+from fleet.kube.transport import Answer, ask
+from fleet.ops.clock import SystemClock
+
+pytestmark = pytest.mark.e2e
+
+
+class Meddled:
+    """A connection that lets a test act just before a request is sent."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self._connection = connect(kubeconfig)
+        self.before: Callable[[Request], None] = lambda _: None
+        self.writes: list[str] = []
+
+    def send(self, request: Request) -> Answer:
+        self.before(request)
+        if request.method != "GET":
+            self.writes.append(f"{request.method} {request.path}")
+        return self._connection.send(request)
+
+    def before_first(self, method: str, path: str, act: Callable[[], object]) -> None:
+        """Act before the first request of a method to a path."""
+        acts = [act]
+
+        def hook(request: Request) -> None:
+            if (request.method, request.path) == (method, path) and acts:
+                acts.pop()()
+
+        self.before = hook
+
+
+class Running:
+    """The controller at work."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.connection = Meddled(kubeconfig)
+        parts = Parts(self.connection, SystemClock(), self, self)
+        built = controller(parts, workers=2)
+        assert isinstance(built, QueueController)
+        self.controller = built
+        self.informer = parts.informers[REBALANCERS]
+        self.informer.start(self.connection)
+        assert self.informer.wait(LIMIT_S)
+        self.controller.start()
+
+    def record(self, *_: Any) -> None:
+        """Events are looked at elsewhere."""
+
+    def reconciled(self, *_: Any) -> None:
+        """So are metrics."""
+
+    def writes_to(self, name: str) -> list[str]:
+        """The methods of all writes to an object so far."""
+        return [write.split()[0] for write in list(self.connection.writes) if f"/{name}" in write]
+
+    def stop(self) -> None:
+        self.controller.stop()
+        self.informer.stop()
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane: ControlPlane) -> Path:
+    return access(control_plane, control_plane.new_namespace())
+
+
+@pytest.fixture
+def running(kubeconfig: Path) -> Iterator[Running]:
+    started = Running(kubeconfig)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def scene(api: Api, namespace: str) -> Iterator[Scene]:
+    made = Scene(api, namespace)
+    yield made
+    made.clear()
+
+
+def test_with_zero_no_write_is_in_vain(scene: Scene, running: Running):
+    scene.bind("web")
+    made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
+    scene.gone(made, 5.0)
+    assert running.writes_to(made["metadata"]["name"]) == ["PATCH", "DELETE"]
+
+
+def test_without_a_time_to_live_nothing_is_waited_for(scene: Scene, running: Running):
+    scene.bind("web")
+    made = scene.rebalance("web", ttlSecondsAfterFinished=3600)
+    scene.finished(made)
+    wait_for("it to wait for its time", lambda: len(running.controller.queue) == 1, LIMIT_S)
+    scene.change(made, ttlSecondsAfterFinished=None)
+    wait_for("nothing to wait for", lambda: len(running.controller.queue) == 0, LIMIT_S)
+
+
+def test_the_last_read_before_the_end_is_a_fresh_one(scene: Scene, running: Running):
+    web, api_binding = scene.bind("web"), scene.bind("api")
+    made = scene.rebalance("web", ttlSecondsAfterFinished=2)
+    scene.finished(made)
+    wait_for("it to wait for its time", lambda: len(running.controller.queue) == 1, LIMIT_S)
+    running.informer.stop()  # from here on the controller hears of nothing
+    scene.change(made, "web", "api")
+    status = scene.finished(made)
+    assert {each["result"] for each in status["observedWorkloads"]} == {"Successful"}
+    assert scene.mark_of(web) == scene.mark_of(api_binding) == made["metadata"]["creationTimestamp"]
+    scene.gone(made)
+
+
+def test_the_end_holds_only_for_what_was_read(scene: Scene, running: Running):
+    scene.bind("web")
+    api_binding = scene.bind("api")
+    made = workload_rebalancer(scene.workload("web"), ttlSecondsAfterFinished=0)
+    running.connection.before_first(
+        "DELETE",
+        f"{REBALANCERS.path}/{made['metadata']['name']}",
+        lambda: scene.change(made, "web", "api", ttlSecondsAfterFinished=3600),
+    )
+    created = scene.create(made)
+    wait_for("the added workload", lambda: scene.results(made).get("api") == "Successful", LIMIT_S)
+    assert scene.mark_of(api_binding) == created["metadata"]["creationTimestamp"]
+    assert running.writes_to(made["metadata"]["name"])[:3] == ["PATCH", "DELETE", "PATCH"]
+    assert scene.api.get(made)["metadata"]["uid"] == created["metadata"]["uid"]
+
+
+def test_what_others_write_to_a_binding_is_kept_and_a_later_mark_does_not_go_back(scene: Scene, running: Running):
+    web, api_binding = scene.bind("web"), scene.bind("api")
+    path = f"/apis/{WORK}/namespaces/{scene.namespace}/resourcebindings/web-deployment"
+    running.connection.before_first(
+        "PATCH", path, lambda: scene.api.patch(web, {"spec": {"rescheduleTriggeredAt": NEXT_WEEK}})
+    )
+    made = scene.rebalance("web", "api")
+    scene.finished(made)
+    assert scene.results(made) == {"api": "Successful", "web": "Successful"}
+    assert scene.mark_of(web) == NEXT_WEEK
+    assert scene.mark_of(api_binding) == made["metadata"]["creationTimestamp"]
+    assert running.writes_to("web-deployment") == ["PATCH"]  # refused, and looked at anew
+
+
+def test_a_kind_that_is_not_served_is_not_taken_for_a_missing_binding(scene: Scene, kubeconfig: Path):
+    scene.bind("web")
+    connection = connect(kubeconfig)
+    refusals = {}
+    for version, name in (("v1alpha2", "ghost-deployment"), ("v1alpha9", "web-deployment")):
+        bindings = Collection.of(f"work.karmada.io/{version}", "resourcebindings")
+        with pytest.raises(ApiError) as refusal:
+            ask(connection, get(bindings, (scene.namespace, name)))
+        refusals[version] = refusal.value.status, is_gone(refusal.value)
+    assert refusals["v1alpha2"] == (404, True)
+    assert not refusals["v1alpha9"][1]
+
+
+def test_cut_off_in_the_middle_nothing_is_lost_and_nothing_written_twice(scene: Scene, kubeconfig: Path):
+    bindings = [scene.bind(f"web{number}") for number in range(20)]
+    first = Running(kubeconfig)
+
+    def cut_off(request: Request) -> None:
+        if request.method != "GET" and len(first.connection.writes) == 7:
+            raise ApiError(0, "", "cut off")
+
+    first.connection.before = cut_off
+    made = scene.rebalance(*(f"web{number}" for number in range(20)), ttlSecondsAfterFinished=3)
+    wait_for("some marks", lambda: len(first.connection.writes) == 7, LIMIT_S)
+    first.stop()
+    assert "status" not in scene.api.get(made)
+    second = Running(kubeconfig)
+    try:
+        scene.finished(made)
+        assert {scene.mark_of(each) for each in bindings} == {made["metadata"]["creationTimestamp"]}
+        scene.gone(made)
+    finally:
+        second.stop()
+    marks = [write for one in (first, second) for write in one.connection.writes if scene.namespace in write]
+    assert len(marks) == len(set(marks)) == len(bindings)
+
+
+def test_of_two_at_once_neither_undoes_what_the_other_did(scene: Scene, kubeconfig: Path):
+    bindings = [scene.bind(f"web{number}") for number in range(20)]
+    both = [Running(kubeconfig), Running(kubeconfig)]
+    try:
+        made = scene.rebalance(*(f"web{number}" for number in range(20)))
+        scene.finished(made)
+        assert {scene.mark_of(each) for each in bindings} == {made["metadata"]["creationTimestamp"]}
+        wait_for("both to rest", lambda: all(len(one.controller.queue) == 0 for one in both), LIMIT_S)
+        time.sleep(1.0)
+        before = scene.api.get(made)["metadata"]["resourceVersion"]
+        time.sleep(1.0)
+        assert scene.api.get(made)["metadata"]["resourceVersion"] == before
+        generations = {scene.api.get(each)["metadata"]["generation"] for each in bindings}
+        assert generations == {2}  # created, and marked once
+    finally:
+        for one in both:
+            one.stop()
