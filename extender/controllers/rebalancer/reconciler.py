@@ -153,13 +153,10 @@ def _wish(rebalancer: WorkloadRebalancer) -> tuple[object, ...]:
 
 
 def _status_patch(rebalancer: WorkloadRebalancer, status: RebalancerStatus) -> dict[str, Any]:
-    """The whole status, for the version that it was decided on.
-
-    The list is there even if it is empty: a merge patch leaves alone what it does not name.
-    """
+    """The whole status, for the version that it was decided on."""
     metadata = rebalancer.metadata
     guard = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
-    return {"metadata": guard, "status": {"observedWorkloads": [], **builtins(status)}}
+    return {"metadata": guard, "status": builtins(status)}
 
 
 def _unsettled(wanted: Plan, outcomes: Outcomes) -> ApiError:

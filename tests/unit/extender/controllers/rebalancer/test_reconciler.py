@@ -167,6 +167,21 @@ def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(b
     assert bench.told[2:] == ["RescheduleTriggered web-deployment", "RebalanceSucceed night"]
 
 
+def test_of_several_troubles_the_longest_wait_counts(bench):
+    bench.create(manifest(["api", "cache", "web"]))
+    waits_s = {"api": 1.0, "cache": 9.0, "web": 2.0}
+
+    def refuse(request: Request) -> None:
+        name = request.path.rpartition("/")[2].removesuffix("-deployment")
+        if name in waits_s:
+            raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
+
+    bench.api.before = refuse
+    with pytest.raises(ApiError, match="3 of 3 workloads not marked yet: no api") as trouble:
+        bench.reconcile()
+    assert trouble.value.retry_after_s == 9.0
+
+
 @pytest.mark.parametrize("status", [0, 429, 503])
 def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
     bench.create(manifest(["web", "api", "cache"]))
@@ -280,6 +295,16 @@ def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(be
     bench.api.edit(REBALANCERS, KEY, spec={"workloads": [workload("web"), workload("api")]})
     assert bench.reconcile() == Again(90)
     assert bench.results() == {"api": "Successful", "web": "Successful"}
+    assert DELETE not in bench.api.writes()
+
+
+def test_what_a_fresh_read_brought_to_light_is_done_and_read_again_before_the_end(bench):
+    bench.create(manifest(["web"], ttl_s=0))
+    bench.api.edit(REBALANCERS, KEY, spec={"workloads": [workload("web"), workload("api")]})
+    assert bench.reconcile() is None
+    assert bench.api.get(BINDINGS, ("shop", "api-deployment"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    on_it = [each for each in bench.api.writes() if each in (STATUS, DELETE)]
+    assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on what is not so any more, and refused
 
 
 @pytest.mark.parametrize(
