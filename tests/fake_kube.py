@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Self
 
 from fleet.errors import ApiError
 from fleet.kube.requests import Request
@@ -41,7 +41,7 @@ class Body:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def __enter__(self) -> "Body":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -278,7 +278,7 @@ class TestFaults:
         assert other.attempt()
 
     @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"\xff"], ids=repr)
-    def test_an_answer_that_is_no_lease_is_an_error(self, world, body):
+    def test_an_answer_that_is_no_lease_is_an_error(self, body):
         class Odd:
             def send(self, _request):
                 return Body(body)
