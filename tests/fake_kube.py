@@ -73,6 +73,8 @@ class FakeApi:
         before: faults for the next requests, in order; None for none.
         lost: how many of the next writes take effect although their answers are lost.
         delay: called for each request before it is looked at, for what else happens meanwhile.
+        log: every change: its version, type as a watch tells it, path and object.
+        version: the last one.
     """
 
     objects: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -80,11 +82,12 @@ class FakeApi:
     before: list[Callable[[], None] | None] = field(default_factory=list)
     lost: int = 0
     delay: Callable[[], None] = lambda: None
-    _version: int = 0
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    log: list[tuple[int, str, str, dict[str, Any]]] = field(default_factory=list)
+    version: int = 0
+    changed: threading.Condition = field(default_factory=threading.Condition)
 
     def send(self, request: Request) -> Body:
-        with self._lock:
+        with self.changed:
             self.asked.append(request)
             self.delay()
             if self.before and (fault := self.before.pop(0)) is not None:
@@ -105,10 +108,24 @@ class FakeApi:
 
     def store(self, path: str, content: dict[str, Any]) -> dict[str, Any]:
         """Put an object there, as somebody else would."""
-        self._version += 1
-        metadata = {**content.get("metadata", {}), "resourceVersion": str(self._version)}
-        self.objects[path] = {**content, "metadata": metadata}
-        return self.objects[path]
+        with self.changed:
+            self.version += 1
+            metadata = {**content.get("metadata", {}), "resourceVersion": str(self.version)}
+            known = path in self.objects
+            self.objects[path] = {**content, "metadata": metadata}
+            self.log.append((self.version, "MODIFIED" if known else "ADDED", path, self.objects[path]))
+            self.changed.notify_all()
+            return self.objects[path]
+
+    def remove(self, path: str) -> dict[str, Any]:
+        """Take an object away."""
+        with self.changed:
+            self.version += 1
+            gone = self.objects.pop(path)
+            metadata = {**gone["metadata"], "resourceVersion": str(self.version)}
+            self.log.append((self.version, "DELETED", path, {**gone, "metadata": metadata}))
+            self.changed.notify_all()
+            return gone
 
     def _do(self, request: Request) -> dict[str, Any]:
         content = json.loads(request.body) if request.body else {}
@@ -123,7 +140,7 @@ class FakeApi:
         if request.method == "GET":
             return known
         if request.method == "DELETE":
-            return self.objects.pop(request.path)
+            return self.remove(request.path)
         if (
             content.get("metadata", {}).get("resourceVersion", known["metadata"]["resourceVersion"])
             != (known["metadata"]["resourceVersion"])

@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import copying_controllers
 import pytest
+from copying_controllers import MARK
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
-from e2e.copying_controllers import MARK
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 
 pytestmark = pytest.mark.e2e
 
-COMMAND: Final = (sys.executable, Path(__file__).with_name("copying_controllers.py"))
+COMMAND: Final = (sys.executable, Path(copying_controllers.__file__))
 LIMIT_S: Final = 15.0
 ELECTION_S: Final = 10.0
 
