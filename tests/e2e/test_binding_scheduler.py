@@ -55,7 +55,7 @@ def scheduler(processes: Processes, fleet_plane: ControlPlane) -> Iterator[str]:
     """The name of a scheduler that runs for all tests of this module."""
     controllers, name = run(processes, fleet_plane)
     yield name
-    assert controllers.measure("berthmaster_controllers_reconcile_total", result="crash") == 0
+    assert controllers.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
     controllers.process.stop()
 
 
