@@ -45,6 +45,7 @@ class KubeOverHttp:
         api: what it serves.
         storm: what befalls requests.
         befallen: how often what did.
+        retry_after_s: how long clients are asked to leave it alone with a 429.
         oldest: from which version on watches are remembered; older ones are told 410.
     """
 
@@ -52,6 +53,7 @@ class KubeOverHttp:
         self.api = FakeApi()
         self.storm: Storm = no_storm
         self.befallen: dict[str, int] = {}
+        self.retry_after_s = 0
         self.oldest = 0
         self._closing = threading.Event()
         self._lock = threading.Lock()
@@ -91,7 +93,7 @@ class KubeOverHttp:
             fault = self.storm(verb)
             self.befallen[fault] = self.befallen.get(fault, 0) + 1
         if fault.isdigit():
-            return _status(int(fault), {"Retry-After": "0"} if fault == "429" else {})
+            return _status(int(fault), {"Retry-After": str(self.retry_after_s)} if fault == "429" else {})
         if fault == "cut":
             http.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             return Response()

@@ -114,6 +114,23 @@ def test_through_a_storm_everything_is_done_once(kube, start, shares):
     assert process.probe("livez") == "ok\n"
 
 
+def test_who_is_asked_to_stay_away_for_a_while_does(kube, start):
+    process = start()
+    wait_until(lambda: process.runtime.leading)
+    refused_s: list[float] = []
+
+    def once(verb: str) -> str:
+        if verb == "patch" and not refused_s:
+            refused_s.append(time.monotonic())
+            return "429"
+        return ""
+
+    kube.retry_after_s, kube.storm = 1, once
+    paths = want(kube, 1)
+    wait_until(lambda: copied(kube, paths))
+    assert time.monotonic() - refused_s[0] >= 1.0
+
+
 def test_watches_that_are_cut_lose_nothing(kube, start):
     start()
     paths = want(kube, 20)
