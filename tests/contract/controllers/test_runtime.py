@@ -169,6 +169,19 @@ def test_a_leader_that_cannot_renew_ends_at_once_and_sends_no_write_any_more(kub
     assert not any("has" in kube.api.objects[path]["data"] for path in want(kube, 5))
 
 
+def test_a_write_that_waits_for_its_turn_while_leadership_is_lost_is_never_sent(kube, start):
+    process = start(qps=2.0, burst=1)
+    wait_until(lambda: process.runtime.leading)
+    want(kube, 20)
+    kube.storm = lambda verb: "503" if verb == "update" else ""
+    wait_until(lambda: process.ended_at_once == [1], 5)
+    time.sleep(0.1)  # what was under way arrives
+    sent = kube.api.methods.count("PATCH")
+    assert sent > 1
+    time.sleep(1.2)
+    assert kube.api.methods.count("PATCH") == sent
+
+
 def test_not_synced_it_says_what_is_missing_and_stands_for_no_election(kube, start):
     kube.storm = lambda verb: "503" if verb == "list" else ""
     process = start()
