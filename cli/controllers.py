@@ -11,7 +11,7 @@ from cli.addresses import Address
 from cli.config_file import config_option
 from cli.inputs import profile
 from cli.serving_options import log_level_option
-from extender.controllers.registry import REGISTRY, selected
+from extender.controllers.registry import REGISTRY, gated, selected
 from extender.controllers.settings import GATES, EstimatorSettings, Settings
 from fleet.ops import logs
 from fleet.ops.feature_gates import WORKLOAD_AFFINITY, FeatureGates, told
@@ -121,8 +121,7 @@ _election = _options(
 @click.option(
     "--controllers", default="*", show_default=True, metavar="LIST",
     help="As in kube-controller-manager: * for all that are on by default, NAME, -NAME. "
-    f"On by default: {', '.join(each.name for each in REGISTRY if each.by_default)}. "
-    f"Off: {', '.join(each.name for each in REGISTRY if not each.by_default)}.",
+    f"There are {', '.join(each.name if each.by_default else f'{each.name} (off)' for each in REGISTRY)}.",
 )  # fmt: skip
 @click.option(
     "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false, by commas. {told(GATES)}.",
@@ -145,8 +144,9 @@ _election = _options(
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Schedule bindings, rebalance and preempt, beside a running control plane."""
-    registrations = selected([part.strip() for part in given["controllers"].split(",") if part.strip()], REGISTRY)
+    chosen = selected([part.strip() for part in given["controllers"].split(",") if part.strip()], REGISTRY)
     settings = _settings(given)
+    registrations = gated(chosen, settings.gates)
     lease = _lease(given)
     logs.configure(given["log_level"])
     from extender.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not wait for the client

@@ -13,8 +13,9 @@ from extender.scheduling.scheduler import Profile
 from extender.simulation.world import ResourceName
 from fleet.manifests import Manifests, load
 from fleet.model.template import ReplicaPath
+from fleet.ops.feature_gates import WORKLOAD_AFFINITY, FeatureGates, told
 
-_WORKLOAD_AFFINITY = "WorkloadAffinity"
+_GATES = (WORKLOAD_AFFINITY,)
 
 
 def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,7 +39,7 @@ def deciding_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
         ),
         click.option(
-            "--feature-gates", default="", metavar="LIST", help=f"Only {_WORKLOAD_AFFINITY}=true|false is known.",
+            "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false. {told(_GATES)}.",
         ),
         click.option(
             "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
@@ -49,18 +50,12 @@ def deciding_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def workload_affinity_on(feature_gates: str) -> bool:
-    """Whether the gate WorkloadAffinity is on.
+    """Whether the gate WorkloadAffinity is on, the only one that decisions know.
 
     Raises:
-        click.UsageError: the gates are not written as Kubernetes writes them, or unknown.
+        InputError: the gates are not written as Kubernetes writes them, or unknown.
     """
-    on = False
-    for gate in filter(None, feature_gates.split(",")):
-        name, _, value = gate.partition("=")
-        if name != _WORKLOAD_AFFINITY or value not in {"true", "false"}:
-            raise click.UsageError(f"--feature-gates: {gate!r} is unknown; accepted is {_WORKLOAD_AFFINITY}=true|false")
-        on = value == "true"
-    return on
+    return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
 
 
 def profile(plugins: str, *, workload_affinity: bool, keep_empty: bool) -> Profile:

@@ -45,6 +45,9 @@ API_SECONDS: Final = Histogram(
     ["verb"],
     buckets=_WORK_BUCKETS,
 )
+PREEMPTIONS: Final = Counter(
+    "policy_preemption", "Resources that policies took over, or could not, by result (success, error).", ["result"]
+)
 INFORMER_OBJECTS: Final = Gauge(
     "berthmaster_controllers_informer_objects", "Objects that are known, by resource.", ["resource"]
 )
@@ -62,6 +65,10 @@ class PrometheusMeter:
         RECONCILE_SECONDS.labels(controller, result).observe(seconds)
         if result not in _SUCCESSES:
             RETRIES.labels(controller).inc()
+
+    def preempted(self, result: str) -> None:
+        """A policy took over a resource, or could not; named as karmada-controller-manager's metric."""
+        PREEMPTIONS.labels(result).inc()
 
     def requested(self, verb: str, status: int, seconds: float) -> None:
         """A request to the API server was answered, or was not."""

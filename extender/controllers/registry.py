@@ -8,7 +8,7 @@ from extender.controllers.controller import Controller
 from extender.controllers.parts import Parts
 from extender.controllers.settings import Settings
 from fleet.errors import InputError, shown
-from fleet.ops.feature_gates import PRIORITY_BASED_SCHEDULING
+from fleet.ops.feature_gates import PRIORITY_BASED_SCHEDULING, FeatureGates, Gate
 
 ALL: Final = "*"
 
@@ -21,11 +21,13 @@ class Registration:
         name: as ``--controllers`` writes it.
         build: makes it; imports it no earlier.
         by_default: whether ``*`` means it too.
+        gate: without which it does not run; None for none.
     """
 
     name: str
     build: Callable[[Parts, Settings], Controller]
     by_default: bool = True
+    gate: Gate | None = None
 
 
 def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
@@ -88,4 +90,17 @@ def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Reg
         raise InputError(
             f"--controllers: {shown(','.join(switches))} leaves none; known are {', '.join(names) or 'none'}"
         )
+    return found
+
+
+def gated(chosen: Sequence[Registration], gates: FeatureGates) -> list[Registration]:
+    """Those of the chosen controllers that no gate keeps from running.
+
+    Raises:
+        InputError: all are kept from it.
+    """
+    found = [each for each in chosen if each.gate is None or gates.on(each.gate)]
+    if not found:
+        needed = ", ".join(f"{each.name} needs {each.gate.name}=true" for each in chosen if each.gate is not None)
+        raise InputError(f"--feature-gates: nothing is left to run: {needed}")
     return found

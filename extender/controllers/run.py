@@ -108,9 +108,11 @@ class Runtime:
         self._meter = PrometheusMeter()
         self._raw = CountedConnection(connection, clock, self._meter.requested)
         self._candidate = self._candidacy()
-        self._fence = FencedConnection(limited(self._raw, clock, options.qps, options.burst), lambda: self.leading)
+        # The fence is asked last: who waited for its turn may have lost the lease meanwhile.
+        self._fence = FencedConnection(self._raw, lambda: self.leading)
+        self._connection = limited(self._fence, clock, options.qps, options.burst)
         self._recorder = EventRecorder(self._raw, clock, REPORTING_CONTROLLER, socket.gethostname(), self._meter.event)
-        self._parts = Parts(self._fence, clock, self._recorder, self._meter)
+        self._parts = Parts(self._connection, clock, self._recorder, self._meter)
         self._controllers: list[Controller] = [each.build(self._parts, options.settings) for each in registrations]
         self._vitals = Vitals(
             self._controllers,
@@ -166,7 +168,7 @@ class Runtime:
         for informer in self._parts.informers.values():
             self._meter.watch_informer(informer.collection.what, *_freshness_of(informer, self._clock))
             informer.mute()
-            informer.start(self._fence)
+            informer.start(self._connection)
 
     def _wait_until_synced(self) -> bool:
         """Wait until everything was listed once; False if told to stop before."""

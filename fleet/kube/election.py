@@ -143,6 +143,8 @@ class Candidate:
                 return
             self._ended = True
         self._stopping.set()
-        holder = self._lease.holder
-        another = f": {holder} holds it" if holder not in {"", self._lease.options.identity} else ""
-        self._on_lost(f"the lease could not be renewed within {self._lease.options.renew_s:g} s{another}")
+        holder, options = self._lease.holder, self._lease.options
+        if holder not in {"", options.identity}:
+            self._on_lost(f"{holder} holds the lease")
+        else:
+            self._on_lost(f"the lease could not be renewed within {options.renew_s:g} s")

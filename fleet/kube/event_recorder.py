@@ -4,6 +4,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -56,7 +57,7 @@ class EventRecorder:
         self._controller = controller
         self._instance = instance[:128]
         self._told = told
-        self._waiting: queue.Queue[tuple[Happening, datetime]] = queue.Queue(max_waiting)
+        self._waiting: queue.Queue[tuple[Happening, datetime] | None] = queue.Queue(max_waiting)
         self._correlator = Correlator(clock)
         self._stopping = threading.Event()
         self._deadline_s = float("inf")
@@ -86,6 +87,8 @@ class EventRecorder:
         """Write what waits, for as long as ``limit_s``, and end."""
         self._deadline_s = self._clock.monotonic_s() + limit_s
         self._stopping.set()
+        with suppress(queue.Full):
+            self._waiting.put_nowait(None)  # wakes who waits for the next one
         if self._thread.is_alive():
             self._thread.join(limit_s + 1.0)
 
@@ -109,11 +112,11 @@ class EventRecorder:
         patient = not self._stopping.is_set()
         for _ in range(_AT_ONCE):
             try:
-                happening, at = self._waiting.get(block=patient, timeout=_LOOK_EVERY_S if patient else None)
+                told = self._waiting.get(block=patient, timeout=_LOOK_EVERY_S if patient else None)
             except queue.Empty:
                 return
             patient = False
-            if not self._correlator.take(happening, at):
+            if told is not None and not self._correlator.take(*told):
                 self._told("dropped")
 
     def _store(self, series: Series) -> None:

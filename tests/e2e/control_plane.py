@@ -6,6 +6,7 @@ is no kubelet either: nodes are made by hand.
 
 import json
 import os
+import signal
 import ssl
 import urllib.error
 import urllib.request
@@ -74,8 +75,7 @@ class ControlPlane:
         self._trust = ssl.create_default_context(cafile=str(self._file("ca.crt")))
         self._trust.load_cert_chain(self._file("admin.crt"), self._file("admin.key"))
         self._start_etcd()
-        apiserver = self._start_apiserver()
-        apiserver.wait_for("to be ready", lambda: self.text("/readyz") == "ok", START_LIMIT_S)
+        self._apiserver = self._start_apiserver()
         self.api = Api(self.kubeconfig, self._file("discovery.json"))
 
     def text(self, path: str) -> str | None:
@@ -131,6 +131,13 @@ class ControlPlane:
                 }
             )
         return self._write_kubeconfig(name)
+
+    def restart_apiserver(self) -> None:
+        """Kill the API server and start it anew; etcd keeps what there is."""
+        self._apiserver.ask_to_stop(signal.SIGKILL)
+        self._apiserver.wait(START_LIMIT_S)
+        self._apiserver = self._start_apiserver()
+        self.api.client.rest_client.pool_manager.clear()  # connections to the one that is gone
 
     def start_scheduler(self, configuration: Mapping[str, Any]) -> Process:
         """Start a kube-scheduler and wait until it serves.
@@ -290,7 +297,9 @@ class ControlPlane:
             "--audit-log-mode=blocking",
             f"--proxy-client-key-file={self._file('front-proxy.key')}",
         ]
-        return self.processes.start("kube-apiserver", command)
+        apiserver = self.processes.start("kube-apiserver", command)
+        apiserver.wait_for("to be ready", lambda: self.text("/readyz") == "ok", START_LIMIT_S)
+        return apiserver
 
 
 def established(definition: Mapping[str, Any]) -> bool:

@@ -18,6 +18,7 @@ STOP_LIMIT_S: Final = 30.0
 LEASE_S: Final = 4
 """Short enough for tests to wait for its end, long enough for a slow machine to renew it."""
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
+_PART: Final = re.compile("_(count|sum|bucket)$")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 
@@ -47,8 +48,14 @@ class Controllers:
         return self.measure("berthmaster_controllers_leader") == 1.0
 
     def measure(self, name: str, **labels: str) -> float:
-        """The sum of a metric over the samples with these labels; 0 if there are none, or nobody answers."""
+        """The sum of a metric over the samples with these labels; 0 if there are none, or nobody answers.
+
+        Raises:
+            AssertionError: there is no such metric.
+        """
         text = fetch(f"{self.probe_url}/metrics") or ""
+        family = _PART.sub("", name)
+        assert not text or f"# TYPE {family} " in text, f"there is no metric {family}"
         found = (
             (dict(_LABEL.findall(given or "")), value) for each, given, value in _SAMPLE.findall(text) if each == name
         )

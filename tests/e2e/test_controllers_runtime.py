@@ -7,17 +7,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+import copying_controllers
 import pytest
+from copying_controllers import MARK
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
-from e2e.copying_controllers import MARK
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 
 pytestmark = pytest.mark.e2e
 
-COMMAND: Final = (sys.executable, Path(__file__).with_name("copying_controllers.py"))
+COMMAND: Final = (sys.executable, Path(copying_controllers.__file__))
 LIMIT_S: Final = 15.0
 ELECTION_S: Final = 10.0
 
@@ -78,6 +79,50 @@ def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str
     assert time.monotonic() - killed_s < LEASE_S + 2.0
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
     assert lease_of(api, namespace)["leaseTransitions"] == 1
+
+
+def burst(api: Api, namespace: str, count: int) -> list[str]:
+    """Many ConfigMaps that want something; their names."""
+    made = [config_map(namespace) for _ in range(count)]
+    for each in made:
+        api.create(each)
+    return [each["metadata"]["name"] for each in made]
+
+
+def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
+    """How often each was written to; nothing for one that is not done."""
+    found = {each["metadata"]["name"]: each["data"] for each in api.list("v1", "ConfigMap", namespace)}
+    return [found[name].get("writes", "") for name in names]
+
+
+def test_a_burst_is_worked_off_once_though_its_leader_is_killed_in_the_middle(api: Api, namespace: str, start: Start):
+    both = [start("--kube-api-qps=40", "--kube-api-burst=1") for _ in range(2)]
+    leader = wait_for_leader(both, ELECTION_S)
+    names = burst(api, namespace, 150)
+    wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
+    leader.kill()
+    assert "" in writes(api, namespace, names), "it was killed too late to show anything"
+    wait_for("all of it", lambda: "" not in writes(api, namespace, names), 30)
+    assert set(writes(api, namespace, names)) == {"1"}
+
+
+def test_a_burst_is_worked_off_once_though_the_api_server_is_killed_in_the_middle(
+    control_plane: ControlPlane, api: Api, namespace: str, start: Start
+):
+    flags = "--leader-elect-lease-s=60", "--leader-elect-renew-s=50"  # who starts an API server anew needs its time
+    leader = start("--kube-api-qps=40", "--kube-api-burst=1", *flags)
+    wait_for_leader([leader], ELECTION_S)
+    names = burst(api, namespace, 150)
+    wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
+    control_plane.restart_apiserver()
+    assert "" in writes(api, namespace, names), "it was killed too late to show anything"
+    wait_for("all of it", lambda: "" not in writes(api, namespace, names), 40)
+    assert set(writes(api, namespace, names)) == {"1"}
+    assert leader.process.running
+    assert leader.leading
+    late = config_map(namespace)
+    api.create(late)
+    wait_for("the copy", lambda: has(api, late, "1"), LIMIT_S)
 
 
 def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: str, start: Start):

@@ -1,0 +1,232 @@
+"""A whole process of controllers, in this one, against an API server that misbehaves over real sockets."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from copying_controllers import CONFIG_MAPS, MARK, controller
+from e2e.control_plane import fetch
+from e2e.processes import Ports
+from kube_over_http import KubeOverHttp, storm_of
+
+from extender.controllers.registry import Registration
+from extender.controllers.run import RunOptions, Runtime
+from fleet.kube.lease import LeaseOptions
+from fleet.ops.clock import SystemClock
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
+PORTS = Ports()
+LIMIT_S = 30.0
+
+
+class Process:
+    """A runtime in a thread."""
+
+    def __init__(self, kube: KubeOverHttp, identity: str, **more: Any) -> None:
+        lease = LeaseOptions("karmada-system", "berthmaster", identity, lease_s=3, renew_s=2.0, retry_s=0.1)
+        self.port = PORTS.free()
+        self.ended_at_once: list[int] = []
+        self.code: int | None = None
+        self.lease = lease
+        options = RunOptions(**{"lease": lease, "probe_port": self.port, **more})
+        self.runtime = Runtime(
+            options, [Registration("copying", controller)], kube.connection(), SystemClock(), self.ended_at_once.append
+        )
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        self.code = self.runtime.run()
+
+    def probe(self, path: str) -> str | None:
+        return fetch(f"http://127.0.0.1:{self.port}/{path}")
+
+    def stop(self) -> int | None:
+        self.runtime.stop("the test")
+        self._thread.join(LIMIT_S)
+        assert not self._thread.is_alive()
+        return self.code
+
+
+@pytest.fixture
+def kube() -> Iterator[KubeOverHttp]:
+    server = KubeOverHttp()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def start(kube: KubeOverHttp) -> Iterator[Callable[..., Process]]:
+    started: list[Process] = []
+
+    def one(identity: str = "me", **more: Any) -> Process:
+        started.append(Process(kube, identity, **more))
+        return started[-1]
+
+    yield one
+    kube.storm = lambda _verb: ""
+    for each in started:
+        each.stop()
+
+
+def want(kube: KubeOverHttp, count: int, value: str = "1") -> list[str]:
+    """ConfigMaps that want something; their paths."""
+    paths = []
+    for number in range(count):
+        metadata = {"name": f"copy-{number}", "namespace": "ns", "labels": {MARK: "true"}}
+        paths.append(CONFIG_MAPS.object(("ns", f"copy-{number}")))
+        kube.api.store(paths[-1], {"metadata": metadata, "data": {"wants": value}})
+    return paths
+
+
+def copied(kube: KubeOverHttp, paths: list[str]) -> bool:
+    return all(kube.api.objects[path]["data"].get("has") == "1" for path in paths)
+
+
+def wait_until(check: Callable[[], Any], limit_s: float = LIMIT_S) -> None:
+    deadline_s = time.monotonic() + limit_s
+    while not check():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+STORMS = {
+    "conflicts": {"409": 0.3},
+    "too many requests": {"429": 0.3},
+    "a server in trouble": {"500": 0.1, "503": 0.1, "504": 0.1},
+    "connections cut before anything happened": {"cut": 0.3},
+    "answers cut after it happened": {"half": 0.3},
+    "everything at once": {"409": 0.1, "429": 0.1, "500": 0.05, "cut": 0.1, "half": 0.1},
+}
+
+
+@pytest.mark.parametrize("shares", STORMS.values(), ids=list(STORMS))
+def test_through_a_storm_everything_is_done_once(kube, start, shares):
+    paths = want(kube, 60)
+    kube.storm = storm_of(1, shares)
+    process = start()
+    wait_until(lambda: copied(kube, paths))
+    assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
+    assert sum(count for fault, count in kube.befallen.items() if fault) > 10
+    assert process.runtime.leading
+    assert process.probe("livez") == "ok\n"
+
+
+def test_who_is_asked_to_stay_away_for_a_while_does(kube, start):
+    process = start()
+    wait_until(lambda: process.runtime.leading)
+    refused_s: list[float] = []
+
+    def once(verb: str) -> str:
+        if verb == "patch" and not refused_s:
+            refused_s.append(time.monotonic())
+            return "429"
+        return ""
+
+    kube.retry_after_s, kube.storm = 1, once
+    paths = want(kube, 1)
+    wait_until(lambda: copied(kube, paths))
+    assert time.monotonic() - refused_s[0] >= 1.0
+
+
+def test_watches_that_are_cut_lose_nothing(kube, start):
+    start()
+    paths = want(kube, 20)
+    wait_until(lambda: copied(kube, paths))
+    for round_ in range(3):
+        kube.cut_watches(forget=bool(round_ % 2))
+        paths = want(kube, 20)
+        wait_until(lambda paths=paths: copied(kube, paths))
+
+
+def test_leader_and_standby_hand_over(kube, start):
+    first = start("a")
+    wait_until(lambda: first.runtime.leading)
+    second = start("b")
+    wait_until(lambda: second.probe("readyz") == "ok\nstanding by\n")
+    paths = want(kube, 10)
+    wait_until(lambda: copied(kube, paths))
+    assert first.stop() == 0
+    wait_until(lambda: second.runtime.leading, 1.5)
+    assert second.probe("readyz") == "ok\nleading\n"
+    paths = want(kube, 10)
+    wait_until(lambda: copied(kube, paths))
+    assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
+
+
+def test_a_leader_that_cannot_renew_ends_at_once_and_sends_no_write_any_more(kube, start):
+    process = start()
+    wait_until(lambda: process.runtime.leading)
+    paths = want(kube, 1)
+    wait_until(lambda: copied(kube, paths))
+    kube.storm = lambda verb: "503" if verb == "update" else ""
+    wait_until(lambda: process.ended_at_once == [1], 5)
+    assert not process.runtime.leading
+    want(kube, 5)
+    time.sleep(0.3)
+    assert not any("has" in kube.api.objects[path]["data"] for path in want(kube, 5))
+
+
+def test_a_write_that_waits_for_its_turn_while_leadership_is_lost_is_never_sent(kube, start):
+    process = start(qps=2.0, burst=1)
+    wait_until(lambda: process.runtime.leading)
+    want(kube, 20)
+    kube.storm = lambda verb: "503" if verb == "update" else ""
+    wait_until(lambda: process.ended_at_once == [1], 5)
+    time.sleep(0.1)  # what was under way arrives
+    sent = kube.api.methods.count("PATCH")
+    assert sent > 1
+    time.sleep(1.2)
+    assert kube.api.methods.count("PATCH") == sent
+
+
+def test_not_synced_it_says_what_is_missing_and_stands_for_no_election(kube, start):
+    kube.storm = lambda verb: "503" if verb == "list" else ""
+    process = start()
+    time.sleep(0.3)
+    assert process.probe("readyz") is None
+    assert "configmaps" in process.runtime._vitals.health().problem
+    assert "503" in process.runtime._vitals.health().problem
+    assert process.probe("livez") == "ok\n", "a new process would fare no better"
+    assert LEASE not in kube.api.objects
+    kube.storm = lambda _verb: ""
+    wait_until(lambda: process.runtime.leading)
+
+
+def test_told_to_stop_before_it_leads_it_stops(kube, start):
+    kube.storm = lambda verb: "503" if verb == "list" else ""
+    process = start()
+    assert process.stop() == 0
+    kube.storm = lambda _verb: ""
+    wait_until(lambda: (leader := start("a")) and wait_until(lambda: leader.runtime.leading) is None)
+    standby = start("b")
+    wait_until(lambda: standby.probe("readyz"))
+    assert standby.stop() == 0
+    assert kube.api.objects[LEASE]["spec"]["holderIdentity"] == "a"
+
+
+def test_without_a_lease_it_works_at_once(kube, start):
+    paths = want(kube, 3)
+    process = start(lease=None)
+    wait_until(lambda: copied(kube, paths))
+    assert process.runtime.leading
+    assert not any("leases" in path for path in kube.api.objects)
+
+
+def test_the_limit_of_requests_holds(kube, start):
+    paths = want(kube, 30)
+    began_s = time.monotonic()
+    start(qps=40.0, burst=10)
+    wait_until(lambda: copied(kube, paths))
+    assert time.monotonic() - began_s > (30 - 10) / 40 * 0.9
+
+
+def test_a_lost_watch_is_told_but_stays_ready(kube, start):
+    process = start()
+    wait_until(lambda: process.runtime.leading)
+    kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""
+    kube.cut_watches()
+    wait_until(lambda: "not watched since" in (process.probe("readyz") or ""))
+    assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")

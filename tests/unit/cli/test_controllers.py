@@ -1,0 +1,147 @@
+"""``berthmaster controllers``: what its flags come to, and what it refuses."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from cli import controllers
+from cli.main import main
+from extender.controllers import run as running
+from extender.controllers.registry import Registration
+from extender.controllers.settings import EstimatorSettings, Settings
+from fleet.ops.feature_gates import POLICY_PREEMPTION, WORKLOAD_AFFINITY
+
+KNOWN = tuple(
+    Registration(name, lambda _parts, _settings: pytest.fail("nobody builds it here"), by_default, gate)
+    for name, by_default, gate in (
+        ("binding-scheduler", True, None),
+        ("preemption", True, POLICY_PREEMPTION),
+        ("workload-rebalancer", False, None),
+    )
+)
+
+
+@pytest.fixture
+def invoke(monkeypatch):
+    """A function that runs the command without running anything; what it would run, and the result."""
+    monkeypatch.setattr(controllers, "REGISTRY", KNOWN)
+    asked = []
+    monkeypatch.setattr(running, "run", lambda options, registrations: asked.append((options, registrations)) or 0)
+
+    def one(*arguments: str, env: dict[str, str] | None = None):
+        result = CliRunner().invoke(main, ["controllers", *arguments], env=env)
+        return (asked[-1] if asked else (None, None)), result
+
+    return one
+
+
+def names(registrations) -> list[str]:
+    return [each.name for each in registrations]
+
+
+def test_the_defaults(invoke):
+    (options, registrations), result = invoke()
+    assert result.exit_code == 0, result.output
+    assert names(registrations) == ["binding-scheduler"], "preemption waits for its gate"
+    assert (options.kubeconfig, options.context) == (None, None)
+    assert (options.probe_host, options.probe_port) == ("0.0.0.0", 9080)  # noqa: S104 - the default of the command
+    lease = options.lease
+    assert (lease.namespace, lease.name) == ("karmada-system", "berthmaster-controllers")
+    assert (lease.lease_s, lease.renew_s, lease.retry_s) == (15, 10.0, 2.0)
+    plain = Settings()
+    given = options.settings
+    assert str(given.gates) == str(plain.gates)
+    assert replace(given, gates=plain.gates, profile=plain.profile) == plain
+
+
+def test_every_flag_comes_through(invoke):
+    (options, registrations), result = invoke(
+        "--kubeconfig=k", "--context=c", "--controllers=*,workload-rebalancer,-binding-scheduler",
+        "--feature-gates=PolicyPreemption=true,WorkloadAffinity=true",
+        "--scheduler-name=s", "--concurrent-bindings=3", "--concurrent-rebalancers=5", "--plugins=*,-ClusterLocality",
+        "--enable-empty-workload-propagation", "--failover=not-ready", "--failover-toleration-s=7",
+        "--enable-scheduler-estimator", "--scheduler-estimator-timeout-s=2",
+        "--scheduler-estimator-service-namespace=n", "--scheduler-estimator-service-prefix=p",
+        "--scheduler-estimator-port=99", "--scheduler-estimator-ca-file=ca", "--scheduler-estimator-cert-file=crt",
+        "--scheduler-estimator-key-file=key", "--scheduler-estimator-insecure-skip-verify",
+        "--leader-elect-namespace=ln", "--leader-elect-name=l", "--leader-elect-lease-s=30",
+        "--leader-elect-renew-s=20", "--leader-elect-retry-s=4", "--kube-api-qps=0", "--kube-api-burst=6",
+        "--probe-bind=[::1]:1234", "--log-level=debug",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert names(registrations) == ["preemption", "workload-rebalancer"]
+    assert (options.kubeconfig, options.context) == (Path("k"), "c")
+    assert (options.qps, options.burst) == (0, 6)
+    assert (options.probe_host, options.probe_port) == ("::1", 1234)
+    lease = options.lease
+    assert (lease.namespace, lease.name, lease.lease_s, lease.renew_s, lease.retry_s) == ("ln", "l", 30, 20.0, 4.0)
+    settings = options.settings
+    assert settings.gates.on(POLICY_PREEMPTION)
+    assert settings.gates.on(WORKLOAD_AFFINITY)
+    assert settings.scheduler_name == "s"
+    assert (settings.concurrent_bindings, settings.concurrent_rebalancers) == (3, 5)
+    assert (settings.failover, settings.failover_toleration_s) == ("not-ready", 7.0)
+    assert settings.profile.keep_empty
+    assert "ClusterLocality" not in settings.profile.plugins.names
+    assert "WorkloadAffinity" in settings.profile.plugins.names
+    files = {"ca_file": Path("ca"), "cert_file": Path("crt"), "key_file": Path("key")}
+    assert settings.estimators == EstimatorSettings("n", "p", 99, 2.0, **files, verify=False)
+
+
+def test_without_an_election_there_is_no_lease(invoke):
+    assert invoke("--no-leader-elect")[0][0].lease is None
+
+
+def test_flags_win_over_the_environment_and_that_over_the_file(invoke, tmp_path):
+    file = tmp_path / "controllers.yaml"
+    file.write_text("scheduler-name: file\nkube-api-qps: 5\nkube-api-burst: 6\nleader-elect: false\n")
+    env = {"BERTHMASTER_CONTROLLERS_SCHEDULER_NAME": "environment", "BERTHMASTER_CONTROLLERS_KUBE_API_QPS": "7"}
+    (options, _), result = invoke(f"--config={file}", "--scheduler-name=flag", env=env)
+    assert result.exit_code == 0, result.output
+    assert (options.settings.scheduler_name, options.qps, options.burst) == ("flag", 7.0, 6)
+    assert options.lease is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["--controllers=scheduler"], "'scheduler' is unknown; known are binding-scheduler, preemption, "
+                     "workload-rebalancer", id="an unknown controller"),
+        pytest.param(["--controllers=-binding-scheduler"], "leaves none", id="no controller"),
+        pytest.param(["--controllers=preemption"], "preemption needs PolicyPreemption=true", id="a closed gate"),
+        pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are PolicyPreemption, "
+                     "PriorityBasedScheduling, WorkloadAffinity", id="an unknown gate"),
+        pytest.param(["--failover=always"], "'always' is not one of", id="an unknown failover"),
+        pytest.param(["--plugins=Nothing"], "unknown plugin 'Nothing'", id="an unknown plugin"),
+        pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no worker"),
+        pytest.param(["--enable-scheduler-estimator", "--scheduler-estimator-key-file=k"], "go together",
+                     id="a key without a certificate"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(invoke, arguments, told):
+    (options, _), result = invoke(*arguments)
+    assert result.exit_code != 0
+    assert told in " ".join(f"{result.output} {result.exception}".split())
+    assert options is None
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        pytest.param(["--leader-elect-lease-s=10"], "must last longer than the renew deadline", id="too short a lease"),
+        pytest.param(["--kubeconfig=nowhere"], "name a kubeconfig file", id="no access"),
+    ],
+)
+def test_what_cannot_run_is_refused_before_anything_starts(arguments, told):
+    result = CliRunner().invoke(main, ["controllers", "--controllers=binding-scheduler", *arguments])
+    assert result.exit_code != 0
+    assert told in str(result.exception)
+
+
+def test_help_lists_controllers_and_gates():
+    text = " ".join(CliRunner().invoke(main, ["controllers", "--help"]).output.split())
+    assert "binding-scheduler" in text
+    assert "PolicyPreemption (alpha, false by default)" in text
+    assert "PriorityBasedScheduling (beta, true by default)" in text
