@@ -43,6 +43,9 @@ EXIT_LOST: Final = 1
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 _LOOK_EVERY_S: Final = 0.5
 _STOP_LIMIT_S: Final = 15.0
+# In a burst each binding has two events; the writes that schedule the next one go first.
+_EVENTS_A_SECOND: Final = 100.0
+_EVENTS_AT_ONCE: Final = 100
 _FLUSH_LIMIT_S: Final = 3.0
 _RELEASE_LIMIT_S: Final = 5.0
 
@@ -111,7 +114,8 @@ class Runtime:
         # The fence is asked last: who waited for its turn may have lost the lease meanwhile.
         self._fence = FencedConnection(self._raw, lambda: self.leading)
         self._connection = limited(self._fence, clock, options.qps, options.burst)
-        self._recorder = EventRecorder(self._raw, clock, REPORTING_CONTROLLER, socket.gethostname(), self._meter.event)
+        slowly = limited(self._raw, clock, _EVENTS_A_SECOND, _EVENTS_AT_ONCE)
+        self._recorder = EventRecorder(slowly, clock, REPORTING_CONTROLLER, socket.gethostname(), self._meter.event)
         self._parts = Parts(self._connection, clock, self._recorder, self._meter)
         self._controllers: list[Controller] = [each.build(self._parts, options.settings) for each in registrations]
         self._vitals = Vitals(
