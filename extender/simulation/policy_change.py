@@ -1,9 +1,8 @@
 """What-if: a policy is new or says something else, and workloads change hands as Karmada's detector would have it.
 
 A policy keeps what it has as long as it matches. What it lets go, and what nobody had, goes to the first of the others.
-A policy with ``preemption: Always`` takes from weaker ones what it names (``pkg/detector/preemption.go``, gate
-``PropagationPolicyPreemption`` on): PropagationPolicies of lower priority and any ClusterPropagationPolicy; a
-ClusterPropagationPolicy takes from others of its kind with lower priority only.
+A policy with ``preemption: Always`` takes from weaker ones what it names (gate ``PropagationPolicyPreemption`` on;
+``fleet.model.preemption`` says who is weaker).
 """
 
 from collections.abc import Sequence
@@ -13,8 +12,9 @@ from datetime import datetime
 from extender.simulation.world import Workload, World
 from fleet.model.application import binding_of
 from fleet.model.binding import Binding
-from fleet.model.claim import Claim, MatchLevel, Template, claims
+from fleet.model.claim import Claim, Template, claims
 from fleet.model.policy import Policy
+from fleet.model.preemption import Resource, may_preempt, named_resources
 from fleet.model.template import Replicas, template_of
 
 
@@ -30,14 +30,15 @@ class SetPolicy:
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a policy takes effect at once
         """The world in which it is in force and every workload has the binding that comes of it."""
-        others = [each for each in world.policies if _identity(each) != _identity(self.policy)]
+        others = [each for each in world.policies if each.reference != self.policy.reference]
         policies = (*others, self.policy)
         workloads = [self._reclaimed(each, policies, world) for each in world.workloads]
         return replace(world, policies=policies, workloads=workloads)
 
     def _reclaimed(self, workload: Workload, policies: Sequence[Policy], world: World) -> Workload:
-        matching = claims(_template(workload), policies)
-        holder = self._holder(workload, matching)
+        template = _template(workload)
+        matching = claims(template, policies)
+        holder = self._holder(workload, template, matching)
         if holder is None:
             # Nobody's: a binding that has lost its policy stays as it is, as Karmada leaves it.
             return replace(workload, claims=())
@@ -53,30 +54,21 @@ class SetPolicy:
         )
         return replace(workload, claims=ordered, binding=binding)
 
-    def _holder(self, workload: Workload, matching: Sequence[Claim]) -> Claim | None:
+    def _holder(self, workload: Workload, template: Template, matching: Sequence[Claim]) -> Claim | None:
         """Whose it is afterwards."""
         if not matching or (workload.claim is None and workload.binding is not None):
             return None
-        before = _identity(workload.claim.policy) if workload.claim is not None else None
-        kept = next((each for each in matching if _identity(each.policy) == before), None)
+        before = workload.claim.policy.reference if workload.claim is not None else None
+        kept = next((each for each in matching if each.policy.reference == before), None)
         if kept is None:
             return matching[0]
         mine = next((each for each in matching if each.policy is self.policy), None)
-        return mine if mine is not None and mine is not kept and _preempts(mine, kept.policy) else kept
+        return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
 
 
-def _preempts(challenger: Claim, holder: Policy) -> bool:
-    policy = challenger.policy
-    if policy.spec.preemption != "Always" or challenger.level is not MatchLevel.NAME:
-        return False
-    if policy.cluster_scoped != holder.cluster_scoped:
-        return holder.cluster_scoped
-    return policy.explicit_priority > holder.explicit_priority
-
-
-def _identity(policy: Policy) -> tuple[str, str, str]:
-    namespace = "" if policy.cluster_scoped else policy.metadata.namespace
-    return policy.kind, namespace, policy.metadata.name
+def _takes(challenger: Policy, holder: Policy, template: Template) -> bool:
+    resource = Resource(template.api_version, template.kind, template.namespace, template.name)
+    return may_preempt(challenger, holder) and resource in named_resources(challenger)
 
 
 def _template(workload: Workload) -> Template:

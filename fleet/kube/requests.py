@@ -2,9 +2,12 @@
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
+from urllib.parse import quote
 
+from fleet.errors import InputError, shown
 from fleet.kube.messages import Key
 from fleet.model.decode import encode_json
+from fleet.model.meta import may_be_name
 
 PAGE_SIZE: Final = 500
 ANSWER_LIMIT_S: Final = 30.0
@@ -39,14 +42,22 @@ class Collection(NamedTuple):
         return cls(f"/{root}/{api_version}/{plural}", plural)
 
     def within(self, namespace: str) -> str:
-        """The path of the objects of one namespace; of cluster-scoped ones where it is empty."""
+        """The path of the objects of one namespace; of cluster-scoped ones where it is empty.
+
+        Raises:
+            InputError: nothing can be called so.
+        """
         if not namespace:
             return self.path
-        return f"{self.path.removesuffix(self.what)}namespaces/{namespace}/{self.what}"
+        return f"{self.path.removesuffix(self.what)}namespaces/{_segment(namespace)}/{self.what}"
 
     def object(self, key: Key, subresource: str = "") -> str:
-        """The path of one object, or of a subresource of it."""
-        path = f"{self.within(key[0])}/{key[1]}"
+        """The path of one object, or of a subresource of it.
+
+        Raises:
+            InputError: nothing can be called so.
+        """
+        path = f"{self.within(key[0])}/{_segment(key[1])}"
         return f"{path}/{subresource}" if subresource else path
 
 
@@ -155,3 +166,10 @@ def delete(collection: Collection, key: Key, *, uid: str = "", resource_version:
     given = {name: value for name, value in preconditions.items() if value}
     body = {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
     return Request(collection.object(key), method="DELETE", body=encode_json(body))
+
+
+def _segment(name: str) -> str:
+    """A name as a part of a path. Names come from what users wrote: none of them may lead elsewhere."""
+    if not may_be_name(name):
+        raise InputError(f"{shown(name)} cannot be the name of an object")
+    return quote(name, safe=":")

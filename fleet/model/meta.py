@@ -1,6 +1,19 @@
 """Object metadata (``meta/v1``)."""
 
+from typing import Final
+
 from fleet.model.base import Int64, Timestamp, Value
+
+
+_MAX_NAME: Final = 253
+
+
+def may_be_name(text: str) -> bool:
+    """Whether an object can be called so (apimachinery ``path.IsValidPathSegmentName``).
+
+    What cannot must never become part of a request's path, where it would lead to something else.
+    """
+    return 0 < len(text) <= _MAX_NAME and text not in {".", ".."} and "/" not in text and "%" not in text
 
 
 class OwnerReference(Value, frozen=True):

@@ -1,6 +1,6 @@
 """Karmada's PropagationPolicy and ClusterPropagationPolicy (``policy.karmada.io/v1alpha1``)."""
 
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fleet.model.base import Int32, Value
 from fleet.model.meta import ObjectMeta
@@ -100,6 +100,17 @@ class PropagationSpec(Value, frozen=True):
     schedule_priority: SchedulePriority | None = None
 
 
+class PolicyReference(NamedTuple):
+    """Which policy; ``namespace`` is empty for a ClusterPropagationPolicy."""
+
+    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(filter(None, self[1:]))}"
+
+
 class Policy(Value, frozen=True):
     """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all."""
 
@@ -118,6 +129,11 @@ class Policy(Value, frozen=True):
         """``spec.priority``, 0 when absent."""
         return self.spec.priority or 0
 
+    @property
+    def reference(self) -> PolicyReference:
+        """Which one it is."""
+        namespace = "" if self.cluster_scoped else self.metadata.namespace
+        return PolicyReference(self.kind, namespace, self.metadata.name)
+
     def __str__(self) -> str:
-        prefix = "" if self.cluster_scoped else f"{self.metadata.namespace}/"
-        return f"{self.kind} {prefix}{self.metadata.name}"
+        return str(self.reference)

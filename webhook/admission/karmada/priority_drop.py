@@ -19,20 +19,9 @@ Only the review decides what the annotation is, from what it knows for certain: 
 The outcome depends on the stored object and on fields that are not changed here, so a second call gives the same.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-import msgspec
-
-from fleet.model.base import Int32, Value
-
-ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
-
-
-class Drop(Value, frozen=True):
-    """An interval of priorities, open below and closed above: ``(to, from_]``."""
-
-    from_: Int32 = msgspec.field(name="from")
-    to: Int32
+from fleet.model.priority_drop import Drop, parse
 
 
 class Change(NamedTuple):
@@ -59,22 +48,3 @@ def record_after(change: Change) -> Drop | None:
     recorded = parse(change.stored)
     unhandled_from = max(change.before, recorded.from_) if recorded is not None else change.before
     return Drop(from_=unhandled_from, to=change.after) if unhandled_from > change.after else None
-
-
-def parse(text: str | None) -> Drop | None:
-    """The interval of an annotation; None if there is none, or none that a review can have written."""
-    if text is None:
-        return None
-    try:
-        drop = _DECODER.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-    return drop if drop.from_ > drop.to else None
-
-
-def write(drop: Drop) -> str:
-    """The text of an annotation."""
-    return f'{{"from": {drop.from_}, "to": {drop.to}}}'
-
-
-_DECODER: Final = msgspec.json.Decoder(Drop)

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reviews import admission_review, answer, operations, patched
 
-from webhook.admission.karmada.priority_drop import ANNOTATION, Change, Drop, parse, record_after, write
+from fleet.model.priority_drop import ANNOTATION, Drop, parse, write
+from webhook.admission.karmada.priority_drop import Change, record_after
 from webhook.admission.settings import Settings
 
 HANDLER = "system:serviceaccount:berthmaster:controllers"
