@@ -73,6 +73,9 @@ class Meter(Protocol):
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
         """A key was worked on; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
 
+    def preempted(self, result: str) -> None:
+        """A policy took over a resource, or could not; ``result`` is ``success`` or ``error``."""
+
 
 class QueueController(Generic[K]):
     """The workers of one queue.

@@ -4,7 +4,6 @@ from typing import Final
 
 from fleet.model.base import Int64, Timestamp, Value
 
-
 _MAX_NAME: Final = 253
 
 

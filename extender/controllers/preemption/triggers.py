@@ -1,0 +1,58 @@
+"""What a change of a policy gives reason to look at."""
+
+from collections.abc import Callable
+
+from extender.controllers.preemption.challengers import Challengers, Kind, kinds_of
+from fleet.kube.messages import Key
+from fleet.model.claim_metadata import permanent_id
+from fleet.model.policy import Policy, PolicyReference
+from fleet.model.preemption import Resource, named_resources
+from fleet.model.priority_drop import ANNOTATION, Drop
+
+Subject = Resource | Kind | PolicyReference
+"""What is worked on: who has a resource, whether a kind is watched, the record of a policy's priority drop."""
+
+
+class Triggers:
+    """A handler of informers of policies; see ``Handler``.
+
+    Args:
+        challengers: are kept right.
+        look: puts what is to be looked at on a queue.
+    """
+
+    def __init__(self, challengers: Challengers, look: Callable[[Subject], None]) -> None:
+        self._challengers = challengers
+        self._look = look
+
+    def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
+        """A policy is new, has changed, or is gone."""
+        self._challengers.update(before, after)
+        if after is not None and ANNOTATION in after.metadata.annotations:
+            self._look(after.reference)
+        if before is not None and after is not None:
+            if _relevant(before) == _relevant(after):
+                return
+            self._look_after_drop(before, after)
+        named = [*_named(after), *_named(before)]
+        for kind in kinds_of(named):
+            self._look(kind)
+        for resource in dict.fromkeys(named):
+            self._look(resource)
+
+    def _look_after_drop(self, before: Policy, after: Policy) -> None:
+        """A fall in priority opens the same range whether a webhook has put it on record or not."""
+        drop = Drop(from_=before.explicit_priority, to=after.explicit_priority)
+        for policy in self._challengers.awaited(drop, after):
+            for resource in named_resources(policy):
+                self._look(resource)
+
+
+def _named(policy: Policy | None) -> tuple[Resource, ...]:
+    return named_resources(policy) if policy is not None else ()
+
+
+def _relevant(policy: Policy) -> tuple[object, ...]:
+    """All of a policy that bears on who may take what."""
+    spec, going = policy.spec, policy.metadata.deletion_timestamp is not None
+    return spec.resource_selectors, spec.priority, spec.preemption, going, permanent_id(policy), policy.metadata.uid
