@@ -172,6 +172,7 @@ class Stage:
             key = self.queue.take()
             if watching or not isinstance(key, Kind):
                 results.append(self.controller._workers._reconcile(cast("Any", key)))
+                assert results[-1] != "crash", "the log says why"
             self.queue.done(cast("Any", key))
         raise AssertionError("the work does not end")
 

@@ -6,11 +6,12 @@ from typing import Annotated, Final
 
 import msgspec
 
+INT32_MIN: Final = -(2**31)
 INT32_MAX: Final = 2**31 - 1
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
-Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=INT32_MAX)]
+Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
 """A number of replicas or pods: an int32 that is not negative."""

@@ -30,8 +30,7 @@ class PreemptionReconciler:
         """See ``Reconciler``."""
         match key:
             case Resource():
-                self._takeover.settle(key)
-                return None
+                return self._takeover.settle(key)
             case PolicyReference():
                 return self._drops.handle(key)
             case Kind():

@@ -8,7 +8,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from extender.controllers.controller import Meter
+from extender.controllers.controller import Again, Meter
 from extender.controllers.preemption.challengers import Challengers
 from extender.controllers.preemption.store import Found, Store
 from extender.controllers.preemption.story import Story
@@ -18,6 +18,7 @@ from fleet.model.policy import Policy, PolicyReference
 from fleet.model.preemption import Resource, may_preempt, named_resources
 from fleet.ops.logs import fields
 
+ORPHAN_WAIT_S: Final = 30.0
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
@@ -73,8 +74,12 @@ class Takeover:
         self._story = story
         self._meter = meter
 
-    def settle(self, resource: Resource) -> None:
+    def settle(self, resource: Resource) -> Again | None:
         """Give a resource to the strongest policy that names it, if a weaker one has it.
+
+        Returns:
+            when to look again at a resource of a policy that is gone: until Karmada's detector has set it free, one by
+            that name may come back.
 
         Raises:
             ApiError: something could not be read or written; in a conflict nothing has changed.
@@ -83,15 +88,22 @@ class Takeover:
         served = self._store.served(resource.api_version, resource.kind) if candidates else None
         found = self._store.resource(resource, served) if served is not None else None
         if found is None or found.metadata.deletion_timestamp is not None or set_aside(found.metadata):
-            return
+            return None
         loser = holder(found.metadata)
-        contest = self._contest(resource, candidates, loser) if loser is not None else None
-        if contest is not None and (confirmed := self._confirmed(resource, contest)) is not None:
-            self._take(resource, found, confirmed)
-
-    def _contest(self, resource: Resource, candidates: Iterable[Policy], loser: PolicyReference) -> Contest | None:
-        """The contest that the strongest candidate wins, as far as was heard; None if there is none."""
+        if loser is None:
+            return None
         held = self._known(loser) or self._store.policy(loser)
+        contest = self._contest(resource, candidates, loser, held)
+        if contest is None:
+            return Again(ORPHAN_WAIT_S) if held is None else None
+        if (confirmed := self._confirmed(resource, contest)) is not None:
+            self._take(resource, found, confirmed)
+        return None
+
+    def _contest(
+        self, resource: Resource, candidates: Iterable[Policy], loser: PolicyReference, held: Policy | None
+    ) -> Contest | None:
+        """The contest that the strongest candidate wins, as far as was heard; None if there is none."""
         for candidate in candidates:
             contest = Contest(candidate, loser, held)
             if not contest.won:

@@ -1,14 +1,17 @@
 """What a change of a policy gives reason to look at."""
 
 from collections.abc import Callable
+from typing import Final
 
 from extender.controllers.preemption.challengers import Challengers, Kind, kinds_of
 from fleet.kube.messages import Key
+from fleet.model.base import INT32_MIN
 from fleet.model.claim_metadata import permanent_id
 from fleet.model.policy import Policy, PolicyReference
 from fleet.model.preemption import Resource, named_resources
 from fleet.model.priority_drop import ANNOTATION, Drop
 
+_BELOW_ALL: Final = INT32_MIN - 1
 Subject = Resource | Kind | PolicyReference
 """What is worked on: who has a resource, whether a kind is watched, the record of a policy's priority drop."""
 
@@ -30,9 +33,9 @@ class Triggers:
         self._challengers.update(before, after)
         if after is not None and ANNOTATION in after.metadata.annotations:
             self._look(after.reference)
-        if before is not None and after is not None:
-            if _relevant(before) == _relevant(after):
-                return
+        if before is not None and after is not None and _relevant(before) == _relevant(after):
+            return
+        if before is not None:
             self._look_after_drop(before, after)
         named = [*_named(after), *_named(before)]
         for kind in kinds_of(named):
@@ -40,10 +43,14 @@ class Triggers:
         for resource in dict.fromkeys(named):
             self._look(resource)
 
-    def _look_after_drop(self, before: Policy, after: Policy) -> None:
-        """A fall in priority opens the same range whether a webhook has put it on record or not."""
-        drop = Drop(from_=before.explicit_priority, to=after.explicit_priority)
-        for policy in self._challengers.awaited(drop, after):
+    def _look_after_drop(self, before: Policy, after: Policy | None) -> None:
+        """A fall in priority opens the same range whether a webhook has put it on record or not.
+
+        A policy that is gone has fallen below all others: one by its name may come back with another priority before
+        what it claimed is set free.
+        """
+        drop = Drop(from_=before.explicit_priority, to=after.explicit_priority if after is not None else _BELOW_ALL)
+        for policy in self._challengers.awaited(drop, before):
             for resource in named_resources(policy):
                 self._look(resource)
 

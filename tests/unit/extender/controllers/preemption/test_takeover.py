@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 from preempting import READER, WEB, C, P, Stage, owner, policy, refusing, template
 
+from extender.controllers.preemption.takeover import ORPHAN_WAIT_S
 from fleet.model.preemption import Resource
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
@@ -128,8 +129,20 @@ def test_a_kind_that_is_not_served_is_no_error():
 )
 def test_a_resource_of_a_policy_that_is_gone(loser, challenger, expected):
     stage = Stage(template(loser), challenger)
-    assert set(stage.work()) == {"success"}
+    assert set(stage.work()) == {"success" if expected == "strong" else "requeued"}
     assert owner(stage.web()) == expected
+
+
+def test_a_policy_that_comes_back_weaker_loses_what_it_had():
+    """Karmada's detector may not have set it free in between."""
+    before = policy("strong-once", 9, always=False)
+    stage = Stage(template(before), before, STRONG)
+    stage.work()
+    stage.remove(before)
+    assert stage.work() == ["requeued"]
+    stage.put(policy("strong-once", 1, always=False))
+    stage.later(ORPHAN_WAIT_S)
+    assert owner(stage.web()) == "strong"
 
 
 def test_a_policy_without_a_permanent_id_claims_nothing_and_says_so_until_it_has_one():
