@@ -8,7 +8,7 @@ from extender.controllers.controller import Controller
 from extender.controllers.parts import Parts
 from extender.controllers.settings import Settings
 from fleet.errors import InputError, shown
-from fleet.ops.feature_gates import PRIORITY_BASED_SCHEDULING, FeatureGates, Gate
+from fleet.ops.feature_gates import POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, FeatureGates, Gate
 
 ALL: Final = "*"
 
@@ -58,8 +58,15 @@ def _workload_rebalancer(parts: Parts, settings: Settings) -> Controller:
     return controller(parts, settings.concurrent_rebalancers)
 
 
+def _preemption(parts: Parts, _settings: Settings) -> Controller:
+    from extender.controllers.preemption import controller  # noqa: PLC0415 - see Registration
+
+    return controller(parts)
+
+
 REGISTRY: Final[tuple[Registration, ...]] = (
     Registration("binding-scheduler", _binding_scheduler),
+    Registration("preemption", _preemption, gate=POLICY_PREEMPTION),
     Registration("workload-rebalancer", _workload_rebalancer, by_default=False),  # Karmada runs its own
 )
 

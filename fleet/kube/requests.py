@@ -16,6 +16,8 @@ ANSWER_LIMIT_S: Final = 30.0
 _JSON: Final = "application/json"
 ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 """What to accept where only the metadata of the answer is looked at."""
+ONLY_METADATA_OF_MANY: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+"""The same of a list; the events of a watch are single objects."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 # Looking for unknown fields makes the API server read the whole object a second time, and nobody reads the warnings.

@@ -6,7 +6,7 @@ resources on a queue, and a worker settles one after the other. The records of p
 
 from typing import Final
 
-from extender.controllers.controller import Controller, QueueController
+from extender.controllers.controller import Controller, Load, QueueController
 from extender.controllers.parts import Parts
 from extender.controllers.preemption.challengers import Challengers
 from extender.controllers.preemption.drops import Drops
@@ -30,6 +30,10 @@ class PreemptionController:
         self.name = workers.name
         self._workers = workers
         self._watches = watches
+
+    def load(self) -> Load:
+        """See ``Controller``."""
+        return self._workers.load()
 
     def start(self) -> None:
         """See ``Controller``."""
