@@ -1,0 +1,141 @@
+"""Policies that preempt, and resources as Karmada's detector leaves them once it has claimed them for a policy."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
+from e2e.manifests import JSON, cluster_propagation_policy, propagation_policy, unique
+from e2e.processes import Processes, wait_for
+
+from extender.controllers.rbac import rules_of
+
+P: Final = "propagationpolicy.karmada.io/"
+C: Final = "clusterpropagationpolicy.karmada.io/"
+PP: Final = "PropagationPolicy"
+CPP: Final = "ClusterPropagationPolicy"
+GATE: Final = "--feature-gates=PolicyPreemption=true"
+LIMIT_S: Final = 20.0
+QUIET_S: Final = 1.0
+Run = Callable[..., Controllers]
+DROP: Final = "policy.berthmaster.io/priority-drop"
+
+
+def policy(
+    kind: str, namespace: str, of: Mapping[str, Any], priority: int = 0, *, always: bool = True, drop: str = ""
+) -> JSON:
+    """A policy for one resource, with the permanent id that Karmada's webhook would have given it."""
+    metadata = of["metadata"]
+    where = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
+    selector = {"apiVersion": of["apiVersion"], "kind": of["kind"], "name": metadata["name"], **where}
+    spec = {"resourceSelectors": [selector], "priority": priority, "preemption": "Always" if always else "Never"}
+    made = propagation_policy(namespace, **spec) if kind == "PropagationPolicy" else cluster_propagation_policy(**spec)
+    prefix = P if kind == "PropagationPolicy" else C
+    made["metadata"]["labels"] = {f"{prefix}permanent-id": unique("id")}
+    if drop:
+        made["metadata"]["annotations"] = {DROP: drop}
+    return made
+
+
+def deployment(namespace: str) -> JSON:
+    """A Deployment that nobody has claimed."""
+    name = unique("web")
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "example.org/none:1"}]},
+            },
+        },
+    }
+
+
+def cluster_role() -> JSON:
+    """A ClusterRole; its name has a colon, as those of Kubernetes do."""
+    group = "rbac.authorization.k8s.io"
+    return {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": unique("e2e:reader")}, "rules": []}
+
+
+def a_namespace() -> JSON:
+    """A Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique("taken")}}
+
+
+def claim(api: Api, resource: JSON, by: JSON) -> JSON:
+    """What Karmada's detector writes when a policy claims a resource, over whatever stands there."""
+    metadata = by["metadata"]
+    prefix = P if by["kind"] == "PropagationPolicy" else C
+    identity = metadata["labels"][f"{prefix}permanent-id"]
+    annotations: JSON = {f"{prefix}name": metadata["name"]}
+    labels: JSON = {f"{prefix}permanent-id": identity}
+    if prefix == P:
+        annotations |= {f"{P}namespace": metadata["namespace"], f"{C}name": None}
+        labels[f"{C}permanent-id"] = None
+    return api.patch(resource, {"metadata": {"labels": labels, "annotations": annotations}}).object
+
+
+def claims(stored: JSON) -> JSON:
+    """The part of a resource's labels and annotations that says who has it."""
+    found = {**stored["metadata"].get("labels", {}), **stored["metadata"].get("annotations", {})}
+    return {key: value for key, value in found.items() if key.startswith((P, C))}
+
+
+def claims_of(by: JSON) -> JSON:
+    """What they are when a policy has it, and nobody else."""
+    metadata = by["metadata"]
+    if by["kind"] == "ClusterPropagationPolicy":
+        return {f"{C}permanent-id": metadata["labels"][f"{C}permanent-id"], f"{C}name": metadata["name"]}
+    return {
+        f"{P}permanent-id": metadata["labels"][f"{P}permanent-id"],
+        f"{P}namespace": metadata["namespace"],
+        f"{P}name": metadata["name"],
+    }
+
+
+def start(processes: Processes, plane: ControlPlane, user: str = "") -> Controllers:
+    """A process of the preemption controller alone, with just the rights it needs; it leads."""
+    namespace, name = plane.new_namespace(), user or unique("preemption")
+    rules = [
+        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        for rule in rules_of(["preemption"])
+    ]
+    kubeconfig = plane.user(name, rules)
+    running = start_controllers(processes, plane, namespace, "--controllers=preemption", GATE, kubeconfig=kubeconfig)
+    wait_for_leader([running], LIMIT_S)
+    return running
+
+
+def taken(api: Api, resource: JSON, by: JSON) -> None:
+    """Wait until a policy has a resource, and nobody else has."""
+    wait_for(
+        f"{by['metadata']['name']} to have it", lambda: claims(api.get(resource)) == claims_of(by) or None, LIMIT_S
+    )
+
+
+def kept(api: Api, resource: JSON, since: JSON) -> None:
+    """Nothing happens to a resource for a while."""
+    time.sleep(QUIET_S)
+    assert api.get(resource)["metadata"]["resourceVersion"] == since["metadata"]["resourceVersion"]
+
+
+def cleared(api: Api, fallen: JSON) -> None:
+    """Wait until the record of a priority drop is gone."""
+    wait_for(
+        "the record to be cleared",
+        lambda: DROP not in api.get(fallen)["metadata"].get("annotations", {}) or None,
+        LIMIT_S,
+    )
+
+
+def remove(api: Api, *policies: JSON) -> None:
+    """Cluster-wide policies would stay for other tests."""
+    for each in policies:
+        if each["kind"] == CPP and api.exists(each):
+            api.delete(each)

@@ -1,0 +1,166 @@
+"""Preemption on a real API server, by a process that may do no more than the docs list."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, events_about
+from e2e.manifests import JSON
+from e2e.preempting import (
+    CPP,
+    LIMIT_S,
+    PP,
+    P,
+    a_namespace,
+    claim,
+    cluster_role,
+    deployment,
+    kept,
+    policy,
+    remove,
+    start,
+    taken,
+)
+from e2e.processes import Processes, wait_for
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[Controllers]:
+    """One process for all tests that do not start or stop it themselves."""
+    running = start(processes, control_plane)
+    yield running
+    assert running.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
+    running.process.stop()
+
+
+@pytest.mark.parametrize(
+    ("holder", "challenger", "takes"),
+    [
+        pytest.param((PP, 1), (PP, 2), True, id="a PropagationPolicy from one of lower priority"),
+        pytest.param((PP, 2), (PP, 2), False, id="not from one of its own"),
+        pytest.param((PP, 3), (PP, 2), False, id="nor from one of a higher"),
+        pytest.param((CPP, 9), (PP, -9), True, id="from a ClusterPropagationPolicy whatever the priority"),
+        pytest.param((CPP, 1), (CPP, 2), True, id="a ClusterPropagationPolicy from one of lower priority"),
+        pytest.param((CPP, 2), (CPP, 2), False, id="not from its equal"),
+        pytest.param((CPP, 3), (CPP, 2), False, id="nor from one of a higher"),
+        pytest.param((PP, -9), (CPP, 9), False, id="and never from a PropagationPolicy"),
+    ],
+)
+@pytest.mark.usefixtures("controllers")
+def test_what_a_policy_takes_as_it_appears(
+    api: Api, namespace: str, holder: tuple[str, int], challenger: tuple[str, int], *, takes: bool
+):
+    web = deployment(namespace)
+    api.create(web)
+    weak = policy(holder[0], namespace, web, holder[1], always=False)
+    strong = policy(challenger[0], namespace, web, challenger[1])
+    api.create(weak)
+    before = claim(api, web, weak)
+    api.create(strong)
+    if takes:
+        taken(api, web, strong)
+        assert api.get(web)["spec"] == before["spec"]
+    else:
+        kept(api, web, before)
+    remove(api, weak, strong)
+
+
+@pytest.mark.parametrize("make", [cluster_role, a_namespace], ids=["ClusterRole", "Namespace"])
+@pytest.mark.usefixtures("controllers")
+def test_a_cluster_scoped_resource_goes_to_cluster_policies_alone(api: Api, namespace: str, make: Callable[[], JSON]):
+    thing = make()
+    api.create(thing)
+    weak = policy(CPP, namespace, thing, 1, always=False)
+    narrow, wide = policy(PP, namespace, thing, 9), policy(CPP, namespace, thing, 2)
+    api.create(weak)
+    before = claim(api, thing, weak)
+    api.create(narrow)
+    kept(api, thing, before)
+    api.create(wide)
+    taken(api, thing, wide)
+    remove(api, weak, wide)
+
+
+@pytest.mark.usefixtures("controllers")
+def test_a_cluster_policy_that_does_not_name_the_namespace_takes_nothing_in_it(api: Api, namespace: str):
+    web = deployment(namespace)
+    api.create(web)
+    weak, loose = policy(CPP, namespace, web, 1, always=False), policy(CPP, namespace, web, 2)
+    del loose["spec"]["resourceSelectors"][0]["namespace"]
+    api.create(weak)
+    before = claim(api, web, weak)
+    api.create(loose)
+    kept(api, web, before)
+    remove(api, weak, loose)
+
+
+def test_what_falls_to_a_weaker_policy_is_taken_back(api: Api, namespace: str, controllers: Controllers):
+    """Karmada notices no sooner than the stronger policy changes."""
+    web = deployment(namespace)
+    api.create(web)
+    weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
+    api.create(strong)
+    api.create(weak)
+    claim(api, web, strong)
+    before = controllers.measure("policy_preemption_total", result="success")
+    for count in (1, 2):
+        claim(api, web, weak)
+        taken(api, web, strong)
+        wait_for(
+            "the count",
+            lambda count=count: controllers.measure("policy_preemption_total", result="success") == before + count,
+            LIMIT_S,
+        )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda _: {"spec": {"priority": 5}}, id="it rises"),
+        pytest.param(lambda _: {"spec": {"preemption": "Always"}}, id="it begins to preempt"),
+        pytest.param(lambda named: {"spec": {"resourceSelectors": [named]}}, id="it names the resource"),
+        pytest.param(lambda _: {"metadata": {"labels": {f"{P}permanent-id": "late"}}}, id="it gets its permanent id"),
+    ],
+)
+@pytest.mark.usefixtures("controllers")
+def test_what_a_policy_takes_as_it_changes(api: Api, namespace: str, change: Callable[[JSON], JSON]):
+    web = deployment(namespace)
+    api.create(web)
+    weak, strong = policy(PP, namespace, web, 3, always=False), policy(PP, namespace, web, 4)
+    named = strong["spec"]["resourceSelectors"][0]
+    patch = change(named)
+    if "priority" in patch.get("spec", {}):
+        strong["spec"]["priority"] = 2
+    elif "preemption" in patch.get("spec", {}):
+        strong["spec"]["preemption"] = "Never"
+    elif "resourceSelectors" in patch.get("spec", {}):
+        strong["spec"]["resourceSelectors"] = [{**named, "name": "other"}]
+    else:
+        strong["metadata"].pop("labels")
+    api.create(weak)
+    before = claim(api, web, weak)
+    api.create(strong)
+    kept(api, web, before)
+    taken(api, web, api.patch(strong, patch).object)
+
+
+@pytest.mark.usefixtures("controllers")
+def test_who_took_what_from_whom_is_told_to_all_three(api: Api, namespace: str):
+    web = deployment(namespace)
+    api.create(web)
+    weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
+    made = [api.create(weak).object, claim(api, web, weak), api.create(strong).object]
+    taken(api, web, strong)
+    notes = set()
+    for each in made:
+        name = each["metadata"]["name"]
+        (event,) = wait_for(f"the event of {name}", lambda name=name: events_about(api, namespace, name), LIMIT_S)
+        assert (event["type"], event["reason"]) == ("Normal", "PreemptPolicySucceed")
+        assert event["regarding"]["uid"] == each["metadata"]["uid"], "else kubectl describe does not show it"
+        notes.add(event["note"])
+    (note,) = notes
+    assert all(each["metadata"]["name"] in note for each in made)
+    assert "priority" in note

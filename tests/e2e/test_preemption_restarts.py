@@ -1,0 +1,62 @@
+"""Preemption where nobody was there to see it begin, on a real API server; no process runs but a test's own."""
+
+import pytest
+from e2e import karmada
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import start_controllers, wait_for_leader
+from e2e.preempting import CPP, DROP, LIMIT_S, PP, Run, claim, cleared, deployment, kept, policy, remove, taken
+from e2e.processes import Processes
+
+pytestmark = pytest.mark.e2e
+
+
+def test_without_its_gate_nothing_is_taken(processes: Processes, control_plane: ControlPlane, api: Api, namespace: str):
+    web = deployment(namespace)
+    api.create(web)
+    weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
+    api.create(weak)
+    before = claim(api, web, weak)
+    api.create(strong)
+    karmada.install_clusters(api)  # for the binding scheduler, the one that is left
+    running = start_controllers(processes, control_plane, control_plane.new_namespace())
+    wait_for_leader([running], LIMIT_S)
+    kept(api, web, before)
+    running.process.stop()
+
+
+@pytest.mark.parametrize("kind", [PP, CPP])
+@pytest.mark.parametrize("priority", [5, 9, 3], ids=["inside", "at the top", "at the bottom"])
+def test_a_drop_from_when_no_controller_ran_is_handled(
+    api: Api, namespace: str, preempting: Run, kind: str, priority: int
+):
+    web = deployment(namespace)
+    api.create(web)
+    fallen = policy(kind, namespace, web, 3, always=False, drop='{"from": 9, "to": 3}')
+    other = policy(kind, namespace, web, priority)
+    api.create(fallen)
+    api.create(other)
+    before = claim(api, web, fallen)
+    preempting()
+    cleared(api, fallen)
+    if priority > 3:
+        taken(api, web, other)
+    else:
+        kept(api, web, before)
+    remove(api, fallen, other)
+
+
+def test_a_drop_is_handled_after_a_restart(api: Api, namespace: str, preempting: Run):
+    """Killed with the record on the policy; the next process begins where nobody was."""
+    web = deployment(namespace)
+    api.create(web)
+    fallen, other = policy(PP, namespace, web, 9, always=False), policy(PP, namespace, web, 5)
+    api.create(fallen)
+    api.create(other)
+    claim(api, web, fallen)
+    first = preempting()
+    first.kill()
+    api.patch(fallen, {"metadata": {"annotations": {DROP: '{"from": 9, "to": 3}'}}, "spec": {"priority": 3}})
+    preempting()
+    taken(api, web, other)
+    cleared(api, fallen)
