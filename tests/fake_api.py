@@ -35,9 +35,18 @@ class FakeApi:
         self.writes: list[tuple[str, str, JSON]] = []
         self._lock = threading.RLock()
         self._version = 100
-        self._collections = collections
-        self._objects: dict[str, dict[str, JSON]] = {each.path: {} for each in collections}
-        self._watchers: dict[str, list[Queue[bytes | None]]] = {each.path: [] for each in collections}
+        self._collections: list[Collection] = []
+        self._objects: dict[str, dict[str, JSON]] = {}
+        self._watchers: dict[str, list[Queue[bytes | None]]] = {}
+        for each in collections:
+            self.add(each)
+
+    def add(self, collection: Collection) -> None:
+        """One more collection."""
+        with self._lock:
+            self._collections.append(collection)
+            self._objects[collection.path] = {}
+            self._watchers[collection.path] = []
 
     def put(self, collection: Collection, thing: JSON) -> JSON:
         """Store an object as somebody else would: a new version, a new generation if its spec differs."""
@@ -57,6 +66,11 @@ class FakeApi:
         """An object as it is."""
         with self._lock:
             return self._objects[collection.path][self._path(collection, thing)]
+
+    def all(self, collection: Collection) -> list[JSON]:
+        """All objects of a collection."""
+        with self._lock:
+            return list(self._objects[collection.path].values())
 
     def remove(self, collection: Collection, thing: JSON) -> None:
         """Delete an object."""

@@ -1,172 +1,89 @@
-"""An API server in memory, as a connection sees it: discovery, objects, lists, watches, guarded merge patches."""
+"""The API server in memory with discovery: objects go by their apiVersion and kind, and all requests are kept."""
 
 import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
+import re
+from collections.abc import Mapping
 from copy import deepcopy
+from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote
+
+from fake_api import JSON, FakeAnswer, FakeApi, Fault
 
 from fleet.errors import ApiError
 from fleet.kube.requests import Collection, Request
 
-JSON = dict[str, Any]
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+_DISCOVERY = re.compile(r"/api/[^/]+|/apis/[^/]+/[^/]+")
 
 
 class MemoryApi:
     """See ``fleet.kube.transport.Connection``.
 
     Attributes:
-        requests: all that were sent.
-        before: called with each request before it is answered; it may raise, or change what is stored.
+        requests: all that were answered, or refused by the server itself.
+        before: as ``FakeApi.before``; it may also change what is stored.
     """
 
     def __init__(self) -> None:
         self.requests: list[Request] = []
-        self.before: Callable[[Request], None] = lambda _: None
-        self._changed = threading.Condition(threading.RLock())
-        self._kinds: dict[str, list[JSON]] = {}
-        self._objects: dict[str, JSON] = {}
-        self._events: list[tuple[int, str, bytes]] = []
-        self._version = 0
+        self.before: Fault = lambda _: None
+        self._fake = FakeApi()
+        self._served: dict[str, list[JSON]] = {}
+        self._collections: dict[tuple[str, str], Collection] = {}
 
     def serve(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> Collection:
         """Serve a kind."""
-        root = "apis" if "/" in api_version else "api"
+        collection = self._collections[api_version, kind] = Collection.of(api_version, plural)
+        self._fake.add(collection)
         resource = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": VERBS}
-        self._kinds.setdefault(f"/{root}/{api_version}", []).append(resource)
-        return Collection.of(api_version, plural)
+        self.resources(api_version).append(resource)
+        return collection
+
+    def resources(self, api_version: str) -> list[JSON]:
+        """What discovery says of a group and version, to be changed at will."""
+        return self._served.setdefault(_root(api_version), [])
 
     def withdraw(self, api_version: str) -> None:
         """Serve the kinds of a group and version no more."""
-        root = "apis" if "/" in api_version else "api"
-        del self._kinds[f"/{root}/{api_version}"]
+        del self._served[_root(api_version)]
 
     def put(self, manifest: Mapping[str, Any]) -> JSON:
         """Store an object, new or in the place of what it is now."""
-        with self._changed:
-            path = self._path(manifest)
-            known = self._objects.get(path)
-            stored = json.loads(json.dumps(manifest))
-            stored["metadata"].setdefault("uid", known["metadata"]["uid"] if known else f"uid-{self._version}")
-            return self._store(path, stored, "MODIFIED" if known else "ADDED")
+        stored = deepcopy(dict(manifest))
+        stored["metadata"].setdefault("uid", f"uid-of-{stored['metadata']['name']}")
+        return deepcopy(self._fake.put(self._collection(manifest), stored))
 
     def get(self, target: Mapping[str, Any]) -> JSON:
-        """An object as it is stored."""
-        return deepcopy(self._objects[self._path(target)])
-
-    def stored(self) -> list[JSON]:
-        """All there is."""
-        return list(self._objects.values())
+        """An object as it is stored; a ``KeyError`` if it is not."""
+        return deepcopy(self._fake.get(self._collection(target), dict(target)))
 
     def remove(self, target: Mapping[str, Any]) -> None:
         """An object is gone."""
-        with self._changed:
-            path = self._path(target)
-            gone = self._objects[path]
-            self._store(path, gone, "DELETED")
-            del self._objects[path]
+        self._fake.remove(self._collection(target), dict(target))
+
+    def stored(self, kind: str) -> list[JSON]:
+        """All objects of a kind."""
+        found = (each for (_, one), each in self._collections.items() if one == kind)
+        return [deepcopy(thing) for each in found for thing in self._fake.all(each)]
 
     def writes(self) -> list[Request]:
         """The requests that were to change something."""
-        return [request for request in self.requests if request.method != "GET"]
+        return [request for request in self.requests if not request.reads]
 
-    def send(self, request: Request) -> "Answered":
+    def send(self, request: Request) -> FakeAnswer:
         """See ``Connection``."""
-        self.before(request)
-        with self._changed:
-            self.requests.append(request)
-            path, query = unquote(request.path), dict(request.query)
-            if request.method == "PATCH":
-                return Answered(self._patched(path, json.loads(request.body)))
-            if path in self._objects:
-                return Answered(self._objects[path])
-            if path in self._kinds:
-                return Answered({"resources": self._kinds[path]})
-            if not self._is_collection(path):
-                raise ApiError(404, "NotFound", f"{path} is not there")
-            if "watch" in query:
-                return Answered(None, self._watched(path, int(query["resourceVersion"])))
-            items = [each for key, each in self._objects.items() if self._collection_of(key) == path]
-            return Answered({"metadata": {"resourceVersion": str(self._version)}, "items": items})
+        if (error := self.before(request)) is not None:
+            raise error
+        self.requests.append(request)
+        if not _DISCOVERY.fullmatch(request.path):
+            return self._fake.send(request)
+        if request.path not in self._served:
+            raise ApiError(HTTPStatus.NOT_FOUND, "NotFound", f"{request.path} is not served")
+        return FakeAnswer(iter([json.dumps({"resources": self._served[request.path]}).encode()]))
 
-    def _patched(self, path: str, patch: JSON) -> JSON:
-        known = self._objects.get(path)
-        if known is None:
-            raise ApiError(404, "NotFound", f"{path} is not there")
-        guard = patch.get("metadata", {}).get("resourceVersion")
-        if guard not in (None, known["metadata"]["resourceVersion"]):
-            raise ApiError(409, "Conflict", f"{path} has changed")
-        return self._store(path, merged(known, patch), "MODIFIED")
-
-    def _store(self, path: str, content: JSON, change: str) -> JSON:
-        self._version += 1
-        content["metadata"]["resourceVersion"] = str(self._version)
-        self._objects[path] = content
-        line = json.dumps({"type": change, "object": content}).encode() + b"\n"
-        self._events.append((self._version, self._collection_of(path), line))
-        self._changed.notify_all()
-        return deepcopy(content)
-
-    def _watched(self, collection: str, version: int) -> Callable[["Answered"], Iterator[bytes]]:
-        def lines(answer: "Answered") -> Iterator[bytes]:
-            position = 0
-            while not answer.ended.is_set():
-                with self._changed:
-                    fresh = self._events[position:]
-                    if not fresh:
-                        self._changed.wait(0.01)
-                position += len(fresh)
-                yield from (line for at, where, line in fresh if where == collection and at > version)
-
-        return lines
-
-    def _path(self, target: Mapping[str, Any]) -> str:
-        root = "apis" if "/" in target["apiVersion"] else "api"
-        kinds = self._kinds[f"/{root}/{target['apiVersion']}"]
-        plural = next(each["name"] for each in kinds if each["kind"] == target["kind"])
-        metadata = target["metadata"]
-        return Collection.of(target["apiVersion"], plural).object((metadata.get("namespace", ""), metadata["name"]))
-
-    def _is_collection(self, path: str) -> bool:
-        root, _, plural = path.rpartition("/")
-        return any(each["name"] == plural for each in self._kinds.get(root, ()))
-
-    @staticmethod
-    def _collection_of(path: str) -> str:
-        """``/apis/apps/v1/deployments`` of ``/apis/apps/v1/namespaces/default/deployments/web``."""
-        parts = path.split("/")[:-1]
-        return "/".join([*parts[:-3], parts[-1]] if parts[-3] == "namespaces" and len(parts) > 5 else parts)
+    def _collection(self, target: Mapping[str, Any]) -> Collection:
+        return self._collections[target["apiVersion"], target["kind"]]
 
 
-class Answered(AbstractContextManager["Answered"]):
-    """See ``fleet.kube.transport.Answer``."""
-
-    def __init__(self, content: Any, lines: Callable[["Answered"], Iterator[bytes]] | None = None) -> None:
-        self._body = json.dumps(content).encode()
-        self._lines = lines
-        self.ended = threading.Event()
-
-    def __exit__(self, *_: object) -> None:
-        self.ended.set()
-
-    def chunks(self) -> Iterator[bytes]:
-        return iter([self._body]) if self._lines is None else self._lines(self)
-
-    def abort(self) -> None:
-        self.ended.set()
-
-
-def merged(target: Any, patch: Any) -> Any:
-    """A JSON merge patch applied (RFC 7386)."""
-    if not isinstance(patch, dict):
-        return patch
-    result = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            result[key] = merged(result.get(key), value)
-    return result
+def _root(api_version: str) -> str:
+    return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"

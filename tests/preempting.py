@@ -4,8 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from fake_api import JSON
 from kube_scheduler_builders import HandClock
-from memory_api import JSON, MemoryApi
+from memory_api import MemoryApi
 
 from extender.controllers.parts import Parts
 from extender.controllers.preemption import PreemptionController, controller
@@ -183,7 +184,7 @@ class Stage:
 
     def policies(self) -> list[JSON]:
         """The policies as they are stored."""
-        return [self.api.get(each) for each in self.api.stored() if each["kind"] in POLICIES]
+        return [each for kind in POLICIES for each in self.api.stored(kind)]
 
     def web(self) -> JSON:
         """The deployment as it is stored."""
@@ -202,9 +203,10 @@ def refusing(status: int, *, times: int = 1, method: str = "PATCH", part: str = 
     """For ``MemoryApi.before``: an error to the first requests of a method whose path has a part."""
     left = [times]
 
-    def refuse(request: Request) -> None:
-        if request.method == method and part in request.path and left[0]:
-            left[0] -= 1
-            raise ApiError(status, "", f"told to answer {status}")
+    def refuse(request: Request) -> ApiError | None:
+        if request.method != method or part not in request.path or not left[0]:
+            return None
+        left[0] -= 1
+        return ApiError(status, "", f"told to answer {status}")
 
     return refuse

@@ -52,13 +52,13 @@ def test_a_version_that_leads_elsewhere_is_not_even_asked_for(api):
 
 def test_kinds_that_cannot_be_watched_are_passed_over(api):
     api.serve("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
-    api._kinds["/apis/authorization.k8s.io/v1"][0]["verbs"] = ["create"]
+    api.resources("authorization.k8s.io/v1")[0]["verbs"] = ["create"]
     assert discovery(api).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
 
 
 def test_a_subresource_of_the_same_kind_is_not_the_kind(api):
     scale = {"name": "deployments/scale", "kind": "Deployment", "namespaced": True, "verbs": ["get", "patch"]}
-    api._kinds["/apis/apps/v1"].append(scale)
+    api.resources("apps/v1").append(scale)
     assert discovery(api).find("apps/v1", "Deployment").collection.what == "deployments"
 
 
@@ -74,11 +74,8 @@ def test_an_answer_is_believed_for_a_while(api):
 
 
 def test_a_server_that_cannot_be_asked_is_an_error_and_asked_again(api):
-    def refuse(_):
-        raise ApiError(503, "", "not now")
-
     asked = discovery(api)
-    api.before = refuse
+    api.before = lambda _: ApiError(503, "", "not now")
     with pytest.raises(ApiError):
         asked.find("apps/v1", "Deployment")
     api.before = lambda _: None

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from builders import policy
-from memory_api import merged
+from fake_api import merged
 
 from fleet.model.claim_metadata import claimed, holder, permanent_id, set_aside
 from fleet.model.decode import builtins

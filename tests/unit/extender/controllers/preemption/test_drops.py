@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fake_api import FakeAnswer
 from preempting import WEB, Stage, owner, policy, refusing, template
 
 from extender.controllers.preemption.drops import KEPT_WAIT_S
@@ -126,8 +127,7 @@ def test_a_record_that_admission_does_not_let_go_is_said_and_tried_again_later()
     def as_admission_would(request):
         answer = send(request)
         if request.method == "PATCH" and keeping:
-            stage.api.put(DROPPED)
-            return type(answer)(stage.api.get(DROPPED))
+            return FakeAnswer(iter([json.dumps(stage.put(DROPPED, heard=False)).encode()]))
         return answer
 
     stage.api.send = as_admission_would
