@@ -1,8 +1,10 @@
 import pytest
 
 from extender.controllers.rbac import RULES, RUNTIME, Rule, rules_of
-from extender.controllers.registry import REGISTRY, Registration, selected
+from extender.controllers.registry import REGISTRY, Registration, gated, selected
+from extender.controllers.settings import GATES
 from fleet.errors import InputError
+from fleet.ops.feature_gates import FeatureGates
 
 
 def registration(name: str, *, by_default: bool = True) -> Registration:
@@ -76,3 +78,25 @@ def test_a_rule_as_a_role_writes_it(rule, named):
     manifest = rule.as_manifest("it")
     assert manifest["apiGroups"] == ["g"]
     assert manifest.get("resourceNames") == (["it"] if named else None)
+
+
+PREEMPTION = [each for each in REGISTRY if each.name == "preemption"]
+
+
+@pytest.mark.parametrize(
+    ("gates", "runs"),
+    [
+        pytest.param("", False, id="is off by default"),
+        pytest.param("PolicyPreemption=true", True, id="runs with its gate"),
+        pytest.param("PolicyPreemption=false,WorkloadAffinity=true", False, id="and with no other one"),
+    ],
+)
+def test_preemption_runs_behind_its_gate(gates, runs):
+    names = [each.name for each in gated(REGISTRY, FeatureGates.parse(gates, GATES))]
+    assert ("preemption" in names) == runs
+    assert "binding-scheduler" in names
+
+
+def test_who_asks_for_preemption_alone_is_told_of_the_gate():
+    with pytest.raises(InputError, match="PolicyPreemption=true"):
+        gated(PREEMPTION, FeatureGates(GATES))
