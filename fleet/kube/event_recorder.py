@@ -19,7 +19,8 @@ from fleet.model.defaults import DEFAULT_NAMESPACE
 from fleet.ops.clock import Clock
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
-MAX_WAITING: Final = 8192
+MAX_WAITING: Final = 16_384
+"""More than a minute's worth: a recorder writes some two hundred a second, and a controller may work off more."""
 NOTE_BYTES: Final = 1024
 _LOG: Final = logging.getLogger("berthmaster.events")
 _LOOK_EVERY_S: Final = 1.0
@@ -102,6 +103,11 @@ class EventRecorder:
                 self._store(series)
             if self._stopping.is_set() and self._waiting.empty():
                 return
+        left = self._waiting.qsize()
+        if left:
+            _LOG.warning("%d events are dropped: there is no time left to write them", left)
+        for _ in range(left):
+            self._told("dropped")
 
     def _over(self) -> bool:
         """Whether there is no more time to write anything."""

@@ -331,6 +331,19 @@ def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allow
     let_go.set()
 
 
+def test_what_the_end_leaves_no_time_for_is_counted_and_told(caplog):
+    recording = Recording()
+    recording.api.delay = lambda: time.sleep(0.02)
+    for number in range(100):
+        recording.record(WEB._replace(name=f"b-{number}"))
+    recording.recorder.start()
+    recording.recorder.stop(0.2)
+    wait_until(lambda: "no time left" in caplog.text)
+    assert recording.results.count("created") >= 1
+    assert recording.results.count("dropped") >= 1
+    assert "events are dropped" in caplog.text
+
+
 def test_a_note_of_any_length_is_taken():
     recording = Recording()
     recording.record(note="ü" * 1000)
