@@ -16,8 +16,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fleet.errors import InputError
 
-CLOCK_SKEW: Final = timedelta(minutes=5)
+BACKDATING: Final = timedelta(minutes=10)
 """How far before the present a certificate begins to be valid, for clocks that are late."""
+SERVERS_ONLY: Final = (ExtendedKeyUsageOID.SERVER_AUTH,)
+SERVERS_AND_CLIENTS: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
 
 _MAX_COMMON_NAME: Final = 64
 
@@ -62,6 +64,7 @@ def new_authority(common_name: str, lifetime: timedelta, now: datetime) -> KeyPa
         _builder(name, name, key.public_key(), lifetime, now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
         .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False)
     )
     return KeyPair(builder.sign(key, hashes.SHA256()), key)
 
@@ -74,6 +77,7 @@ def issue(
     now: datetime,
     *,
     organization: str = "",
+    usages: Sequence[x509.ObjectIdentifier] = SERVERS_AND_CLIENTS,
 ) -> KeyPair:
     """A leaf for servers and clients, signed by an authority.
 
@@ -84,6 +88,7 @@ def issue(
         lifetime: how long it is valid; never longer than the authority.
         now: the present.
         organization: to a kube-apiserver, the group of the user.
+        usages: what it may be shown for.
 
     Raises:
         InputError: a name is empty or too long.
@@ -95,9 +100,7 @@ def issue(
         _builder(_name(common_name, organization), signer.subject, key.public_key(), lifetime, now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_key_usage(signs_certificates=False), critical=True)
-        .add_extension(
-            x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False
-        )
+        .add_extension(x509.ExtendedKeyUsage(usages), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
     )
     if hosts:
@@ -115,7 +118,7 @@ def _builder(
         .issuer_name(issuer)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - CLOCK_SKEW)
+        .not_valid_before(now - BACKDATING)
         .not_valid_after(now + lifetime)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
     )

@@ -1,6 +1,6 @@
 """Requests to an API server, prepared as values; whether one is sent, and over what, is somebody else's business."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
@@ -19,6 +19,7 @@ ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_J
 ONLY_METADATA_OF_MANY: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
 """The same of a list; the events of a watch are single objects."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
+_JSON_PATCH: Final = "application/json-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 # Looking for unknown fields makes the API server read the whole object a second time, and nobody reads the warnings.
 _UNCHECKED: Final = (("fieldValidation", "Ignore"),)
@@ -143,6 +144,17 @@ def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subr
         method="PATCH",
         body=encode_json(patch),
         content_type=_MERGE_PATCH,
+    )
+
+
+def json_patch(collection: Collection, key: Key, operations: Sequence[Mapping[str, Any]], manager: str) -> Request:
+    """Values at places in an object (RFC 6902); what is written belongs to ``manager``.
+
+    An operation that replaces ``/metadata/resourceVersion`` guards what others wrote meanwhile.
+    """
+    query = (("fieldManager", manager),)
+    return Request(
+        collection.object(key), query, method="PATCH", body=encode_json(operations), content_type=_JSON_PATCH
     )
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
-from certs.authority import CLOCK_SKEW, issue, new_authority
+from certs.authority import BACKDATING, issue, new_authority
 from fleet.errors import InputError
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -31,7 +31,7 @@ def test_a_leaf_names_its_hosts_and_addresses():
 
 def test_a_leaf_begins_before_the_present_and_never_outlives_its_authority():
     leaf = issue(AUTHORITY, "server", [], 100 * DAY, NOW).certificate
-    assert leaf.not_valid_before_utc == NOW - CLOCK_SKEW
+    assert leaf.not_valid_before_utc == NOW - BACKDATING
     assert leaf.not_valid_after_utc == AUTHORITY.certificate.not_valid_after_utc
 
 
