@@ -75,6 +75,10 @@ class Bundle:
         )
 
 
+EMPTY: Final = Bundle()
+"""Trusts nobody."""
+
+
 def _readable(block: bytes) -> x509.Certificate | None:
     certificate = certificate_of(block)
     return certificate if certificate is not None and is_authority(certificate) else None

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
-from certs.bundle import Bundle
+from certs.bundle import EMPTY, Bundle
 from fleet.errors import InputError
 from fleet.kube.requests import Collection
 
@@ -150,7 +150,7 @@ def _bundle(text: object) -> Bundle:
     try:
         return Bundle.parse(base64.b64decode(str(text or "")))
     except (binascii.Error, ValueError):
-        return Bundle()
+        return EMPTY
 
 
 def _pointer(path: tuple[str | int, ...]) -> str:

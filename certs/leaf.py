@@ -1,9 +1,10 @@
-"""Whether a stored leaf may stay as it is. Pure: a function of what is stored, who issues, what is wanted and the time."""
+"""Whether a stored leaf may stay: a function of what is stored, who issues, what is wanted and the time. Pure."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from ipaddress import ip_address
+from itertools import chain
 from typing import Final
 
 from cryptography import x509
@@ -68,7 +69,7 @@ def judge(stored: StoredLeaf, issuer: x509.Certificate, plan: LeafPlan, now: dat
     leaf = stored.certificate
     if leaf is None or not key_fits(leaf, stored.key_pem):
         return _no_pair(stored, leaf)
-    return next((*_reasons_to_fail(leaf, issuer, now), *_reasons_to_renew(leaf, issuer, plan, now)), None)
+    return next(chain(_reasons_to_fail(leaf, issuer, now), _reasons_to_renew(leaf, issuer, plan, now)), None)
 
 
 def serves(stored: StoredLeaf, issuer: x509.Certificate, now: datetime) -> bool:

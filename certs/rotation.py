@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from cryptography import x509
 
 from certs.authority import KeyPair
-from certs.bundle import Bundle
+from certs.bundle import EMPTY, Bundle
 from certs.leaf import RENEWED_AT, StoredLeaf, moment_of_life, serves, told
 from certs.reading import fingerprint, issued_by, key_fits
 from certs.reasons import Finding, Reason
@@ -54,7 +54,7 @@ class AuthorityState:
 
     issuer: KeyPair | None = None
     successor: KeyPair | None = None
-    bundle: Bundle = Bundle()
+    bundle: Bundle = EMPTY
     introduced: Mark | None = None
     superseded: Mark | None = None
     problem: Finding | None = None

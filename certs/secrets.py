@@ -135,8 +135,8 @@ def check_adoptable(secret: Secret, authority: AuthorityState) -> None:
 def authority_request(key: Key, stored: Secret | None, state: AuthorityState) -> Request:
     """What stores an authority."""
     data: dict[str, bytes | None] = {
-        CERTIFICATE: state.issuer.certificate_pem if state.issuer else None,
-        KEY: state.issuer.key_pem if state.issuer else None,
+        CERTIFICATE: state.issuer.certificate_pem if state.issuer else b"",  # some types of Secret need the field
+        KEY: state.issuer.key_pem if state.issuer else b"",
         NEXT_CERTIFICATE: state.successor.certificate_pem if state.successor else None,
         NEXT_KEY: state.successor.key_pem if state.successor else None,
         BUNDLE: state.bundle.pem,
@@ -165,22 +165,13 @@ def _request(
     data: Mapping[str, bytes | None],
     annotations: Mapping[str, str | None],
 ) -> Request:
-    metadata: dict[str, Any] = {"labels": {**_LABELS, ROLE: role}, "annotations": annotations}
     if stored is not None:
-        guarded = {**metadata, "resourceVersion": stored.metadata.resource_version}
-        return requests.merge_patch(SECRETS, key, {"metadata": guarded, "data": data})
-    content = {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": key[1],
-            "namespace": key[0],
-            "labels": metadata["labels"],
-            "annotations": _present(annotations),
-        },
-        "type": _TYPES[role],
-        "data": _present(data),
-    }
+        version = stored.metadata.resource_version
+        metadata: dict[str, Any] = {"resourceVersion": version, "labels": {ROLE: role}, "annotations": annotations}
+        return requests.merge_patch(SECRETS, key, {"metadata": metadata, "data": data})
+    labels = {**_LABELS, ROLE: role}
+    metadata = {"name": key[1], "namespace": key[0], "labels": labels, "annotations": _present(annotations)}
+    content = {"apiVersion": "v1", "kind": "Secret", "type": _TYPES[role], "metadata": metadata, "data": _present(data)}
     return requests.create(SECRETS, key[0], content)
 
 
@@ -204,7 +195,7 @@ def _mark(text: str) -> Mark | None:
 
 
 def _noted(mark: Mark | None) -> str | None:
-    return None if mark is None else f"{mark.fingerprint} {mark.at.astimezone(UTC).isoformat(timespec='seconds')}"
+    return None if mark is None else f"{mark.fingerprint} {mark.at.astimezone(UTC).isoformat(timespec='milliseconds')}"
 
 
 def _foreign(secret: Secret, what: str) -> InputError:

@@ -19,11 +19,13 @@ EXIT_INTERRUPTED: Final = 130
 _PROGRAM: Final = "berthmaster"
 # Loaded when called: `--help` and completion must not wait for numpy.
 _COMMANDS: Final = {
+    "certs": ("cli.certs", "Make, keep and replace serving certificates, and the bundles that clients trust."),
     "controllers": ("cli.controllers", "Schedule bindings, rebalance and preempt, beside a running control plane."),
     "demo": ("cli.demo.command", "Start both services on loopback and ask them real questions."),
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
     "extender": ("cli.extender", "Serve scheduling decisions over HTTP."),
     "lint": ("cli.lint", "Check policies as the admission webhook would, offline."),
+    "register": ("cli.register", "Make webhooks known to an API server, and unknown again, without a gap."),
     "simulate": ("cli.simulate", "Schedule the workloads of some manifests, and show what changes would move."),
     "webhook": ("cli.webhook", "Serve the admission webhook."),
 }
