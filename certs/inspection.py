@@ -18,7 +18,7 @@ from certs.reading import fingerprint, names_of
 from certs.reasons import Finding, Reason
 from certs.rotation import AuthorityState, next_change
 from certs.steps import Wishes, leaf_plan, minted, provided_bundle, situation_of
-from certs.world import Seen, Unknown, World
+from certs.world import Unknown, World
 
 _NO_WISHES: Final = Wishes()
 
@@ -72,13 +72,13 @@ def inspect(world: World, options: Options, now: datetime) -> list[Item]:
     """
     if options.origin is Origin.PROVIDED:
         trusted = provided_bundle(world)
-        return [*_leaves(world, options, None, trusted, now), *_targets(world, options, trusted, now)]
+        return [*_leaves(world, options, None, trusted, now), *_targets(world, trusted, now)]
     state = secrets.authority_of(world.authority)
     issuer = state.issuer.certificate if state.issuer is not None else None
     return [
         *_authorities(world, options, state, now),
         *_leaves(world, options, issuer, state.bundle, now),
-        *_targets(world, options, state.bundle, now),
+        *_targets(world, state.bundle, now),
     ]
 
 
@@ -119,7 +119,7 @@ def _leaves(
         yield item if served else msgspec.structs.replace(item, verdict=Verdict.BAD)
 
 
-def _targets(world: World, options: Options, trusted: Bundle, now: datetime) -> Iterator[Item]:
+def _targets(world: World, trusted: Bundle, now: datetime) -> Iterator[Item]:
     leaves = [secret.leaf.certificate for _, secret in world.serving if secret is not None]
     present = [leaf for leaf in leaves if leaf is not None]
     for target, seen in world.targets:

@@ -46,7 +46,7 @@ class AuthorityState:
     Attributes:
         issuer: who issues leaves; None if there is nobody who can.
         successor: who will, once every client trusts it.
-        bundle: whom clients should trust; behind the two, their predecessors.
+        bundle: whom clients should trust: the two and their predecessors.
         introduced: every client was seen to trust the successor.
         superseded: every leaf was seen to be of the issuer.
         problem: why there is no issuer.
@@ -244,9 +244,12 @@ def _changed(situation: Situation, state: AuthorityState, finding: Finding) -> C
 
 
 def _bundle_for(situation: Situation, state: AuthorityState) -> Bundle:
-    """Issuer, successor, predecessors, and who signed leaves that serve: as long as somebody may accept them."""
+    """Predecessors, issuer, successor, and who signed leaves that serve: as long as somebody may accept them.
+
+    What is there keeps its place, so that a take-over, which changes no trust, changes no bundle either.
+    """
     present = (each.certificate for each in (state.issuer, state.successor) if each is not None)
-    return Bundle([*present, *state.bundle, *_signers(situation)]).unexpired(situation.now)
+    return state.bundle.with_more([*present, *_signers(situation)]).unexpired(situation.now)
 
 
 def _signers(situation: Situation) -> Iterator[x509.Certificate]:

@@ -95,6 +95,24 @@ def read_secret(connection: Connection, key: Key) -> Secret | None:
         raise ApiError(0, "", f"the Secret {key[0]}/{key[1]} is not readable at {error.path or 'its root'}") from None
 
 
+def delete_secret(connection: Connection, key: Key, role: str) -> bool:
+    """Delete a Secret if it has a role for us; whether it did.
+
+    Raises:
+        ApiError: it cannot be read or deleted.
+    """
+    secret = read_secret(connection, key)
+    if secret is None or not secret.ours(role):
+        return False
+    try:
+        ask(connection, requests.delete(SECRETS, key, uid=secret.metadata.uid))
+    except ApiError as error:
+        if not error.absent:
+            raise
+        return False
+    return True
+
+
 def authority_of(secret: Secret | None) -> AuthorityState:
     """The authority that a Secret holds; without an issuer, its problem says why.
 

@@ -14,7 +14,7 @@ from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
 from certs.injection import bundles, patch
 from certs.leaf import LeafPlan, StoredLeaf, judge, told
-from certs.options import MANAGER, Options, Serving, Target
+from certs.options import MANAGER, Options, Origin, Serving, Target
 from certs.reasons import Finding, Reason
 from certs.rotation import AuthorityState, RotationPlan, ServedLeaf, Situation, next_change
 from certs.secrets import Secret
@@ -97,6 +97,16 @@ def provided_steps(world: World, options: Options, _wishes: Wishes, now: datetim
 def provided_bundle(world: World) -> Bundle:
     """Whom to trust for certificates that somebody else stores."""
     return Bundle(each for _, secret in world.serving if secret is not None for each in secret.bundle)
+
+
+def bundle_of(world: World, options: Options) -> Bundle:
+    """Whom clients should trust, as it is stored.
+
+    Raises:
+        InputError: the Secret of the authority is somebody else's.
+    """
+    own = options.origin is Origin.OWN
+    return secrets.authority_of(world.authority).bundle if own else provided_bundle(world)
 
 
 def situation_of(world: World, options: Options, wishes: Wishes, state: AuthorityState, now: datetime) -> Situation:

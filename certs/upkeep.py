@@ -5,16 +5,18 @@ looks; a write that somebody else's overtook is refused as a conflict, and the n
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from certs import secrets
+from certs.bundle import Bundle
 from certs.journal import Journal
 from certs.options import Options, Origin
 from certs.reading import fingerprint
 from certs.reasons import Finding
 from certs.server_time import ServerTime
-from certs.steps import Step, Wishes, own_steps, provided_steps
+from certs.steps import Step, Wishes, bundle_of, own_steps, provided_steps
 from certs.world import Clusters, Unknown, World, read_world
 from fleet.errors import ApiError
 from fleet.kube.events import Reference
@@ -72,6 +74,15 @@ class Upkeep:
         world = read_world(self._clusters, self._options)
         return Report(world, self._time.now(), (), tuple(_unknown(world)))
 
+    def bundle(self) -> Bundle:
+        """Whom clients should trust now; empty if nobody is there yet.
+
+        Raises:
+            ApiError: a Secret cannot be read.
+            InputError: the Secret of the authority is somebody else's.
+        """
+        return bundle_of(read_world(self._clusters, replace(self._options, targets=())), self._options)
+
     def keep(self, *, renew_leaves: bool = False, rotate_authority: bool = False) -> Report:
         """Do all that can be done now.
 
@@ -99,6 +110,17 @@ class Upkeep:
         else:
             failed[_NOBODY] = "others keep writing the same objects; what is left is done later"
         return Report(world, now, tuple(done), (*failed.values(), *_unknown(world)))
+
+    def forget(self) -> Iterator[str]:
+        """Delete the Secrets that are ours, leaves first; their names as they go.
+
+        Raises:
+            ApiError: one cannot be read or deleted.
+        """
+        roles = [(each.secret, secrets.SERVING) for each in self._options.serving]
+        for name, role in (*roles, (self._options.authority_secret, secrets.AUTHORITY)):
+            if secrets.delete_secret(self._clusters.host, (self._options.namespace, name), role):
+                yield name
 
     def _do(self, step: Step, done: list[Done], failed: dict[Reference, str]) -> None:
         connection = self._clusters.target if step.on_target else self._clusters.host

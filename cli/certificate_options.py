@@ -1,12 +1,12 @@
 """The options of everything that has to do with certificates: where they are kept, for whom, and how long they live."""
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from functools import reduce
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
-import re
 
 import click
 
@@ -15,7 +15,9 @@ from certs.options import Options, Origin, Serving, Target
 from fleet.ops import logs
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
-_DNS_NAME: Final = re.compile(r"(?=.{1,253}$)(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*")
+_DNS_NAME: Final = re.compile(
+    r"(?=.{1,253}$)(\*\.)?([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*"
+)
 _OBJECT_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MAX_NAMES: Final = 100
 _SHORTEST_LIFE_DAYS: Final = 1 / 8640

@@ -1,23 +1,23 @@
 """What the commands about certificates work with, put together from their options."""
 
 import socket
-from contextlib import AbstractContextManager
-from typing import Any, Final
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from certs.events import DirectRecorder
 from certs.journal import Journal
 from certs.metrics import Metrics
 from certs.options import Options
 from certs.upkeep import Upkeep
 from certs.world import Clusters
-from fleet.kube.connection import connect
-from fleet.kube.event_recorder import EventRecorder
+from cli.certificate_options import options_of
+from fleet.kube.connection import OfficialConnection, connect
+from fleet.ops import logs
 from fleet.ops.clock import SystemClock
 
-_REPORTER: Final = "berthmaster.io/certs"
 
-
-class Parts(AbstractContextManager["Parts"]):
-    """Everything that is needed. Leaving it writes the events that are still waiting.
+class Parts(NamedTuple):
+    """Everything that is needed.
 
     Attributes:
         clusters: the connections.
@@ -26,32 +26,30 @@ class Parts(AbstractContextManager["Parts"]):
         upkeep: keeps it.
     """
 
-    def __init__(self, clusters: Clusters, options: Options) -> None:
-        clock = SystemClock()
-        instance = socket.gethostname()
-        self._recorders = [EventRecorder(each, clock, _REPORTER, instance) for each in clusters]
-        self.clusters = clusters
-        self.options = options
-        self.metrics = Metrics()
-        self.upkeep = Upkeep(clusters, options, clock, Journal(*self._recorders, self.metrics))
-
-    def __enter__(self) -> "Parts":
-        for each in self._recorders:
-            each.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for each in self._recorders:
-            each.stop()
+    clusters: Clusters
+    options: Options
+    metrics: Metrics
+    upkeep: Upkeep
 
 
-def parts(given: dict[str, Any], options: Options) -> Parts:
-    """The parts for the clusters that options name.
+def parts(given: dict[str, Any]) -> Parts:
+    """The parts for what options name; logs go to standard error from here on.
 
     Raises:
-        InputError: there is no access to one of them.
+        InputError: there is no access to a cluster, or options do not go together.
     """
+    options = options_of(given)
+    logs.configure(given["log_level"])
     host = connect(given["kubeconfig"], given["context"])
-    separate = given["target_kubeconfig"] is not None or given["target_context"] is not None
-    target = connect(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"]) if separate else host
-    return Parts(Clusters(host, target), options)
+    target = _target(host, given["kubeconfig"], given["target_kubeconfig"], given["target_context"])
+    clusters = Clusters(host, target)
+    clock, metrics = SystemClock(), Metrics()
+    instance = socket.gethostname()
+    journal = Journal(DirectRecorder(host, clock, instance), DirectRecorder(target, clock, instance), metrics)
+    return Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
+
+
+def _target(
+    host: OfficialConnection, host_file: Path | None, file: Path | None, context: str | None
+) -> OfficialConnection:
+    return host if file is None and context is None else connect(file or host_file, context)

@@ -12,12 +12,11 @@ from certs.inspection import Item, Verdict, inspect
 from certs.leaf import told
 from certs.upkeep import Report
 from cli.addresses import Address
-from cli.certificate_options import certificate_options, options_of
-from cli.certificate_parts import Parts, parts
+from cli.certificate_options import certificate_options
+from cli.certificate_parts import parts
 from cli.config_file import config_option
 from cli.console import output_option, print_data, print_table, stdout
 from fleet.errors import InputError, ServiceError
-from fleet.ops import logs
 from fleet.ops.probes import Probes, ProbeServer
 
 _ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_CERTS"}
@@ -42,27 +41,30 @@ def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 @_subcommand("bootstrap")
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Make what is missing, renew what is due, put bundles right; fine to repeat."""
-    with _made(given) as made:
-        _tell(made.upkeep.keep())
+    _tell(parts(given).upkeep.keep())
 
 
 @_subcommand("rotate")
-@click.option("--ca", is_flag=True, help="Begin to replace the authority, with overlap; `run` or repeats go on with it.")
+@click.option(
+    "--ca", is_flag=True, help="Begin to replace the authority, with overlap; `run` or repeats go on with it."
+)
 def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
     """Renew every leaf now, or begin to replace the authority."""
     if given["authority"] == "provided":
         raise click.UsageError("provided certificates are renewed by who provides them")
-    with _made(given) as made:
-        _tell(made.upkeep.keep(renew_leaves=not ca, rotate_authority=ca))
+    _tell(parts(given).upkeep.keep(renew_leaves=not ca, rotate_authority=ca))
 
 
 @_subcommand("inspect")
 @output_option
 def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Show what there is, how long it lives, and what is due and why. Exits with 1 if clients are or will be refused."""
-    with _made(given) as made:
-        report = made.upkeep.look()
-        items = inspect(report.world, made.options, report.now)
+    """Show what there is, how long it lives, and what is due and why.
+
+    Exits with 1 if clients are refused, or will be because nobody does what was due long ago.
+    """
+    made = parts(given)
+    report = made.upkeep.look()
+    items = inspect(report.world, made.options, report.now)
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", "AUTHORITIES:right", "REASON", "MESSAGE")
         print_table(stdout(), columns, [_row(item, report.now) for item in items])
@@ -78,29 +80,28 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
     help="Where /livez, /readyz and /metrics are served, in plain text.",
 )  # fmt: skip
 @click.option(
-    "--interval-s", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True, help="How often all is looked at."
+    "--interval-s",
+    type=click.FloatRange(0.1, 3600),
+    default=60.0,
+    show_default=True,
+    help="How often all is looked at.",
 )
 def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None:  # noqa: ANN401 - the same
     """Keep all of it right until told to stop; any number of replicas may."""
     from certs.keeper import Keeper  # noqa: PLC0415 - `--help` must not wait for the libraries
 
-    with _made(given) as made:
-        keeper = Keeper(made.upkeep, made.options, made.metrics, interval_s)
-        try:
-            server = ProbeServer(*probe_bind, Probes(keeper.health, made.metrics.exposition))
-        except (OSError, OverflowError) as error:
-            raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: keeper.stop())
-        threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-        keeper.run()
-        server.shutdown()
-        server.server_close()
-
-
-def _made(given: dict[str, Any]) -> Parts:
-    logs.configure(given["log_level"])
-    return parts(given, options_of(given))
+    made = parts(given)
+    keeper = Keeper(made.upkeep, made.options, made.metrics, interval_s)
+    try:
+        server = ProbeServer(*probe_bind, Probes(keeper.health, made.metrics.exposition))
+    except (OSError, OverflowError) as error:
+        raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: keeper.stop())
+    threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
+    keeper.run()
+    server.shutdown()
+    server.server_close()
 
 
 def _tell(report: Report) -> None:

@@ -1,0 +1,88 @@
+"""``berthmaster register``: webhooks made known to an API server, and unknown again, without a gap."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from certs.reachability import wait_until_reachable
+from certs.registration import Registrar, Result, endpoints
+from cli.certificate_options import certificate_options
+from cli.certificate_parts import parts
+from cli.config_file import config_option
+from fleet.errors import ServiceError
+from fleet.manifests.document import Document, Limits
+from fleet.manifests.files import read_documents
+from fleet.ops.clock import SystemClock
+
+_ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
+_EPILOG: Final = (
+    "Every option is also read from the environment, --timeout-s from BERTHMASTER_REGISTER_TIMEOUT_S and so on."
+)
+_LIMITS: Final = Limits(file_bytes=4 * 2**20, documents=1000)
+_LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+@click.group()
+def command() -> None:
+    """Make webhooks known to an API server, and unknown again, without a gap."""
+
+
+def _file_options(function: Any) -> Any:  # noqa: ANN401 - a decorator of click's
+    named = click.option(
+        "--registered-by", default="berthmaster", show_default=True, metavar="NAME",
+        help="Whose objects they are: a label on them. Another one's are left alone.",
+    )  # fmt: skip
+    files = click.option(
+        "-f", "--filename", "files", multiple=True, required=True, type=click.Path(path_type=Path), metavar="PATH",
+        help="Webhook configurations and what goes with them: a file, a folder or - for stdin. Repeatable.",
+    )  # fmt: skip
+    return files(named(function))
+
+
+@command.command("apply", context_settings=_ENVIRONMENT, epilog=_EPILOG)
+@config_option
+@_file_options
+@click.option(
+    "--timeout-s", type=click.FloatRange(0, 3600), default=300.0, show_default=True,
+    help="How long to wait until every webhook answers.",
+)  # fmt: skip
+@certificate_options
+def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **given: Any) -> None:  # noqa: ANN401
+    """Make sure of the certificates, wait until the webhooks answer with them, then let the API server call them."""
+    documents = _documents(files, registered_by)
+    called = list(endpoints(documents))
+    made = parts(given)
+    report = made.upkeep.keep()
+    if report.problems:
+        raise ServiceError("; ".join(report.problems))
+    wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
+    for result in Registrar(made.clusters.target, registered_by).apply(documents, made.upkeep.bundle):
+        _tell(result)
+
+
+@command.command("remove", context_settings=_ENVIRONMENT, epilog=_EPILOG)
+@config_option
+@_file_options
+@click.option("--certificates", is_flag=True, help="Delete the Secrets that hold our certificates, too.")
+@certificate_options
+def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, **given: Any) -> None:  # noqa: ANN401
+    """Delete what `apply` has made, webhooks first; what is gone already is fine."""
+    documents = _documents(files, registered_by)
+    made = parts(given)
+    for result in Registrar(made.clusters.target, registered_by).remove(documents):
+        _tell(result)
+    if certificates:
+        for name in made.upkeep.forget():
+            click.echo(f"Secret/{name}: removed")
+
+
+def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
+    if not _LABEL_VALUE.fullmatch(registered_by):
+        raise click.UsageError(f"--registered-by {registered_by!r} is no value of a label")
+    return list(read_documents(files, limits=_LIMITS))
+
+
+def _tell(result: Result) -> None:
+    click.echo(f"{result.kind}/{result.name}: {result.outcome}")
