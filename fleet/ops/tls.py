@@ -18,6 +18,8 @@ from fleet.errors import InputError
 
 MINIMUM_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _RETRY_S: Final = 1.0
+_LOOK_LIMIT_S: Final = 1.0
+"""How long a look at the files may hold others up: reading two small files takes milliseconds."""
 _Signature = tuple[tuple[int, int, int], ...]
 
 
@@ -86,8 +88,10 @@ class TLSSource:
 
     def context(self) -> ssl.SSLContext:
         """The context of the newest pair that fits. Never fails."""
-        if not self._lock.acquire(blocking=False):
-            return self._context  # another thread is looking already
+        # Whoever comes while another thread looks waits for what it finds: connections come in bursts just when clients
+        # stop to trust what was served before.
+        if not self._lock.acquire(timeout=_LOOK_LIMIT_S):
+            return self._context
         try:
             self._refresh()
         finally:

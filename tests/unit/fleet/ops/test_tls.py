@@ -1,4 +1,5 @@
 import ssl
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from webhook_process import Pair, make_pair
@@ -30,6 +31,15 @@ def test_a_new_pair_is_a_new_context(watched):
     assert source.context() is not old
     assert loads[1] > loads[0]
     assert source.expires_at == loads[1]
+
+
+def test_of_connections_that_come_together_none_gets_the_old_pair(watched):
+    folder, source, _, _ = watched
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(10):
+            old = source.context()
+            make_pair().write(folder)
+            assert old not in list(threads.map(lambda _: source.context(), range(8)))
 
 
 @pytest.mark.parametrize(
