@@ -141,7 +141,9 @@ def _replace_lost(situation: Situation, mint: Mint) -> Change | None:
     successor = _living(state.successor, now)
     if successor is None:
         made = mint()
-        lost = replace(state, issuer=None, successor=made) if patient else replace(state, issuer=made, successor=None)
+        # What is stored beside the leaves is the bundle as it was before the authority was lost.
+        known = state.bundle.with_more(each for _, beside in situation.leaves for each in beside)
+        lost = replace(state, issuer=None if patient else made, successor=made if patient else None, bundle=known)
         return _changed(situation, lost, finding)
     return None if patient else _changed(situation, replace(state, issuer=successor, successor=None), finding)
 

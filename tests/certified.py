@@ -1,0 +1,160 @@
+"""An installation in memory: Secrets and configurations, a clock to turn, replicas that keep the certificates."""
+
+import base64
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fake_cluster import FakeCluster
+
+from certs.authority import KeyPair
+from certs.bundle import Bundle
+from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.journal import Journal
+from certs.leaf import StoredLeaf
+from certs.options import Options, Serving, Target
+from certs.reading import pair_of
+from certs.upkeep import Report, Upkeep
+from certs.world import Clusters
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+NAMESPACE = "system"
+AUTHORITY = f"/api/v1/namespaces/{NAMESPACE}/secrets/ca"
+LEAVES = {name: f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}" for name in ("webhook-tls", "extender-tls")}
+TARGETS = (Target(MUTATING, "hooks"), Target(VALIDATING, "hooks"), Target(SCHEDULER_PLUGIN, "plugin"))
+CONFIGURATIONS = {target: target.kind.collection.object(("", target.name)) for target in TARGETS}
+OPTIONS = Options(
+    namespace=NAMESPACE,
+    authority_secret="ca",
+    serving=(Serving("webhook-tls", ("webhook.system.svc", "10.0.0.1")), Serving("extender-tls", ("extender.svc",))),
+    targets=TARGETS,
+)
+
+
+class TurnedClock:
+    """A clock that stands until it is turned.
+
+    Attributes:
+        time: what it shows.
+    """
+
+    def __init__(self, time: datetime = START) -> None:
+        self.time = time
+
+    def now(self) -> datetime:
+        return self.time
+
+    def monotonic_s(self) -> float:
+        return self.time.timestamp()
+
+
+class Told:
+    """Remembers events and counts.
+
+    Attributes:
+        events: kind, reason and note of each.
+        counts: reason and outcome of each.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+        self.counts: list[tuple[str, str]] = []
+
+    def record(self, regarding: Any, kind: str, reason: str, action: str, note: str, related: Any = None) -> None:
+        self.events.append((kind, f"{regarding.kind}/{regarding.name}", reason))
+
+    def count(self, reason: str, outcome: str) -> None:
+        self.counts.append((reason, outcome))
+
+
+def webhooks(kind: str, *names: str) -> dict[str, Any]:
+    """A webhook configuration without a bundle."""
+    entries = [{"name": name, "clientConfig": {"url": f"https://webhook.system.svc:443/{name}"}} for name in names]
+    metadata = {"name": "hooks", "annotations": {"kept": "yes"}}
+    return {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": metadata, "webhooks": entries}
+
+
+def plugin(url: str = "https://extender.svc:9443") -> dict[str, Any]:
+    """A configuration of KubeAdmiral's without a bundle."""
+    spec = {"payloadVersions": ["v1alpha1"], "urlPrefix": url}
+    return {
+        "apiVersion": SCHEDULER_PLUGIN.api_version, "kind": SCHEDULER_PLUGIN.kind, "metadata": {"name": "plugin"},
+        "spec": spec,
+    }  # fmt: skip
+
+
+class Installation:
+    """Everything in one cluster.
+
+    Attributes:
+        clock: turns for everybody.
+        cluster: host and target.
+        told: what was told of actions.
+        options: what replicas keep.
+    """
+
+    def __init__(self, options: Options = OPTIONS) -> None:
+        self.clock = TurnedClock()
+        self.cluster = FakeCluster(self.clock.now)
+        self.told = Told()
+        self.options = options
+        for target in options.targets:
+            made = plugin() if target.kind == SCHEDULER_PLUGIN else webhooks(target.kind.kind, "a", "b")
+            self.cluster.put(CONFIGURATIONS[target], made)
+
+    def replica(self, connection: Any = None, clock: Any = None, **changed: Any) -> Upkeep:
+        """A replica, with its own connection, clock or options where told."""
+        clusters = Clusters(connection or self.cluster, connection or self.cluster)
+        journal = Journal(self.told, self.told, self.told)
+        return Upkeep(clusters, replace(self.options, **changed), clock or self.clock, journal)
+
+    def keep(self, **wanted: bool) -> list[str]:
+        """One look by a new replica; the reasons of what it did."""
+        return reasons(self.replica().keep(**wanted))
+
+    def turn(self, time: timedelta) -> None:
+        self.clock.time += time
+
+    def issuer(self) -> KeyPair:
+        """The authority that issues."""
+        data = self.cluster.data(AUTHORITY)
+        pair = pair_of(data["tls.crt"], data["tls.key"])
+        assert pair is not None
+        return pair
+
+    def bundle(self, path: str = AUTHORITY) -> Bundle:
+        """Whom a Secret says to trust."""
+        return Bundle.parse(self.cluster.data(path)["ca.crt"])
+
+    def leaf(self, name: str = "webhook-tls") -> StoredLeaf:
+        data = self.cluster.data(LEAVES[name])
+        return StoredLeaf(data["tls.crt"], data["tls.key"])
+
+    def injected(self) -> set[bytes]:
+        """Every bundle in every configuration."""
+        paths = [CONFIGURATIONS[target] for target in self.options.targets]
+        return {bundle for path in paths for bundle in injected_in(self.cluster.objects[path])}
+
+    def settle(self, rounds: int = 6) -> list[str]:
+        """Look again after every overlap, until a rotation must be through; all that was done."""
+        done = self.keep()
+        for _ in range(rounds):
+            self.turn(self.options.overlap)
+            done += self.keep()
+        return done
+
+
+def injected_in(content: dict[str, Any]) -> list[bytes]:
+    """Every bundle in a configuration."""
+    if "webhooks" in content:
+        texts = [hook["clientConfig"].get("caBundle", "") for hook in content["webhooks"]]
+    else:
+        texts = [content["spec"].get("tlsConfig", {}).get("caData", "")]
+    return [base64.b64decode(text) for text in texts]
+
+
+def reasons(report: Report) -> list[str]:
+    """Why things were done, in order."""
+    assert not report.problems, report.problems
+    return [str(done.finding.reason) for done in report.done]
