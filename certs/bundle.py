@@ -8,7 +8,7 @@ from typing import Final
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from certs.reading import certificate_of, fingerprint, is_authority, issued_by
+from certs.reading import certificate_of, is_authority, issued_by
 
 MAX_CERTIFICATES: Final = 32
 """More than this is no bundle of ours: three rotations at once need four."""
@@ -21,7 +21,7 @@ class Bundle:
     __slots__ = ("_certificates",)
 
     def __init__(self, certificates: Iterable[x509.Certificate] = ()) -> None:
-        self._certificates = tuple({fingerprint(each): each for each in certificates}.values())
+        self._certificates = tuple(dict.fromkeys(certificates))
 
     @classmethod
     def parse(cls, pem: bytes) -> "Bundle":
@@ -44,7 +44,7 @@ class Bundle:
         return len(self._certificates)
 
     def __contains__(self, certificate: x509.Certificate) -> bool:
-        return any(fingerprint(each) == fingerprint(certificate) for each in self._certificates)
+        return certificate in self._certificates
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bundle) and self._certificates == other._certificates

@@ -1,5 +1,6 @@
 """Certificates and keys out of PEM that anybody may have written: what cannot be read is None, never an exception."""
 
+from functools import lru_cache
 from typing import Final
 
 from cryptography import x509
@@ -17,6 +18,7 @@ _UNREADABLE: Final = (
 )  # fmt: skip
 
 
+@lru_cache(maxsize=128)
 def certificate_of(pem: bytes) -> x509.Certificate | None:
     """The first certificate of PEM text, if all that is ever asked of it can be read."""
     try:

@@ -26,7 +26,7 @@ TARGETS = (Target(MUTATING, "hooks"), Target(VALIDATING, "hooks"), Target(SCHEDU
 CONFIGURATIONS = {target: target.kind.collection.object(("", target.name)) for target in TARGETS}
 OPTIONS = Options(
     namespace=NAMESPACE,
-    authority_secret="ca",
+    authority_secret="ca",  # noqa: S106 - the name of a Secret, not a secret
     serving=(Serving("webhook-tls", ("webhook.system.svc", "10.0.0.1")), Serving("extender-tls", ("extender.svc",))),
     targets=TARGETS,
 )
@@ -53,7 +53,7 @@ class Told:
     """Remembers events and counts.
 
     Attributes:
-        events: kind, reason and note of each.
+        events: the type, what it is about and the reason of each.
         counts: reason and outcome of each.
     """
 
@@ -61,7 +61,7 @@ class Told:
         self.events: list[tuple[str, str, str]] = []
         self.counts: list[tuple[str, str]] = []
 
-    def record(self, regarding: Any, kind: str, reason: str, action: str, note: str, related: Any = None) -> None:
+    def record(self, regarding: Any, kind: str, reason: str, *_more: Any) -> None:
         self.events.append((kind, f"{regarding.kind}/{regarding.name}", reason))
 
     def count(self, reason: str, outcome: str) -> None:

@@ -5,7 +5,7 @@ import copy
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Self
 
 import jsonpatch
 
@@ -32,7 +32,7 @@ class _Body:
     def __init__(self, content: Json) -> None:
         self._data = json.dumps(content).encode()
 
-    def __enter__(self) -> "_Body":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
