@@ -1,19 +1,22 @@
 """What the commands about certificates work with, put together from their options."""
 
 import socket
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
 
-from certs.events import DirectRecorder
 from certs.journal import Journal
 from certs.metrics import Metrics
 from certs.options import Options
 from certs.upkeep import Upkeep
 from certs.world import Clusters
 from cli.certificate_options import options_of
-from fleet.kube.connection import OfficialConnection, connect
+from fleet.kube.connection import connect
+from fleet.kube.event_recorder import EventRecorder
 from fleet.ops import logs
 from fleet.ops.clock import SystemClock
+
+_REPORTER: Final = "berthmaster.io/certs"
 
 
 class Parts(NamedTuple):
@@ -32,24 +35,31 @@ class Parts(NamedTuple):
     upkeep: Upkeep
 
 
-def parts(given: dict[str, Any]) -> Parts:
-    """The parts for what options name; logs go to standard error from here on.
+@contextmanager
+def parts(given: dict[str, Any]) -> Iterator[Parts]:
+    """The parts for what options name; logs go to standard error from here on. Events are written until the end.
 
     Raises:
         InputError: there is no access to a cluster, or options do not go together.
     """
     options = options_of(given)
     logs.configure(given["log_level"])
-    host = connect(given["kubeconfig"], given["context"])
-    target = _target(host, given["kubeconfig"], given["target_kubeconfig"], given["target_context"])
-    clusters = Clusters(host, target)
+    clusters = _clusters(given)
     clock, metrics = SystemClock(), Metrics()
-    instance = socket.gethostname()
-    journal = Journal(DirectRecorder(host, clock, instance), DirectRecorder(target, clock, instance), metrics)
-    return Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
+    on_host, on_target = (EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters)
+    journal = Journal(on_host, on_target, metrics)
+    on_host.start()
+    on_target.start()
+    try:
+        yield Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
+    finally:
+        on_host.stop()
+        on_target.stop()
 
 
-def _target(
-    host: OfficialConnection, host_file: Path | None, file: Path | None, context: str | None
-) -> OfficialConnection:
-    return host if file is None and context is None else connect(file or host_file, context)
+def _clusters(given: dict[str, Any]) -> Clusters:
+    """Host and target: the same one where no other is named."""
+    host = connect(given["kubeconfig"], given["context"])
+    if given["target_kubeconfig"] is None and given["target_context"] is None:
+        return Clusters(host, host)
+    return Clusters(host, connect(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"]))

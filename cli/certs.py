@@ -41,7 +41,8 @@ def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 @_subcommand("bootstrap")
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Make what is missing, renew what is due, put bundles right; fine to repeat."""
-    _tell(parts(given).upkeep.keep())
+    with parts(given) as made:
+        _tell(made.upkeep.keep())
 
 
 @_subcommand("rotate")
@@ -52,7 +53,8 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
     """Renew every leaf now, or begin to replace the authority."""
     if given["authority"] == "provided":
         raise click.UsageError("provided certificates are renewed by who provides them")
-    _tell(parts(given).upkeep.keep(renew_leaves=not ca, rotate_authority=ca))
+    with parts(given) as made:
+        _tell(made.upkeep.keep(renew_leaves=not ca, rotate_authority=ca))
 
 
 @_subcommand("inspect")
@@ -62,9 +64,9 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
 
     Exits with 1 if clients are refused, or will be because nobody does what was due long ago.
     """
-    made = parts(given)
-    report = made.upkeep.look()
-    items = inspect(report.world, made.options, report.now)
+    with parts(given) as made:
+        report = made.upkeep.look()
+        items = inspect(report.world, made.options, report.now)
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", "AUTHORITIES:right", "REASON", "MESSAGE")
         print_table(stdout(), columns, [_row(item, report.now) for item in items])
@@ -90,18 +92,18 @@ def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None
     """Keep all of it right until told to stop; any number of replicas may."""
     from certs.keeper import Keeper  # noqa: PLC0415 - `--help` must not wait for the libraries
 
-    made = parts(given)
-    keeper = Keeper(made.upkeep, made.options, made.metrics, interval_s)
-    try:
-        server = ProbeServer(*probe_bind, Probes(keeper.health, made.metrics.exposition))
-    except (OSError, OverflowError) as error:
-        raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: keeper.stop())
-    threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-    keeper.run()
-    server.shutdown()
-    server.server_close()
+    with parts(given) as made:
+        keeper = Keeper(made.upkeep, made.options, made.metrics, interval_s)
+        try:
+            server = ProbeServer(*probe_bind, Probes(keeper.health, made.metrics.exposition))
+        except (OSError, OverflowError) as error:
+            raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: keeper.stop())
+        threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
+        keeper.run()
+        server.shutdown()
+        server.server_close()
 
 
 def _tell(report: Report) -> None:

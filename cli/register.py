@@ -53,13 +53,13 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
     """Make sure of the certificates, wait until the webhooks answer with them, then let the API server call them."""
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
-    made = parts(given)
-    report = made.upkeep.keep()
-    if report.problems:
-        raise ServiceError("; ".join(report.problems))
-    wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
-    for result in Registrar(made.clusters.target, registered_by).apply(documents, made.upkeep.bundle):
-        _tell(result)
+    with parts(given) as made:
+        report = made.upkeep.keep()
+        if report.problems:
+            raise ServiceError("; ".join(report.problems))
+        wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
+        for result in Registrar(made.clusters.target, registered_by).apply(documents, made.upkeep.bundle):
+            _tell(result)
 
 
 @command.command("remove", context_settings=_ENVIRONMENT, epilog=_EPILOG)
@@ -70,11 +70,10 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
 def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, **given: Any) -> None:  # noqa: ANN401
     """Delete what `apply` has made, webhooks first; what is gone already is fine."""
     documents = _documents(files, registered_by)
-    made = parts(given)
-    for result in Registrar(made.clusters.target, registered_by).remove(documents):
-        _tell(result)
-    if certificates:
-        for name in made.upkeep.forget():
+    with parts(given) as made:
+        for result in Registrar(made.clusters.target, registered_by).remove(documents):
+            _tell(result)
+        for name in made.upkeep.forget() if certificates else ():
             click.echo(f"Secret/{name}: removed")
 
 
