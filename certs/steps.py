@@ -99,6 +99,14 @@ def provided_bundle(world: World) -> Bundle:
     return Bundle(each for _, secret in world.serving if secret is not None for each in secret.bundle)
 
 
+def provided_problems(world: World) -> Iterator[str]:
+    """What somebody else has yet to store."""
+    for serving, secret in world.serving:
+        if secret is None or not len(secret.bundle):
+            what = "is not there" if secret is None else f"has no authority in its {secrets.BUNDLE}"
+            yield f"{Reason.PROVIDED_BUNDLE_MISSING}: the Secret {serving.secret} {what}"
+
+
 def bundle_of(world: World, options: Options) -> Bundle:
     """Whom clients should trust, as it is stored.
 

@@ -16,7 +16,7 @@ from certs.options import Options, Origin
 from certs.reading import fingerprint
 from certs.reasons import Finding
 from certs.server_time import ServerTime
-from certs.steps import Step, Wishes, bundle_of, own_steps, provided_steps
+from certs.steps import Step, Wishes, bundle_of, own_steps, provided_problems, provided_steps
 from certs.world import Clusters, Unknown, World, read_world
 from fleet.errors import ApiError
 from fleet.kube.events import Reference
@@ -72,7 +72,7 @@ class Upkeep:
         """
         self._time.adjust()
         world = read_world(self._clusters, self._options)
-        return Report(world, self._time.now(), (), tuple(_unknown(world)))
+        return Report(world, self._time.now(), (), tuple(self._not_there(world)))
 
     def bundle(self) -> Bundle:
         """Whom clients should trust now; empty if nobody is there yet.
@@ -109,7 +109,7 @@ class Upkeep:
             now = self._time.now()
         else:
             failed[_NOBODY] = "others keep writing the same objects; what is left is done later"
-        return Report(world, now, tuple(done), (*failed.values(), *_unknown(world)))
+        return Report(world, now, tuple(done), (*failed.values(), *self._not_there(world)))
 
     def forget(self) -> Iterator[str]:
         """Delete the Secrets that are ours, leaves first; their names as they go.
@@ -121,6 +121,12 @@ class Upkeep:
         for name, role in (*roles, (self._options.authority_secret, secrets.AUTHORITY)):
             if secrets.delete_secret(self._clusters.host, (self._options.namespace, name), role):
                 yield name
+
+    def _not_there(self, world: World) -> Iterator[str]:
+        """What cannot be looked at, or what somebody else has yet to provide."""
+        yield from (seen.problem for _, seen in world.targets if isinstance(seen, Unknown))
+        if self._options.origin is Origin.PROVIDED:
+            yield from provided_problems(world)
 
     def _do(self, step: Step, done: list[Done], failed: dict[Reference, str]) -> None:
         connection = self._clusters.target if step.on_target else self._clusters.host
@@ -147,7 +153,3 @@ def _wishes(world: World, *, renew_leaves: bool, rotate_authority: bool) -> Wish
         leaves=frozenset(fingerprint(leaf) for leaf in leaves if leaf is not None),
         authorities=frozenset([fingerprint(issuer.certificate)] if issuer is not None else []),
     )
-
-
-def _unknown(world: World) -> Iterator[str]:
-    return (seen.problem for _, seen in world.targets if isinstance(seen, Unknown))

@@ -1,6 +1,7 @@
 """``berthmaster register``: webhooks made known to an API server, and unknown again, without a gap."""
 
 import re
+import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +9,7 @@ import click
 
 from certs.reachability import wait_until_reachable
 from certs.registration import Registrar, Result, endpoints
+from certs.upkeep import Upkeep
 from cli.certificate_options import certificate_options
 from cli.certificate_parts import parts
 from cli.config_file import config_option
@@ -21,6 +23,7 @@ _EPILOG: Final = (
     "Every option is also read from the environment, --timeout-s from BERTHMASTER_REGISTER_TIMEOUT_S and so on."
 )
 _LIMITS: Final = Limits(file_bytes=4 * 2**20, documents=1000)
+_POLL_S: Final = 1.0
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
 
@@ -54,9 +57,7 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
     with parts(given) as made:
-        report = made.upkeep.keep()
-        if report.problems:
-            raise ServiceError("; ".join(report.problems))
+        _make_sure(made.upkeep, timeout_s)
         wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
         for result in Registrar(made.clusters.target, registered_by).apply(documents, made.upkeep.bundle):
             _tell(result)
@@ -75,6 +76,19 @@ def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, *
             _tell(result)
         for name in made.upkeep.forget() if certificates else ():
             click.echo(f"Secret/{name}: removed")
+
+
+def _make_sure(upkeep: Upkeep, timeout_s: float) -> None:
+    """Keep the certificates until all are there: somebody else may be about to provide them.
+
+    Raises:
+        ServiceError: they are not there in time.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    while problems := upkeep.keep().problems:
+        if time.monotonic() >= deadline_s:
+            raise ServiceError("; ".join(problems))
+        time.sleep(_POLL_S)
 
 
 def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
