@@ -16,8 +16,6 @@ from fleet.ops.clock import Clock
 _TRY_LIMIT_S: Final = 5.0
 _POLL_S: Final = 0.5
 _HTTPS_PORT: Final = 443
-_CLIENT_CERTIFICATE_WANTED: Final = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
-"""A server says so after its own certificate has been accepted: it is there, and lets only its clients in."""
 
 
 class Endpoint(NamedTuple):
@@ -85,10 +83,17 @@ def problem_of(endpoint: Endpoint, bundle: Bundle) -> str:
         with closing(
             http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=_TRY_LIMIT_S, context=context)
         ) as connection:
-            connection.request("GET", endpoint.path)
-            status = connection.getresponse().status
-    except ssl.SSLError as error:
-        return "" if error.reason == _CLIENT_CERTIFICATE_WANTED else str(error)
+            connection.connect()
+            return _problem_with_answer(connection, endpoint.path)
     except (OSError, http.client.HTTPException, ValueError) as error:
         return str(error) or type(error).__name__
+
+
+def _problem_with_answer(connection: http.client.HTTPSConnection, path: str) -> str:
+    try:
+        connection.request("GET", path)
+        status = connection.getresponse().status
+    except ssl.SSLError:
+        # Its certificate has been accepted, and it ends the session: it lets in only its clients, which show one too.
+        return ""
     return f"it answers with {status}" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ""

@@ -1,0 +1,76 @@
+"""The loop: it goes on after failures, says how it is, and ends when told."""
+
+import threading
+
+import pytest
+from certified import Installation
+
+from certs.keeper import Keeper
+from certs.metrics import Metrics
+from fleet.errors import ApiError
+
+WAIT_S = 10.0
+
+
+class Running:
+    """A keeper in a thread, with the looks it takes counted."""
+
+    def __init__(self, installation, interval_s=0.01):
+        self.metrics = Metrics()
+        self.keeper = Keeper(installation.replica(), installation.options, self.metrics, interval_s)
+        self._thread = threading.Thread(target=self.keeper.run, daemon=True)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.keeper.stop()
+        self._thread.join(WAIT_S)
+        assert not self._thread.is_alive()
+
+    def wait_for(self, check):
+        waiting = threading.Event()
+        for _ in range(int(WAIT_S / 0.01)):
+            if check(self.keeper.health()):
+                return
+            waiting.wait(0.01)
+        pytest.fail(f"health stays {self.keeper.health()}")
+
+
+def test_it_is_ready_once_it_has_kept_everything():
+    installation = Installation()
+    running = Running(installation)
+    assert running.keeper.health().problem
+    with running:
+        running.wait_for(lambda health: health == ("", ""))
+        assert installation.leaf().certificate is not None
+        assert b"last_success_timestamp_seconds 0.0" not in running.metrics.exposition()[1]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(ApiError(503, "Unavailable", "away"), id="the API server is away"),
+        pytest.param(RuntimeError("nobody thought of it"), id="a defect"),
+    ],
+)
+def test_it_goes_on_after_a_failure_and_tells_it(error, caplog):
+    installation = Installation()
+
+    def refuse(_request):
+        raise error
+
+    installation.cluster.refuse = refuse
+    with Running(installation) as running:
+        running.wait_for(lambda health: str(error) in health.problem)
+        installation.cluster.refuse = lambda _request: None
+        running.wait_for(lambda health: health == ("", ""))
+        installation.cluster.refuse = refuse
+        running.wait_for(lambda health: not health.problem and str(error) in health.note)
+    assert str(error) in caplog.text
+
+
+def test_it_ends_at_once_in_the_middle_of_an_interval():
+    with Running(Installation(), interval_s=3600) as running:
+        running.wait_for(lambda health: not health.problem)

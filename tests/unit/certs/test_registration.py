@@ -1,0 +1,153 @@
+"""Objects made known and unknown again: in which order, with which bundle, and whose they are."""
+
+import json
+
+import pytest
+from certified import CONFIGURATIONS, TARGETS, Installation, plugin, webhooks
+from fake_cluster import FakeCluster
+
+from certs.bundle import Bundle
+from certs.registration import REGISTERED_BY, Registrar, endpoints
+from fleet.errors import ApiError, InputError, ServiceError
+from fleet.manifests.document import Document
+
+HOOKS = CONFIGURATIONS[TARGETS[0]]
+CONFIG = "/api/v1/namespaces/default/configmaps/settings"
+NAMESPACE = "/api/v1/namespaces/made"
+PROFILE = "/apis/core.kubeadmiral.io/v1alpha1/schedulingprofiles/profile"
+
+
+@pytest.fixture
+def bundle():
+    installation = Installation()
+    installation.keep()
+    return installation.bundle()
+
+
+def document(kind, name, api_version="v1", **more):
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name}, **more}
+
+
+def manifests():
+    """A file as a chart renders it, the most dangerous first."""
+    objects = [
+        {**webhooks("MutatingWebhookConfiguration", "a", "b"), "kind": "MutatingWebhookConfiguration"},
+        document("SchedulingProfile", "profile", "core.kubeadmiral.io/v1alpha1"),
+        webhooks("ValidatingWebhookConfiguration", "c"),
+        plugin(),
+        document("ConfigMap", "settings", data={"a": "b"}),
+        document("Namespace", "made"),
+    ]
+    return [Document("file.yaml", number, "", raw) for number, raw in enumerate(objects, 1)]
+
+
+def applied(cluster, bundle, owner="berthmaster"):
+    return [(each.kind, each.outcome) for each in Registrar(cluster, owner).apply(manifests(), lambda: bundle)]
+
+
+def removed(cluster, owner="berthmaster"):
+    return [(each.kind, each.outcome) for each in Registrar(cluster, owner).remove(manifests())]
+
+
+def test_webhooks_come_last_and_with_their_bundle(bundle):
+    cluster = FakeCluster()
+    assert [kind for kind, _ in applied(cluster, bundle)] == [
+        "Namespace", "ConfigMap", "SchedulerPluginWebhookConfiguration", "SchedulingProfile",
+        "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
+    ]  # fmt: skip
+    hooks = [json.loads(each.body) for each in cluster.writes() if "webhookconfigurations" in each.path]
+    assert all("caBundle" in entry["clientConfig"] for each in hooks for entry in each.get("webhooks", []))
+
+
+def test_webhooks_go_first_and_what_others_have_put_things_into_stays(bundle):
+    cluster = FakeCluster()
+    applied(cluster, bundle)
+    outcomes = removed(cluster)
+    assert [kind for kind, _ in outcomes[:2]] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
+    assert dict(outcomes)["Namespace"] == "kept"
+    assert list(cluster.objects) == [NAMESPACE]
+    assert set(dict(removed(cluster)).values()) == {"gone already", "kept"}
+
+
+def test_an_upgrade_keeps_the_bundle_and_changes_the_rest(bundle):
+    cluster = FakeCluster()
+    applied(cluster, bundle)
+    before = cluster.objects[HOOKS]["webhooks"]
+    applied(cluster, bundle)
+    assert cluster.objects[HOOKS]["webhooks"] == before
+    assert len(Bundle.parse(bundle.pem)) == 1
+
+
+def test_a_bundle_that_changes_meanwhile_is_the_newer_one(bundle):
+    """The object is written between being read and being applied: the bundle is asked for anew."""
+    cluster = FakeCluster()
+    applied(cluster, bundle)
+    asked = []
+
+    def changing():
+        if not asked:
+            cluster.change(HOOKS, lambda content: content["metadata"].update(annotations={"by": "other"}))
+        asked.append(1)
+        return bundle
+
+    only = [each for each in manifests() if each.kind == "MutatingWebhookConfiguration"]
+    list(Registrar(cluster, "berthmaster").apply(only, changing))
+    assert len(asked) == 2
+
+
+def test_without_a_bundle_no_webhook_is_stored():
+    cluster = FakeCluster()
+    with pytest.raises(ServiceError, match="there is no bundle"):
+        applied(cluster, Bundle())
+    assert HOOKS not in cluster.objects
+
+
+def test_what_was_there_before_is_used_and_stays(bundle):
+    cluster = FakeCluster()
+    cluster.put(CONFIG, document("ConfigMap", "settings"))
+    cluster.put(HOOKS, webhooks("MutatingWebhookConfiguration", "a"))
+    outcomes = dict(applied(cluster, bundle))
+    assert outcomes["ConfigMap"] == "applied, and not ours to remove"
+    assert outcomes["MutatingWebhookConfiguration"] == "applied"
+    assert dict(removed(cluster))["ConfigMap"] == "not ours"
+    assert CONFIG in cluster.objects
+    assert HOOKS not in cluster.objects
+
+
+def test_anothers_objects_are_left_alone(bundle):
+    cluster = FakeCluster()
+    applied(cluster, bundle, owner="other")
+    with pytest.raises(InputError, match="was registered by other"):
+        applied(cluster, bundle)
+    assert set(dict(removed(cluster)).values()) == {"not ours"}
+    assert cluster.objects[HOOKS]["metadata"]["labels"][REGISTERED_BY] == "other"
+
+
+def test_a_kind_that_is_not_served_is_told(bundle):
+    strange = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
+    with pytest.raises(ServiceError, match=r"document 1.*no strange.io/v1 Strange"):
+        list(Registrar(FakeCluster(), "b").apply([strange], lambda: bundle))
+    assert [each.outcome for each in Registrar(FakeCluster(), "b").remove([strange])] == ["gone already"]
+
+
+def test_a_conflict_without_end_is_told(bundle):
+    cluster = FakeCluster()
+    applied(cluster, bundle)
+    cluster.refuse = lambda request: ApiError(409, "Conflict", "again") if request.method == "PATCH" else None
+    with pytest.raises(ApiError, match="again"):
+        applied(cluster, bundle)
+
+
+def test_every_server_that_is_called_is_known():
+    assert sorted({str(each) for each in endpoints(manifests())}) == [
+        "https://extender.svc:9443/", "https://webhook.system.svc:443/a", "https://webhook.system.svc:443/b",
+        "https://webhook.system.svc:443/c",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("url", ["http://plain/a", "nonsense", "https://host:port/", ""])
+def test_a_url_that_no_api_server_accepts_is_refused_before_anything_is_written(url):
+    content = webhooks("MutatingWebhookConfiguration", "a")
+    content["webhooks"][0]["clientConfig"]["url"] = url
+    with pytest.raises(InputError, match="document 3"):
+        list(endpoints([Document("file.yaml", 3, "", content)]))
