@@ -46,15 +46,15 @@ def parts(given: dict[str, Any]) -> Iterator[Parts]:
     logs.configure(given["log_level"])
     clusters = _clusters(given)
     clock, metrics = SystemClock(), Metrics()
-    on_host, on_target = (EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters)
-    journal = Journal(on_host, on_target, metrics)
-    on_host.start()
-    on_target.start()
+    recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
+    journal = Journal(recorders[clusters.host], recorders[clusters.target], metrics)
+    for recorder in recorders.values():
+        recorder.start()
     try:
         yield Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
     finally:
-        on_host.stop()
-        on_target.stop()
+        for recorder in recorders.values():
+            recorder.stop()
 
 
 def _clusters(given: dict[str, Any]) -> Clusters:

@@ -1,0 +1,180 @@
+"""``berthmaster certs`` and ``register`` from their options to what they print, against a cluster in memory."""
+
+import json
+
+import pytest
+import yaml
+from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, plugin, webhooks
+from click.testing import CliRunner
+
+from cli import certificate_parts, register
+from cli.certs import command as certs
+from cli.register import command as registering
+from fleet.errors import InputError, ServiceError
+
+FLAGS = (
+    "--namespace=system", "--authority-secret=ca", "--serving=webhook-tls=webhook.system.svc,10.0.0.1",
+    "--serving=extender-tls=extender.svc", "--mutating=hooks", "--validating=hooks", "--scheduler-plugin=plugin",
+)  # fmt: skip
+HOOKS = CONFIGURATIONS[TARGETS[0]]
+
+
+@pytest.fixture
+def installation(monkeypatch):
+    """A cluster that the commands are connected to."""
+    made = Installation()
+    monkeypatch.setattr(certificate_parts, "connect", lambda *_: made.cluster)
+    monkeypatch.setattr(certificate_parts, "SystemClock", lambda: made.clock)
+    monkeypatch.setattr("fleet.kube.event_recorder._LOOK_EVERY_S", 0.01)
+    return made
+
+
+def run(command, *words, code=0, **environment):
+    result = CliRunner().invoke(command, words, env=environment, catch_exceptions=False)
+    assert result.exit_code == code, result.output
+    return result.stderr if code == 2 else result.stdout
+
+
+class TestCerts:
+    def test_bootstrap_tells_what_it_did_and_why(self, installation):
+        lines = run(certs, "bootstrap", *FLAGS).splitlines()
+        assert lines[0] == "Secret/ca: AuthorityMissing: there is no Secret with an authority"
+        assert any(line.startswith("Secret/webhook-tls: LeafMissing") for line in lines)
+        assert run(certs, "bootstrap", *FLAGS) == "nothing to do\n"
+        assert len(installation.injected()) == 1
+
+    def test_rotate_replaces_leaves_and_with_ca_begins_with_the_authority(self, installation):
+        run(certs, "bootstrap", *FLAGS)
+        before = installation.leaf()
+        assert run(certs, "rotate", *FLAGS).count("RenewalRequested") == 2
+        assert installation.leaf() != before
+        assert "RotationRequested" in run(certs, "rotate", "--ca", *FLAGS)
+        assert len(installation.bundle()) == 2
+
+    def test_inspect_prints_a_table(self, installation):
+        run(certs, "bootstrap", *FLAGS)
+        lines = run(certs, "inspect", *FLAGS).splitlines()
+        assert lines[0].split()[:5] == ["KIND", "NAME", "STATE", "EXPIRES", "IN"]
+        assert lines[1].split() == [
+            "authority",
+            "Secret/ca",
+            "ok",
+            "2028-12-31T00:00:00Z",
+            "1095d",
+            *lines[1].split()[5:],
+        ]
+        assert installation.cluster.writes()
+
+    @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+    def test_inspect_prints_data_and_exits_with_1_if_something_is_bad(self, installation, output, read):
+        told = read(run(certs, "inspect", "-o", output, *FLAGS, code=1))
+        assert told["items"][0] == {
+            "kind": "authority", "name": "Secret/ca", "verdict": "bad", "reason": "AuthorityMissing",
+            "message": "there is no Secret with an authority",
+        }  # fmt: skip
+        assert AUTHORITY not in installation.cluster.objects
+
+    def test_options_come_from_the_environment_too(self, installation):
+        environment = {
+            "BERTHMASTER_CERTS_NAMESPACE": "system", "BERTHMASTER_CERTS_AUTHORITY_SECRET": "ca",
+            "BERTHMASTER_CERTS_SERVING": "webhook-tls=a.svc extender-tls=b.svc",
+        }  # fmt: skip
+        run(certs, "bootstrap", **environment)
+        assert set(LEAVES.values()) < set(installation.cluster.objects)
+
+    def test_options_come_from_a_file_too(self, installation, tmp_path):
+        file = tmp_path / "certs.yaml"
+        settings = {"namespace": "system", "authority-secret": "ca", "serving": {"webhook-tls": "a.svc,::1"}}
+        file.write_text(yaml.safe_dump(settings))
+        run(certs, "bootstrap", f"--config={file}")
+        assert LEAVES["webhook-tls"] in installation.cluster.objects
+
+    def test_what_could_not_be_done_is_an_error(self, installation):
+        installation.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": "nonsense"})
+        with pytest.raises(ServiceError, match="not readable"):
+            run(certs, "bootstrap", *FLAGS)
+
+    @pytest.mark.parametrize(
+        ("flags", "problem"),
+        [
+            pytest.param(["--serving=a"], "", id="a Secret without names is fine: for clients only"),
+            pytest.param(["--serving=A=b"], "is no name of a Secret", id="no name of a Secret"),
+            pytest.param(["--serving=a=UPPER.svc"], "neither a DNS name", id="no DNS name"),
+            pytest.param(["--serving=a=b.svc,,c"], "neither a DNS name", id="an empty name"),
+            pytest.param(["--serving=a=" + ",".join(["a"] * 101)], "at most 100", id="too many names"),
+            pytest.param(["--serving=ca=b"], "each name another Secret", id="the authority's Secret for a leaf"),
+            pytest.param(["--serving=a=b", "--serving=a=c"], "each name another Secret", id="one Secret twice"),
+            pytest.param(["--serving=a=b", "--overlap-s=-1"], "not in the range", id="a negative time"),
+        ],
+    )
+    @pytest.mark.usefixtures("installation")
+    def test_options_are_checked(self, flags, problem):
+        told = run(certs, "bootstrap", *FLAGS[:2], *flags, code=2 if problem else 0)
+        assert problem in told
+
+    @pytest.mark.parametrize(
+        ("flags", "problem"),
+        [
+            pytest.param(["--leaf-lifetime-days=0.01"], "3 times the overlap", id="leaves that live too short"),
+            pytest.param(["--authority-lifetime-days=100"], "twice as long", id="an authority that does"),
+        ],
+    )
+    @pytest.mark.usefixtures("installation")
+    def test_times_have_to_leave_room_for_each_other(self, flags, problem):
+        with pytest.raises(InputError, match=problem):
+            run(certs, "bootstrap", *FLAGS, *flags)
+
+    @pytest.mark.usefixtures("installation")
+    def test_provided_certificates_are_rotated_by_others(self):
+        assert "who provides them" in run(certs, "rotate", "--authority=provided", *FLAGS, code=2)
+
+
+class TestRegister:
+    @pytest.fixture
+    def file(self, tmp_path):
+        path = tmp_path / "webhooks.yaml"
+        path.write_text(
+            yaml.safe_dump_all(
+                [
+                    webhooks("MutatingWebhookConfiguration", "a"),
+                    webhooks("ValidatingWebhookConfiguration", "b"),
+                    plugin(),
+                ]
+            )
+        )
+        return f"--filename={path}"
+
+    def test_webhooks_are_registered_once_they_answer_and_removed_without_a_trace(
+        self, installation, file, monkeypatch
+    ):
+        for path in CONFIGURATIONS.values():
+            installation.cluster.drop(path)
+        asked = []
+        monkeypatch.setattr(
+            register, "wait_until_reachable", lambda places, bundle, *_: asked.append((list(places), bundle()))
+        )
+        assert run(registering, "apply", file, *FLAGS).count("applied") == 3
+        assert [str(each) for each in asked[0][0]][:1] == ["https://webhook.system.svc:443/a"]
+        assert asked[0][1] == installation.bundle()
+        assert installation.injected() == {installation.bundle().pem}
+        told = run(registering, "remove", "--certificates", file, *FLAGS)
+        assert told.count("removed") == 6
+        assert [path for path in installation.cluster.objects if "/events" not in path] == []
+        assert "gone already" in run(registering, "remove", "--certificates", file, *FLAGS)
+
+    def test_a_webhook_that_does_not_answer_is_not_registered(self, installation, file, monkeypatch):
+        for path in CONFIGURATIONS.values():
+            installation.cluster.drop(path)
+        monkeypatch.setattr("certs.reachability.problem_of", lambda *_: "nobody is there")
+        with pytest.raises(ServiceError, match="has not answered within 0 s: nobody is there"):
+            run(registering, "apply", "--timeout-s=0", file, *FLAGS)
+        assert not set(CONFIGURATIONS.values()) & set(installation.cluster.objects)
+
+    def test_provided_certificates_are_waited_for(self, installation, file):
+        with pytest.raises(ServiceError, match="ProvidedBundleMissing: the Secret webhook-tls is not there"):
+            run(registering, "apply", "--timeout-s=0", "--authority=provided", file, *FLAGS)
+        assert not installation.cluster.writes()
+
+    @pytest.mark.usefixtures("installation")
+    def test_whose_objects_they_are_has_to_be_a_label(self, file):
+        assert "no value of a label" in run(registering, "remove", "--registered-by=a/b", file, *FLAGS, code=2)
