@@ -1,7 +1,9 @@
 """The life of an installation's certificates, against a real API server that is host and target."""
 
+import base64
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,12 @@ from e2e.api import Api, RefusedError
 from e2e.certified import SYNC_S, Installation, Kubelet
 from e2e.control_plane import ControlPlane
 from e2e.load import Load
-from e2e.manifests import propagation_policy
+from e2e.manifests import KUBEADMIRAL, manifest, propagation_policy, unique
 from e2e.processes import Processes, wait_for
 from e2e.registration import count
 from e2e.service import KARMADA_HOOKS, Service, served_serial
+
+from certs.authority import new_authority
 
 pytestmark = pytest.mark.e2e
 
@@ -34,9 +38,9 @@ def installation(control_plane: ControlPlane, service: Service, tmp_path: Path) 
     """Names of one installation; whatever a failed test leaves registered is taken away."""
     one = Installation(control_plane, service, HOOKS, tmp_path)
     yield one
-    for manifest in one.manifests():
-        if control_plane.api.exists(manifest):
-            control_plane.api.delete(manifest)
+    for each in one.manifests():
+        if control_plane.api.exists(each):
+            control_plane.api.delete(each)
 
 
 @pytest.fixture
@@ -92,8 +96,8 @@ def test_the_life_of_an_installation(
 
     before = installation.bundles()
     register(installation)
-    for manifest in installation.manifests():
-        api.apply(manifest, manager="helm")  # as somebody does who knows nothing of bundles
+    for each in installation.manifests():
+        api.apply(each, manager="helm")  # as somebody does who knows nothing of bundles
     assert installation.bundles() == before != {""}
 
     for keeper in keepers:
@@ -125,3 +129,67 @@ def created(api: Api, namespace: str) -> bool:
     except RefusedError as refusal:
         raise AssertionError(str(refusal)) from None
     return True
+
+
+def test_a_webhook_that_does_not_answer_is_not_registered(api: Api, service: Service, installation: Installation):
+    words = ("register", "apply", "-f", str(installation.file), "--timeout-s=1")
+    installation.run(*words, code=2)
+    assert not any(map(api.exists, installation.manifests()))
+    service.start()  # with a certificate of another authority
+    installation.run(*words, code=2)
+    assert not any(map(api.exists, installation.manifests()))
+
+
+def test_a_bundle_belongs_to_certs_and_nothing_else_does(api: Api, installation: Installation):
+    mutating, _ = installation.manifests()
+    api.apply(mutating, manager="helm")
+    installation.run("certs", "bootstrap")
+    (bundle, *empty) = sorted(bundles_of(api, mutating), reverse=True)
+    assert bundle
+    assert not empty
+    assert owned(api.get(mutating), "berthmaster-certs") == {"f:clientConfig": {"f:caBundle": {}}}
+
+    edited = api.get(mutating)
+    for hook in edited["webhooks"]:
+        hook["clientConfig"]["caBundle"] = base64.b64encode(somebodys_bundle()).decode()
+        hook["timeoutSeconds"] = 7
+    api.replace(edited)
+    assert "BundleOutdated" in installation.run("certs", "bootstrap")
+    assert bundles_of(api, mutating) == {bundle}
+    assert {hook["timeoutSeconds"] for hook in api.get(mutating)["webhooks"]} == {7}
+
+
+def test_a_plugin_of_kubeadmiral_gets_its_bundle(api: Api, installation: Installation):
+    name = unique("plugin")
+    spec = {"payloadVersions": ["v1alpha1"], "urlPrefix": "https://extender.svc:9443", "filterPath": "/filter"}
+    plugin = {**manifest(KUBEADMIRAL, "SchedulerPluginWebhookConfiguration", None, spec), "metadata": {"name": name}}
+    api.create(plugin)
+    assert "BundleMissing" in installation.run("certs", "bootstrap", f"--scheduler-plugin={name}")
+    stored = api.get(plugin)["spec"]
+    pem = base64.b64decode(stored.pop("tlsConfig")["caData"])
+    assert x509.load_pem_x509_certificates(pem)[0].subject.rfc4514_string().startswith("CN=berthmaster authority")
+    assert spec.items() <= stored.items()
+    api.delete(plugin)
+
+
+def test_looking_and_acting_leave_events_where_people_look(api: Api, installation: Installation):
+    installation.run("certs", "bootstrap")
+    events = api.list("events.k8s.io/v1", "Event", installation.namespace)
+    told = {(event["regarding"]["name"], event["reason"], event["type"]) for event in events}
+    assert (installation.serving, "LeafMissing", "Normal") in told
+    assert (installation.authority, "AuthorityMissing", "Normal") in told
+
+
+def bundles_of(api: Api, target: dict) -> set[str]:
+    return {hook["clientConfig"].get("caBundle", "") for hook in api.get(target)["webhooks"]}
+
+
+def owned(content: dict, manager: str) -> dict:
+    """What a manager owns of the first webhook."""
+    fields = next(each["fieldsV1"] for each in content["metadata"]["managedFields"] if each["manager"] == manager)
+    (entry,) = fields["f:webhooks"].values()
+    return entry
+
+
+def somebodys_bundle() -> bytes:
+    return new_authority("somebody", timedelta(days=1), datetime.now(UTC)).certificate_pem
