@@ -112,12 +112,16 @@ def options_of(given: dict[str, Any]) -> Options:
     secrets = [each.secret for each in given["serving"]]
     if len({*secrets, given["authority_secret"]}) <= len(secrets):
         raise click.UsageError("--serving and --authority-secret must each name another Secret")
+    origin = Origin(given["authority"])
+    for each in given["serving"]:
+        if origin is Origin.OWN and not each.names:
+            raise click.UsageError(f"--serving {each.secret}: for whom? as in {each.secret}=web.system.svc,10.0.0.1")
     return Options(
         namespace=given["namespace"],
         authority_secret=given["authority_secret"],
         serving=tuple(given["serving"]),
         targets=tuple(targets),
-        origin=Origin(given["authority"]),
+        origin=origin,
         leaf_lifetime=timedelta(days=given["leaf_lifetime_days"]),
         authority_lifetime=timedelta(days=given["authority_lifetime_days"]),
         overlap=timedelta(seconds=given["overlap_s"]),

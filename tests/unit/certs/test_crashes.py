@@ -117,6 +117,17 @@ def test_a_replica_that_was_held_up_while_another_began_a_rotation_spoils_nothin
         assert_at_rest(installation, history)
 
 
+def test_an_authority_that_is_lost_just_after_a_take_over_costs_nothing_that_servers_still_show():
+    installation = Installation(SMALL)
+    about_to_take_over(installation)
+    history = History(installation, LAG)
+    installation.keep()
+    installation.cluster.drop(AUTHORITY)
+    installation.keep()
+    assert len(installation.bundle()) == 3
+    assert_at_rest(installation, history)
+
+
 def test_a_first_look_that_crashes_at_any_moment_is_finished_by_another():
     for requests in range(MANY):
         installation = Installation(SMALL)

@@ -35,6 +35,11 @@ def run(command, *words, code=0, **environment):
     return result.stderr if code == 2 else result.stdout
 
 
+def regarded(cluster):
+    """The kinds of what there are events about."""
+    return {each["regarding"]["kind"] for path, each in cluster.objects.items() if "/events" in path}
+
+
 class TestCerts:
     def test_bootstrap_tells_what_it_did_and_why(self, installation):
         lines = run(certs, "bootstrap", *FLAGS).splitlines()
@@ -89,6 +94,17 @@ class TestCerts:
         run(certs, "bootstrap", f"--config={file}")
         assert LEAVES["webhook-tls"] in installation.cluster.objects
 
+    def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
+        target = Installation()
+        files = {"host": installation.cluster, "target": target.cluster}
+        monkeypatch.setattr(certificate_parts, "connect", lambda file, _context: files[str(file)])
+        run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", *FLAGS)
+        assert target.injected() == {installation.bundle().pem}
+        assert AUTHORITY not in target.cluster.objects
+        assert installation.injected() == {b""}
+        assert {"Secret"} == regarded(installation.cluster)
+        assert {target.kind.kind for target in TARGETS} == regarded(target.cluster)
+
     def test_what_could_not_be_done_is_an_error(self, installation):
         installation.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": "nonsense"})
         with pytest.raises(ServiceError, match="not readable"):
@@ -97,7 +113,8 @@ class TestCerts:
     @pytest.mark.parametrize(
         ("flags", "problem"),
         [
-            pytest.param(["--serving=a"], "", id="a Secret without names is fine: for clients only"),
+            pytest.param(["--serving=a"], "for whom", id="a Secret for nobody"),
+            pytest.param(["--serving=a=b.svc,10.0.0.1,::1,*.c"], "", id="all kinds of names"),
             pytest.param(["--serving=A=b"], "is no name of a Secret", id="no name of a Secret"),
             pytest.param(["--serving=a=UPPER.svc"], "neither a DNS name", id="no DNS name"),
             pytest.param(["--serving=a=b.svc,,c"], "neither a DNS name", id="an empty name"),
