@@ -13,11 +13,12 @@ from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, injected, ki
 from certs.reachability import Endpoint, endpoint_of
 from fleet.errors import ApiError, InputError, ServiceError
 from fleet.kube import requests
-from fleet.kube.discovery import Discovery, Resource
+from fleet.kube.discovery import Discovery, Served
 from fleet.kube.messages import Key
 from fleet.kube.transport import Connection, ask
 from fleet.manifests.document import Document
 from fleet.model.decode import decode_json
+from fleet.ops.clock import Clock
 
 REGISTERED_BY: Final = "berthmaster.io/registered-by"
 """The label of what was made here; its value says by whom, so that two installations leave each other alone."""
@@ -69,15 +70,16 @@ def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
 class Registrar:
     """Applies and removes objects of one API server."""
 
-    def __init__(self, connection: Connection, registered_by: str) -> None:
+    def __init__(self, connection: Connection, clock: Clock, registered_by: str) -> None:
         """A registrar.
 
         Args:
             connection: to the API server.
+            clock: tells the time.
             registered_by: whose objects they are, a label's value.
         """
         self._connection = connection
-        self._discovery = Discovery(connection)
+        self._discovery = Discovery(connection, clock)
         self._registered_by = registered_by
 
     def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[Result]:
@@ -93,7 +95,7 @@ class Registrar:
             InputError: an object is somebody else's.
         """
         for document in _in_order(documents):
-            resource = self._discovery.resource(document.api_version, document.kind)
+            resource = self._discovery.find(document.api_version, document.kind)
             if resource is None:
                 raise ServiceError(f"{document.place}: the API server has no {document.api_version} {document.kind}")
             yield self._applied(document, resource, bundle)
@@ -107,7 +109,7 @@ class Registrar:
         for document in reversed(_in_order(documents)):
             yield Result(document.kind, document.name, self._removed(document))
 
-    def _applied(self, document: Document, resource: Resource, bundle: Callable[[], Bundle]) -> Result:
+    def _applied(self, document: Document, resource: Served, bundle: Callable[[], Bundle]) -> Result:
         key = _key(document, resource)
         for tried in range(1, _MAX_CONFLICTS + 1):
             present = self._read(resource, key)
@@ -134,7 +136,7 @@ class Registrar:
         return present is None or bool(owner) or kind_of(document.raw) is not None
 
     def _removed(self, document: Document) -> Outcome:
-        resource = self._discovery.resource(document.api_version, document.kind)
+        resource = self._discovery.find(document.api_version, document.kind)
         if resource is None:
             return "gone already"
         key = _key(document, resource)
@@ -153,7 +155,7 @@ class Registrar:
             return "gone already"
         return "removed"
 
-    def _read(self, resource: Resource, key: Key) -> dict[str, Any] | None:
+    def _read(self, resource: Served, key: Key) -> dict[str, Any] | None:
         try:
             return decode_json(dict[str, Any], ask(self._connection, requests.get(resource.collection, key)))
         except ApiError as error:
@@ -187,7 +189,7 @@ def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[
     return injected(kind, content, trusted)
 
 
-def _key(document: Document, resource: Resource) -> Key:
+def _key(document: Document, resource: Served) -> Key:
     return (document.namespace or _DEFAULT_NAMESPACE if resource.namespaced else ""), document.name
 
 

@@ -59,7 +59,9 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
     with parts(given) as made:
         _make_sure(made.upkeep, timeout_s)
         wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
-        for result in Registrar(made.clusters.target, registered_by).apply(documents, made.upkeep.bundle):
+        for result in Registrar(made.clusters.target, SystemClock(), registered_by).apply(
+            documents, made.upkeep.bundle
+        ):
             _tell(result)
 
 
@@ -72,7 +74,7 @@ def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, *
     """Delete what `apply` has made, webhooks first; what is gone already is fine."""
     documents = _documents(files, registered_by)
     with parts(given) as made:
-        for result in Registrar(made.clusters.target, registered_by).remove(documents):
+        for result in Registrar(made.clusters.target, SystemClock(), registered_by).remove(documents):
             _tell(result)
         for name in made.upkeep.forget() if certificates else ():
             click.echo(f"Secret/{name}: removed")

@@ -68,7 +68,11 @@ class FakeCluster:
         if (error := self.refuse(request)) is not None:
             raise error
         if request.method == "GET" and request.path in _KINDS:
-            listed = [{"name": name, "kind": kind, "namespaced": own} for name, kind, own in _KINDS[request.path]]
+            verbs = ["create", "delete", "get", "list", "patch", "update", "watch"]
+            listed = [
+                {"name": name, "kind": kind, "namespaced": own, "verbs": verbs}
+                for name, kind, own in _KINDS[request.path]
+            ]
             return _Body({"kind": "APIResourceList", "resources": listed})
         return _Body(copy.deepcopy(self._answer(request)))
 

@@ -10,6 +10,7 @@ from certs.bundle import Bundle
 from certs.registration import REGISTERED_BY, Registrar, endpoints
 from fleet.errors import ApiError, InputError, ServiceError
 from fleet.manifests.document import Document
+from fleet.ops.clock import SystemClock
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"
@@ -42,11 +43,14 @@ def manifests():
 
 
 def applied(cluster, bundle, owner="berthmaster"):
-    return [(each.kind, each.outcome) for each in Registrar(cluster, owner).apply(manifests(), lambda: bundle)]
+    return [
+        (each.kind, each.outcome)
+        for each in Registrar(cluster, SystemClock(), owner).apply(manifests(), lambda: bundle)
+    ]
 
 
 def removed(cluster, owner="berthmaster"):
-    return [(each.kind, each.outcome) for each in Registrar(cluster, owner).remove(manifests())]
+    return [(each.kind, each.outcome) for each in Registrar(cluster, SystemClock(), owner).remove(manifests())]
 
 
 def test_webhooks_come_last_and_with_their_bundle(bundle):
@@ -91,7 +95,7 @@ def test_a_bundle_that_changes_meanwhile_is_the_newer_one(bundle):
         return bundle
 
     only = [each for each in manifests() if each.kind == "MutatingWebhookConfiguration"]
-    list(Registrar(cluster, "berthmaster").apply(only, changing))
+    list(Registrar(cluster, SystemClock(), "berthmaster").apply(only, changing))
     assert len(asked) == 2
 
 
@@ -126,8 +130,8 @@ def test_anothers_objects_are_left_alone(bundle):
 def test_a_kind_that_is_not_served_is_told(bundle):
     strange = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
     with pytest.raises(ServiceError, match=r"document 1.*no strange.io/v1 Strange"):
-        list(Registrar(FakeCluster(), "b").apply([strange], lambda: bundle))
-    assert [each.outcome for each in Registrar(FakeCluster(), "b").remove([strange])] == ["gone already"]
+        list(Registrar(FakeCluster(), SystemClock(), "b").apply([strange], lambda: bundle))
+    assert [each.outcome for each in Registrar(FakeCluster(), SystemClock(), "b").remove([strange])] == ["gone already"]
 
 
 def test_a_conflict_without_end_is_told(bundle):
