@@ -4,7 +4,6 @@ The order is Karmada's everywhere: overflow order ascending, score descending, a
 ascending. Most decisions need only its first few clusters, so the order is found as far as it is asked for.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -12,10 +11,7 @@ import numpy as np
 from extender.scheduling.columns import IntArray
 from extender.scheduling.fleet import MAX_CLUSTERS, Fleet
 from extender.scheduling.request import Request
-from extender.scheduling.resources import UNLIMITED, Estimate
 
-ITS_ESTIMATOR: Final = "its scheduler estimator"
-"""What bounds a cluster of which an estimator inside it says less than the fleet's own numbers."""
 _NAME_BITS: Final = (MAX_CLUSTERS - 1).bit_length()
 _AVAILABLE_BITS: Final = 33  # two int32 added: what fits and what is assigned
 _MAX_KEY_SCORE: Final = 2 ** (62 - _NAME_BITS - _AVAILABLE_BITS) - 1
@@ -136,42 +132,8 @@ def largest(keys: IntArray, count: int) -> IntArray:
     return top[keys[top].argsort()[::-1]]
 
 
-def candidates_of(
-    fleet: Fleet, request: Request, rows: IntArray, scores: IntArray | None, tiers: IntArray | None
-) -> Candidates:
-    """The candidates on some rows with what the estimator says of them (karmada ``calAvailableReplicas``)."""
-    if request.replicas == 0 and not request.components:
-        allocatable = np.full(len(rows), UNLIMITED, dtype=np.int64)
-    else:
-        allocatable = fleet.resources.estimate(request.requests).current()[rows]
-        if request.bounds:
-            np.minimum(allocatable, _bounds(fleet, request.bounds)[rows], out=allocatable)
-        # What nothing bounds holds all of the replicas, and is not said to hold more.
-        allocatable[allocatable == UNLIMITED] = request.replicas
-    return Candidates(fleet, rows, allocatable, _assigned(fleet, request, rows), scores, tiers)
-
-
-def estimate_of(fleet: Fleet, request: Request, row: int) -> Estimate:
-    """How many more replicas fit one row, as ``candidates_of`` has it, and what allows no more."""
-    estimate = fleet.resources.estimate_row(row, request.requests)
-    cluster = fleet.clusters[row]
-    if not request.bounds or cluster is None:
-        return estimate
-    bound = request.bounds.get(cluster.name, UNLIMITED)
-    return Estimate(bound, ITS_ESTIMATOR) if bound < estimate.replicas else estimate
-
-
-def _bounds(fleet: Fleet, bounds: Mapping[str, int]) -> IntArray:
-    """The external bound of each row, ``UNLIMITED`` where there is none."""
-    column = np.full(fleet.capacity, UNLIMITED, dtype=np.int64)
-    for name, bound in bounds.items():
-        row = fleet.row_of.get(name)
-        if row is not None:
-            column[row] = min(bound, UNLIMITED)
-    return column
-
-
-def _assigned(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None:
+def assigned_replicas(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None:
+    """Replicas that each of some rows, ascending, has now; None where none has any."""
     if not request.current or not len(rows):
         return None
     assigned = np.zeros(len(rows), dtype=np.int64)

@@ -16,7 +16,8 @@ from fleet.model.taint import Taint
 
 _FIRST_CAPACITY: Final = 16
 _COLUMNS: Final = (
-    "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code", "_name_of",
+    "occupied", "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code",
+    "_name_of",
 )  # fmt: skip
 MAX_CLUSTERS: Final = 2**18
 """Names are ranked in 18 bits of a sort key; see ``candidates``."""
@@ -30,6 +31,7 @@ class Fleet:
     Attributes:
         clusters: by row; None in a free row.
         row_of: the row of each cluster by name.
+        occupied: mask of rows that hold a cluster.
         schedulable: mask of rows that hold a cluster which is not being deleted.
         structure: journal of changes to all but resource numbers: what comes and goes, labels, annotations, spec, API
             enablements, conditions.
@@ -48,6 +50,7 @@ class Fleet:
         self.resources = Resources()
         self.labels, self.fields, self.zones = Postings(), Postings(), Postings()
         self.taints, self.kinds, self.regions = Interned(), Interned(), Interned()
+        self.occupied: BoolArray = np.zeros(0, dtype=np.bool_)
         self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
         self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
         self.taint_code, self.kinds_code, self.region_code = (np.zeros(0, dtype=np.int64) for _ in range(3))
@@ -99,7 +102,7 @@ class Fleet:
         if cluster is not None:
             self._remove_from_indexes(row, cluster)
         self.clusters[row] = None
-        self.schedulable[row] = False
+        self.occupied[row] = self.schedulable[row] = False
         del self._names[bisect_left(self._names, name)]
         self._name_rank = None
         self._free_rows.append(row)
@@ -153,6 +156,7 @@ class Fleet:
         self.has_provider[row] = bool(spec.provider)
         self.has_region[row] = bool(spec.region)
         self.has_zones[row] = bool(spec.zones)
+        self.occupied[row] = True
         self.schedulable[row] = not cluster.deleting
 
     def _remove_from_indexes(self, row: int, cluster: Cluster) -> None:

@@ -1,8 +1,7 @@
 """Which plugins take part: the built-in ones, those of third parties, and the switches for both."""
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 from typing import Final, TypeVar
 
@@ -10,57 +9,22 @@ from extender.scheduling.filters import Filter
 from extender.scheduling.filters.api_enablement import APIEnablement
 from extender.scheduling.filters.cluster_affinity import ClusterAffinity
 from extender.scheduling.filters.cluster_eviction import ClusterEviction
-from extender.scheduling.filters.spread_constraint import SpreadConstraint
 from extender.scheduling.filters.taint_toleration import TaintToleration
-from extender.scheduling.filters.workload_affinity import WorkloadAffinity, WorkloadAntiAffinity
+from extender.scheduling.karmada.cluster_locality import ClusterLocality
+from extender.scheduling.karmada.spread_constraint import SpreadConstraint
+from extender.scheduling.karmada.workload_affinity import WorkloadAffinity, WorkloadAntiAffinity
+from extender.scheduling.profile import Plugins
 from extender.scheduling.scores import Score
-from extender.scheduling.scores.cluster_locality import ClusterLocality
-from fleet.errors import InputError, PluginError
+from fleet.errors import PluginError
+
+__all__ = ["FILTER_GROUP", "SCORE_GROUP", "Plugins", "built_in", "with_third_parties"]
 
 FILTER_GROUP: Final = "berthmaster.filters"
 SCORE_GROUP: Final = "berthmaster.scores"
-ALL: Final = "*"
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
 """Plugins are named in switches: a name must not look like one."""
 
 P = TypeVar("P", Filter, Score)
-
-
-@dataclass(frozen=True, slots=True)
-class Plugins:
-    """The plugins that take part, in the order in which their reasons are told."""
-
-    filters: tuple[Filter, ...]
-    scores: tuple[Score, ...]
-
-    @property
-    def names(self) -> list[str]:
-        """The names of all of them."""
-        return [each.name for each in self.filters] + [each.name for each in self.scores]
-
-    def selected(self, switches: Sequence[str]) -> "Plugins":
-        """Those that switches leave on, written as Karmada's ``--plugins``.
-
-        Args:
-            switches: ``*`` turns all on, wherever it stands; a name turns one on, ``-name`` turns one off.
-
-        Raises:
-            InputError: a name is unknown.
-        """
-        known = self.names
-        unknown = [each for each in switches if each != ALL and each.removeprefix("-") not in known]
-        if unknown:
-            raise InputError(f"unknown plugin {unknown[0].removeprefix('-')!r}; known are {', '.join(known)}")
-        on = set(known) if ALL in switches else set()
-        for switch in switches:
-            if switch.startswith("-"):
-                on.discard(switch[1:])
-            elif switch != ALL:
-                on.add(switch)
-        return Plugins(
-            tuple(plugin for plugin in self.filters if plugin.name in on),
-            tuple(plugin for plugin in self.scores if plugin.name in on),
-        )
 
 
 def built_in(*, workload_affinity: bool = False) -> Plugins:

@@ -2,26 +2,29 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
-from extender.scheduling.assignment import assign
-from extender.scheduling.candidates import Candidates, candidates_of
-from extender.scheduling.columns import BoolArray, Column, IntArray
+from extender.scheduling.candidates import Candidates, assigned_replicas
+from extender.scheduling.columns import IntArray
 from extender.scheduling.context import Context, Peers
 from extender.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
+from extender.scheduling.feasible import Feasible
 from extender.scheduling.filters import PlacementFilter
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities, Group
+from extender.scheduling.karmada import KARMADA
 from extender.scheduling.plan import Plan
-from extender.scheduling.plugins import Plugins, built_in
+from extender.scheduling.plugins import built_in
+from extender.scheduling.profile import Profile
 from extender.scheduling.request import Request
-from extender.scheduling.selection import select
+from extender.scheduling.scores import UnscorableError
 from fleet.model.decode import encode_json
 from fleet.model.placement import Placement
+
+__all__ = ["Profile", "Scheduler"]
 
 _PLANS_KEPT: Final = 4096
 _PLAN_HIT: Final = ("plan", "hit")
@@ -30,34 +33,31 @@ _FILTER_HIT: Final = ("filter", "hit")
 _FILTER_MISS: Final = ("filter", "miss")
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """How a scheduler decides.
+class Scheduler:
+    """Decides on one fleet, by one profile. It keeps what placements mean there; it is not safe for several threads.
+
+    The engine is the same for every profile: groups are tried in order, and for each of them the clusters that fit are
+    found, scored, selected among and assigned replicas. What each step does is the profile's.
 
     Attributes:
-        plugins: the filters and scores that take part.
-        keep_empty: a workload's selected clusters stay in its assignment even with no replicas (Karmada's
-            ``--enable-empty-workload-propagation``).
+        fleet: the clusters.
+        profile: Karmada's, with its built-in plugins, unless another one was given.
+        stages: the profile's.
+        filters: all filters in the order in which their reasons are told; the first cannot be switched off.
+        peers: where the workloads of each group of workload affinity are.
     """
-
-    plugins: Plugins
-    keep_empty: bool = False
-
-
-class Scheduler:
-    """Decides on one fleet. It keeps what placements mean there; it is not safe for several threads."""
 
     def __init__(self, fleet: Fleet, profile: Profile | None = None, peers: Peers | None = None) -> None:
         self.fleet = fleet
         self.profile = profile or Profile(built_in())
+        self.stages = self.profile.stages or KARMADA
+        self.filters = (self.stages.members, *self.profile.plugins.filters)
         self.peers = peers or Peers()
-        self._request_filters = [
-            plugin for plugin in self.profile.plugins.filters if not isinstance(plugin, PlacementFilter)
-        ]
+        self._request_filters = [plugin for plugin in self.filters if not isinstance(plugin, PlacementFilter)]
         self._affinities = Affinities(fleet)
         self._plans: dict[bytes, Plan] = {}
         self._plan_of: dict[int, tuple[Placement, Plan]] = {}
-        self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
+        self._feasible: dict[tuple[Group, str, str, bool], Feasible] = {}
         self._lookups: Counter[tuple[str, str]] = Counter()
 
     def take_lookups(self) -> Mapping[tuple[str, str], int]:
@@ -81,7 +81,8 @@ class Scheduler:
             if attempt.failure is None and attempt.assignment is not None:
                 return Decision(group.name, attempt.assignment, None, mode, attempts)
         if not attempts:
-            # An empty list of groups is a success that changes nothing, as in Karmada.
+            # An empty list of groups is a success that changes nothing: in Karmada as written, and in KubeAdmiral
+            # where a workload is not to be moved.
             return Decision(None, dict(request.current), None, mode)
         return Decision(None, {}, attempts[0].failure, mode, attempts)
 
@@ -107,7 +108,7 @@ class Scheduler:
                 self._plans.clear()
                 self._plan_of.clear()
                 self._feasible.clear()
-            plan = self._plans[key] = Plan(placement, self.fleet, self._affinities)
+            plan = self._plans[key] = self.stages.plan(placement, self.fleet, self._affinities)
         return plan
 
     def fitting(self, request: Request, group: Group) -> IntArray:
@@ -115,19 +116,27 @@ class Scheduler:
         return self._filter(Context(self.fleet, request, self.plan(request.placement), group, self.peers))
 
     def _attempt(self, context: Context) -> Attempt:
-        """One group: filter, score, select, assign."""
-        request, plan, group = context.request, context.plan, context.group
-        attempt = Attempt(group, self._filter(context))
+        """One group's turn, in four steps; each may fail, which leaves the group."""
+        stages = self.stages
+        # 1. Filter.
+        attempt = Attempt(context.group, self._filter(context))
         if not len(attempt.rows):
             attempt.failure = Failure(FailureKind.NO_FIT, self._no_fit())
             return attempt
-        attempt.candidates = self._score(context, attempt.rows)
-        selected = select(plan, request, attempt.candidates)
+        # 2. Score.
+        try:
+            attempt.candidates = self._score(context, attempt.rows)
+        except UnscorableError as error:
+            attempt.failure = Failure(FailureKind.SELECT_FAILED, str(error))
+            return attempt
+        # 3. Select.
+        selected = stages.select(context, attempt.candidates)
         if isinstance(selected, Failure):
             attempt.failure = selected
             return attempt
         attempt.selected = selected
-        assigned = assign(plan, group, request, selected)
+        # 4. Assign.
+        assigned = stages.assign(context, selected)
         if isinstance(assigned, Failure):
             attempt.failure = assigned
             return attempt
@@ -152,7 +161,7 @@ class Scheduler:
             rows = plugin.prune(context, rows)
         return rows
 
-    def _feasible_for(self, context: Context) -> "_Feasible":
+    def _feasible_for(self, context: Context) -> Feasible:
         request = context.request
         key = (context.group, request.api_version, request.kind, request.is_workload)
         feasible = self._feasible.get(key)
@@ -160,7 +169,7 @@ class Scheduler:
         if feasible is None:
             if len(self._feasible) >= _PLANS_KEPT:
                 self._feasible.clear()
-            feasible = self._feasible[key] = _Feasible(context, self.profile.plugins)
+            feasible = self._feasible[key] = Feasible(context, self.filters)
         return feasible
 
     def _score(self, context: Context, rows: IntArray) -> Candidates:
@@ -169,57 +178,12 @@ class Scheduler:
             scores for plugin in self.profile.plugins.scores if (scores := plugin.scores(context, rows)) is not None
         ]
         total = reduce(np.add, given) if given else None
-        return candidates_of(self.fleet, context.request, rows, total, context.group.tiers(rows))
-
-
-class _Feasible:
-    """The rows that pass all filters that look only at the placement and the workload's kind."""
-
-    def __init__(self, context: Context, plugins: Plugins) -> None:
-        self._fleet = context.fleet
-        self._strict: list[Column[np.bool_]] = []
-        self._sparing_current: list[Column[np.bool_]] = []
-        self._in_order: list[tuple[str, Column[np.bool_]]] = []
-        for plugin in plugins.filters:
-            column = plugin.column(context) if isinstance(plugin, PlacementFilter) else None
-            if column is not None:
-                self._in_order.append((plugin.name, column))
-                (self._sparing_current if plugin.exempts_current else self._strict).append(column)
-        self._journals = {context.fleet.structure, *(each.journal for each in (*self._strict, *self._sparing_current))}
-        self._version = -1
-        self._rows: IntArray = np.zeros(0, dtype=np.int64)
-        self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
-        self._rejected: Mapping[str, int] | None = None
-
-    def rows_for(self, request: Request) -> IntArray:
-        """The rows for a workload; its current clusters are spared the filters that exempt them. Not to be kept."""
-        fleet = self._fleet
-        # Versions only grow, so that their sum stands still only if all of them do.
-        version = sum([journal.version for journal in self._journals])
-        if self._version != version:
-            mask = fleet.schedulable.copy()
-            for column in (*self._strict, *self._sparing_current):
-                mask &= column.current()
-            self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
-            self._rejected = None
-        spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
-        return np.sort(np.append(self._rows, spared)) if spared else self._rows
-
-    def rejected(self) -> Mapping[str, int]:
-        """How many clusters each filter rules out that none before it does; as of the last ``rows_for``."""
-        if self._rejected is None:
-            mask, counts = self._fleet.schedulable.copy(), {}
-            for name, column in self._in_order:
-                left = mask & column.current()
-                counts[name] = int(mask.sum() - left.sum())
-                mask = left
-            self._rejected = {name: count for name, count in counts.items() if count}
-        return self._rejected
-
-    def _spares(self, row: int) -> bool:
-        """Whether a current cluster passes although the mask says no."""
-        return (
-            not self._mask[row]
-            and bool(self._fleet.schedulable[row])
-            and all(column.current()[row] for column in self._strict)
+        fleet = self.fleet
+        return Candidates(
+            fleet,
+            rows,
+            self.stages.room(context, rows),
+            assigned_replicas(fleet, context.request, rows),
+            total,
+            context.group.tiers(rows),
         )

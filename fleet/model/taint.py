@@ -49,6 +49,8 @@ def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
-def repelling_taints(taints: Iterable[Taint], tolerations: tuple[Toleration, ...]) -> list[Taint]:
-    """The taints that keep a new workload with these tolerations away."""
-    return [taint for taint in taints if taint.effect in REPELLING_EFFECTS and not tolerated(taint, tolerations)]
+def repelling_taints(
+    taints: Iterable[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str] = REPELLING_EFFECTS
+) -> list[Taint]:
+    """The taints of some effects, those that keep a new workload away, that none of the tolerations tolerates."""
+    return [taint for taint in taints if taint.effect in effects and not tolerated(taint, tolerations)]

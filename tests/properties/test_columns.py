@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from extender.scheduling.candidates import Candidates, largest
 from extender.scheduling.filters.api_enablement import KindColumn
 from extender.scheduling.filters.cluster_affinity import AnyAffinityColumn
-from extender.scheduling.filters.spread_constraint import SpreadFieldsColumn
 from extender.scheduling.filters.taint_toleration import TolerationColumn
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities
-from extender.scheduling.plan import StaticWeights
+from extender.scheduling.karmada.plan import StaticWeights
+from extender.scheduling.karmada.spread_constraint import SpreadFieldsColumn
 from fleet.model.affinity import AffinityTerm
 from fleet.model.decode import convert
 from fleet.model.taint import Toleration, repelling_taints

@@ -116,7 +116,7 @@ class KnownNodes:
         for step in np.unique(steps[steps < NEVER]).tolist():
             positions = (steps == step).nonzero()[0]
             context = climb.context_of(step)
-            for plugin in climb.plugins.scores:
+            for plugin in climb.scores:
                 scores = plugin.scores(context, rows[positions])
                 if scores is not None:
                     total[positions] += scores
@@ -167,7 +167,7 @@ class ShownNodes:
 
     def _score(self, climb: Climb, step: int, cluster: Cluster) -> int:
         context = climb.context_of(step)
-        return sum(plugin.score(context, cluster) for plugin in climb.plugins.scores)
+        return sum(plugin.score(context, cluster) for plugin in climb.scores)
 
 
 class _Reasons(NamedTuple):

@@ -15,12 +15,13 @@ import numpy as np
 
 from extender.scheduling.columns import IntArray
 from extender.scheduling.context import Context
+from extender.scheduling.filters import Filter
 from extender.scheduling.filters.cluster_affinity import ClusterAffinity
 from extender.scheduling.group import UNMATCHED_TIER, Group
-from extender.scheduling.plan import Plan
-from extender.scheduling.plugins import Plugins
+from extender.scheduling.karmada.plan import KarmadaPlan, karmada_plan
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Scheduler
+from extender.scheduling.scores import Score
 from fleet.model.cluster import Cluster
 
 NEVER: Final = 2**62
@@ -33,16 +34,17 @@ _NAMES_SHOWN: Final = 4
 class Climb(NamedTuple):
     """What steps are asked about: a pod's placement on one scheduler, a context for each group."""
 
-    plugins: Plugins
-    plan: Plan
+    filters: Sequence[Filter]
+    scores: Sequence[Score]
+    plan: KarmadaPlan
     contexts: Sequence[Context]
 
     @classmethod
     def of(cls, scheduler: Scheduler, request: Request) -> "Climb":
         """The climb of a request."""
-        plan = scheduler.plan(request.placement)
+        plan = karmada_plan(scheduler.plan(request.placement))
         contexts = [Context(scheduler.fleet, request, plan, group, scheduler.peers) for group in plan.groups]
-        return cls(scheduler.profile.plugins, plan, contexts)
+        return cls(scheduler.filters, scheduler.profile.plugins.scores, plan, contexts)
 
     def context_of(self, step: int) -> Context:
         """The turn of a step's group."""
@@ -58,11 +60,8 @@ class Climb(NamedTuple):
 
 def step_of(climb: Climb, cluster: Cluster) -> int:
     """The first step on which a cluster may take the pod."""
-    if cluster.deleting:
-        return NEVER
-    filters = climb.plugins.filters
     for index, context in enumerate(climb.contexts):
-        for plugin in filters:
+        for plugin in climb.filters:
             if plugin.reason(context, cluster) is not None:
                 break
         else:
@@ -83,11 +82,9 @@ def steps_of_rows(scheduler: Scheduler, request: Request) -> IntArray:
 
 def why_never(climb: Climb, cluster: Cluster) -> tuple[str, str]:
     """Why a cluster may not take the pod on any step: the filter's name, and the end of a sentence about it."""
-    if cluster.deleting:
-        return "ClusterDeleting", "is being deleted"
     outside: tuple[str, str] | None = None
     for context in climb.contexts:
-        plugin, reason = _first_rejection(climb.plugins, context, cluster)
+        plugin, reason = _first_rejection(climb.filters, context, cluster)
         if plugin != ClusterAffinity.name:
             return plugin, reason
         outside = outside or (plugin, reason)
@@ -98,8 +95,8 @@ def why_never(climb: Climb, cluster: Cluster) -> tuple[str, str]:
     return ClusterAffinity.name, f"is in none of the cluster groups {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
-def _first_rejection(plugins: Plugins, context: Context, cluster: Cluster) -> tuple[str, str]:
-    for plugin in plugins.filters:
+def _first_rejection(filters: Sequence[Filter], context: Context, cluster: Cluster) -> tuple[str, str]:
+    for plugin in filters:
         reason = plugin.reason(context, cluster)
         if reason is not None:
             return plugin.name, reason

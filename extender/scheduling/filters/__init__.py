@@ -5,7 +5,6 @@ all clusters at once.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 import numpy as np
 
@@ -22,8 +21,8 @@ class Filter(ABC):
         exempts_current: clusters that already have the workload pass.
     """
 
-    name: ClassVar[str]
-    exempts_current: ClassVar[bool] = False
+    name: str
+    exempts_current: bool = False
 
     @abstractmethod
     def reason(self, context: Context, cluster: Cluster) -> str | None:
@@ -44,9 +43,9 @@ class Filter(ABC):
 
 
 class PlacementFilter(Filter):
-    """A filter that looks at nothing of the workload but its kind, its placement and whether it has replicas.
+    """A filter that looks at nothing of the workload but its kind, its placement, whether it has replicas, where it is.
 
-    It answers with a column, which is kept for as long as the placement is in use.
+    It answers with columns, which are kept for as long as the placement is in use.
     """
 
     @abstractmethod
@@ -56,3 +55,7 @@ class PlacementFilter(Filter):
         The column's journal says when it is looked at again: ``context.fleet.structure`` for everything about a
         cluster but its resource numbers, ``context.fleet.resources.journal`` for these.
         """
+
+    def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:  # noqa: ARG002 - for subclasses
+        """The rows that pass if the workload is there already, no fewer than those of ``column``; None if all do."""
+        return None if self.exempts_current else column

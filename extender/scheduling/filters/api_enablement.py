@@ -30,10 +30,16 @@ class KindColumn(Column[np.bool_]):
 
 
 class APIEnablement(PlacementFilter):
-    """A kind that is not reported is not served, even where the cluster's list is known to be incomplete."""
+    """A kind that is not reported is not served, even where the cluster's list is known to be incomplete.
+
+    Karmada spares clusters that have the workload; KubeAdmiral, whose APIResources this is, does not.
+    """
 
     name = "APIEnablement"
-    exempts_current = True
+
+    def __init__(self, name: str = name, *, exempts_current: bool = True) -> None:
+        self.name = name
+        self.exempts_current = exempts_current
 
     def column(self, context: Context) -> KindColumn:
         """The rows that serve the kind."""

@@ -30,9 +30,15 @@ class AnyAffinityColumn(Column[np.bool_]):
 
 
 class ClusterAffinity(PlacementFilter):
-    """The group's own affinity, or for workloads with replicas one of its overflow affinities."""
+    """The group's own affinity, or for workloads with replicas one of its overflow affinities.
+
+    KubeAdmiral's placement is one such affinity, by name; there this is the plugin PlacementFilter.
+    """
 
     name = "ClusterAffinity"
+
+    def __init__(self, name: str = name) -> None:
+        self.name = name
 
     def column(self, context: Context) -> Column[np.bool_] | None:
         """The rows that the group means."""

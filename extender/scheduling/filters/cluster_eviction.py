@@ -9,9 +9,12 @@ from fleet.model.cluster import Cluster
 
 
 class ClusterEviction(Filter):
-    """Clusters with a graceful eviction task for the workload are out."""
+    """Karmada evicts by graceful eviction tasks, KubeAdmiral by custom migration; there this is ClusterEvicted."""
 
     name = "ClusterEviction"
+
+    def __init__(self, name: str = name) -> None:
+        self.name = name
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         """Nearly always there is no task."""
@@ -22,5 +25,5 @@ class ClusterEviction(Filter):
         return rows[~np.isin(rows, [row_of[name] for name in evicted if name in row_of])]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        """Whether a task moves the workload off it."""
+        """Whether the workload is being moved off it."""
         return "is being evicted of this workload" if cluster.name in context.request.evicted_from else None

@@ -1,10 +1,11 @@
 """Score plugins: which of the clusters that fit are better.
 
-Scores go from 0 to 100 and are added up, without weights, as in Karmada.
+Scores are added up, without weights, in Karmada as in KubeAdmiral. They go from 0 to 100; a ``RelativeScore`` gives
+what it counts and is scaled to that.
 """
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,6 +18,10 @@ MIN_SCORE: Final = 0
 MAX_SCORE: Final = 100
 
 
+class UnscorableError(Exception):
+    """What a policy asks cannot be scored, on no cluster: the group is left."""
+
+
 class Score(ABC):
     """A score plugin.
 
@@ -24,17 +29,18 @@ class Score(ABC):
         name: by which it is switched on and off and named in diagnoses.
     """
 
-    name: ClassVar[str]
+    name: str
 
     @abstractmethod
     def score(self, context: Context, cluster: Cluster) -> int:
         """How good a cluster is for the workload, 0 to 100."""
 
     def scores(self, context: Context, rows: IntArray) -> IntArray | None:
-        """The scores of rows, in their order; None where all are 0.
+        """The scores of rows, which are all that fit, in their order; None where all are 0.
 
         Raises:
             PluginError: a score is no integer from 0 to 100.
+            UnscorableError: what is asked cannot be understood.
         """
         clusters = context.fleet.clusters
         found = [self.score(context, cluster) for row in rows.tolist() if (cluster := clusters[row]) is not None]
@@ -44,3 +50,24 @@ class Score(ABC):
                 f"score plugin {self.name} gave {bad[0]!r}; scores are integers from {MIN_SCORE} to {MAX_SCORE}"
             )
         return np.array(found, dtype=np.int64)
+
+
+class RelativeScore(Score):
+    """A score that only a comparison yields: something is counted, and scaled over all clusters that fit."""
+
+    @abstractmethod
+    def counts(self, context: Context, rows: IntArray) -> IntArray:
+        """What is counted, by row.
+
+        Raises:
+            UnscorableError: what is asked cannot be understood.
+        """
+
+    @staticmethod
+    @abstractmethod
+    def normalised(counts: IntArray) -> IntArray:
+        """Scores for what was counted, where nothing else fits."""
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
+        """The counts, scaled."""
+        return self.normalised(self.counts(context, rows))

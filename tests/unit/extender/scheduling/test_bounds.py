@@ -8,9 +8,9 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.scheduling.candidates import ITS_ESTIMATOR
 from extender.scheduling.diagnosis import explain
 from extender.scheduling.fleet import Fleet
+from extender.scheduling.karmada.room import ITS_ESTIMATOR
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Scheduler
 

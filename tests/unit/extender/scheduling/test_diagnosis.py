@@ -2,9 +2,10 @@ import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, spread, static
 
-from extender.scheduling.diagnosis import DELETING, Outcome, explain
+from extender.scheduling.diagnosis import Outcome, explain
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.plan import Strategy
+from extender.scheduling.karmada import DELETING
+from extender.scheduling.karmada.plan import Strategy
 from extender.scheduling.plugins import built_in
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Profile, Scheduler

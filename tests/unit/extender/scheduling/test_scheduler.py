@@ -1,3 +1,5 @@
+import dataclasses
+
 import numpy as np
 import pytest
 from builders import cluster
@@ -8,7 +10,7 @@ from extender.scheduling import scheduler as module
 from extender.scheduling.columns import Column
 from extender.scheduling.filters import PlacementFilter
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.plan import Plan
+from extender.scheduling.karmada import KARMADA
 from extender.scheduling.plugins import Plugins, built_in
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Profile, Scheduler
@@ -167,24 +169,26 @@ def copy_of(placement):
 
 
 @pytest.fixture
-def plans(monkeypatch):
-    """The placements that plans were made for."""
-    made = []
-
-    class Counted(Plan):
-        def __init__(self, placement, *rest):
-            made.append(placement)
-            super().__init__(placement, *rest)
-
-    monkeypatch.setattr(module, "Plan", Counted)
-    return made
+def made():
+    """The placements that ``counting`` made plans for."""
+    return []
 
 
-def test_equal_placements_share_a_plan(plans):
-    scheduler = Scheduler(Fleet([cluster("a")]))
+@pytest.fixture
+def counting(made):
+    """A scheduler that notes what it makes plans for."""
+
+    def plan(placement, *rest):
+        made.append(placement)
+        return KARMADA.plan(placement, *rest)
+
+    return Scheduler(Fleet([cluster("a")]), Profile(built_in(), stages=dataclasses.replace(KARMADA, plan=plan)))
+
+
+def test_equal_placements_share_a_plan(counting, made):
     first = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
-    assert scheduler.plan(first) is scheduler.plan(copy_of(first))
-    assert len(plans) == 1
+    assert counting.plan(first) is counting.plan(copy_of(first))
+    assert len(made) == 1
 
 
 def test_a_placement_seen_before_is_not_encoded_again(monkeypatch):
@@ -197,15 +201,14 @@ def test_a_placement_seen_before_is_not_encoded_again(monkeypatch):
     assert scheduler.plan(first) is plan is scheduler.plan(second)
 
 
-def test_many_bindings_of_one_policy_do_not_push_its_plan_out(plans, monkeypatch):
+def test_many_bindings_of_one_policy_do_not_push_its_plan_out(counting, made, monkeypatch):
     monkeypatch.setattr(module, "_PLANS_KEPT", 4)
-    scheduler = Scheduler(Fleet([cluster("a")]))
     placement = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     copies = [copy_of(placement) for _ in range(20)]
     for each in copies:
-        scheduler.plan(each)
-    assert len(plans) == 1
-    assert len(scheduler._plan_of) <= 4
+        counting.plan(each)
+    assert len(made) == 1
+    assert len(counting._plan_of) <= 4
 
 
 def test_plans_are_bounded(monkeypatch):

@@ -2,10 +2,10 @@ import pytest
 from builders import cluster
 from decisions import asked, outcome, schedule, spread
 
+from extender.scheduling.karmada.cluster_locality import ClusterLocality
 from extender.scheduling.plugins import Plugins
 from extender.scheduling.scheduler import Profile
 from extender.scheduling.scores import Score
-from extender.scheduling.scores.cluster_locality import ClusterLocality
 from fleet.errors import PluginError
 
 

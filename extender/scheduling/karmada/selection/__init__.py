@@ -1,15 +1,16 @@
 """Selection: which of the clusters that fit get the workload, by spread constraints (karmada ``spreadconstraint``)."""
 
 from extender.scheduling.candidates import Candidates
+from extender.scheduling.context import Context
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.plan import Plan, Strategy
-from extender.scheduling.request import Request
-from extender.scheduling.selection.by_cluster import select_by_cluster
-from extender.scheduling.selection.by_region import select_by_region
+from extender.scheduling.karmada.plan import Strategy, karmada_plan
+from extender.scheduling.karmada.selection.by_cluster import select_by_cluster
+from extender.scheduling.karmada.selection.by_region import select_by_region
 
 
-def select(plan: Plan, request: Request, candidates: Candidates) -> Candidates | Failure:
+def select(context: Context, candidates: Candidates) -> Candidates | Failure:
     """The selected ones, in the order of selection, or why the constraints cannot be met."""
+    request, plan = context.request, karmada_plan(context.plan)
     if not plan.constrained:
         return candidates
     if "region" in plan.spread:

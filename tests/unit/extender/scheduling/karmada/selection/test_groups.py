@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.scheduling.selection.groups import ClusterGroup, select_groups
+from extender.scheduling.karmada.selection.groups import ClusterGroup, select_groups
 
 
 def groups(text):

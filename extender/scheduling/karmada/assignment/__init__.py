@@ -1,15 +1,15 @@
 """Assignment: how many replicas each selected cluster gets (karmada ``assignment.go``, ``division_algorithm.go``)."""
 
-from extender.scheduling.assignment.division import divide
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.columns import IntArray
+from extender.scheduling.context import Context
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.group import Group
-from extender.scheduling.plan import Plan
+from extender.scheduling.karmada.assignment.division import divide
+from extender.scheduling.karmada.plan import KarmadaPlan, karmada_plan
 from extender.scheduling.request import Request
 
 
-def assign(plan: Plan, group: Group, request: Request, selected: Candidates) -> dict[str, int] | Failure:
+def assign(context: Context, selected: Candidates) -> dict[str, int] | Failure:
     """Replicas by cluster, or why they cannot be placed.
 
     A workload without replicas goes to every selected cluster, with 0 of them; for one with replicas, clusters that
@@ -17,15 +17,16 @@ def assign(plan: Plan, group: Group, request: Request, selected: Candidates) -> 
     """
     if not len(selected):
         return Failure(FailureKind.SELECT_FAILED, "the spread constraints select no cluster")
+    request, plan = context.request, karmada_plan(context.plan)
     if not request.divides_replicas:
         return dict.fromkeys(selected.names(), 0)
     # The tiers follow the observed term, which a single clusterAffinity hides.
-    if group.overflow is not None and plan.placement.cluster_affinity is None:
+    if context.group.overflow is not None and plan.placement.cluster_affinity is None:
         return _tier_by_tier(plan, request, selected.ordered())
     return divide(plan, request, selected, request.replicas)
 
 
-def _tier_by_tier(plan: Plan, request: Request, selected: Candidates) -> dict[str, int] | Failure:
+def _tier_by_tier(plan: KarmadaPlan, request: Request, selected: Candidates) -> dict[str, int] | Failure:
     """Fill the group's own clusters first, then those of each overflow affinity in its turn."""
     assignment: dict[str, int] = {}
     remaining = request.replicas

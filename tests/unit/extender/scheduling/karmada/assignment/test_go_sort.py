@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.scheduling.assignment.go_sort import _Sorter, order_by_weight
+from extender.scheduling.karmada.assignment.go_sort import _Sorter, order_by_weight
 
-GOLDEN = Path(__file__).parents[4] / "golden" / "go_sort.jsonl"
+GOLDEN = Path(__file__).parents[5] / "golden" / "go_sort.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 
 

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from extender.scheduling.assignment.go_sort import order_by_weight
-from extender.scheduling.assignment.webster import allocate, breaks_ties_descending
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.columns import IntArray
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.plan import Plan, Strategy
+from extender.scheduling.karmada.assignment.go_sort import order_by_weight
+from extender.scheduling.karmada.assignment.webster import allocate, breaks_ties_descending
+from extender.scheduling.karmada.plan import KarmadaPlan, Strategy
 from extender.scheduling.request import Request
 
 _STABLE_UP_TO = 12
@@ -17,7 +17,7 @@ _STABLE_UP_TO = 12
 _FEW_CLUSTERS = 16
 
 
-def divide(plan: Plan, request: Request, selected: Candidates, replicas: int) -> dict[str, int] | Failure:
+def divide(plan: KarmadaPlan, request: Request, selected: Candidates, replicas: int) -> dict[str, int] | Failure:
     """Replicas by cluster; clusters that get none are left out.
 
     Args:
@@ -41,7 +41,7 @@ def divide(plan: Plan, request: Request, selected: Candidates, replicas: int) ->
             )
 
 
-def static_weights(plan: Plan, selected: Candidates) -> IntArray:
+def static_weights(plan: KarmadaPlan, selected: Candidates) -> IntArray:
     """The weight of each selected cluster; clusters without one get none unless all are without."""
     if plan.weights is not None:
         weights = plan.weights.current()[selected.rows]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender.scheduling.assignment import webster
-from extender.scheduling.assignment.webster import allocate, breaks_ties_descending, fnv1a_32
+from extender.scheduling.karmada.assignment import webster
+from extender.scheduling.karmada.assignment.webster import allocate, breaks_ties_descending, fnv1a_32
 
 
 def seats_of(seats, votes, ranks=None):

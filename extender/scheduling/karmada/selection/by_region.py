@@ -4,16 +4,16 @@ import numpy as np
 
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.plan import Plan, Strategy
+from extender.scheduling.karmada.plan import KarmadaPlan, Strategy
+from extender.scheduling.karmada.selection.groups import ClusterGroup, select_groups
 from extender.scheduling.request import Request
-from extender.scheduling.selection.groups import ClusterGroup, select_groups
 from fleet.model.placement import SpreadConstraint
 
 _SCORE_UNIT = 1000
 _UNCONSTRAINED = SpreadConstraint()
 
 
-def select_by_region(plan: Plan, request: Request, candidates: Candidates) -> Candidates | Failure:
+def select_by_region(plan: KarmadaPlan, request: Request, candidates: Candidates) -> Candidates | Failure:
     """The best regions, one cluster of each, then the best of their other clusters."""
     regions, clusters = plan.spread["region"], plan.spread.get("cluster", _UNCONSTRAINED)
     ordered = candidates.ordered()
@@ -55,7 +55,7 @@ class _RegionWeight:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: KarmadaPlan,
         request: Request,
         ordered: Candidates,
         regions: SpreadConstraint,

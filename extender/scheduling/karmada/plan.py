@@ -1,0 +1,105 @@
+"""What Karmada's stages read in a placement: how to select and how to assign."""
+
+from enum import Enum
+from functools import reduce
+from typing import cast
+
+import numpy as np
+
+from extender.scheduling.columns import Column, IntArray, Journal
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.group import Affinities, AffinityColumn
+from extender.scheduling.plan import Plan
+from fleet.model.cluster import Cluster
+from fleet.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
+
+
+class Strategy(Enum):
+    """How replicas are assigned to the selected clusters."""
+
+    DUPLICATED = "Duplicated"
+    STATIC_WEIGHT = "StaticWeight"
+    DYNAMIC_WEIGHT = "DynamicWeight"
+    AGGREGATED = "Aggregated"
+    UNKNOWN = "unknown"
+
+
+class KarmadaPlan(Plan):
+    """A placement's groups, and beside them how Karmada selects and assigns.
+
+    Attributes:
+        strategy: how replicas are assigned.
+        weights: the static weight of each row; None where every cluster weighs the same.
+        constrained: selection obeys the spread constraints; otherwise it takes every cluster that fits.
+        spread: the last constraint for each field, the empty one for a constraint by label.
+    """
+
+    __slots__ = ("constrained", "spread", "strategy", "weights")
+
+    def __init__(self, placement: Placement, fleet: Fleet, affinities: Affinities) -> None:
+        super().__init__(placement, affinities)
+        self.strategy = strategy_of(placement.replica_scheduling)
+        self.weights = _static_weights(placement.replica_scheduling, fleet, affinities)
+        self.constrained = bool(placement.spread_constraints) and not _ignores_constraints(placement.replica_scheduling)
+        self.spread: dict[str, SpreadConstraint] = {
+            constraint.spread_by_field: constraint for constraint in placement.spread_constraints
+        }
+
+
+def karmada_plan(plan: Plan) -> KarmadaPlan:
+    """A plan under this profile: whoever takes Karmada's stages takes its plan, too."""
+    return cast("KarmadaPlan", plan)
+
+
+class StaticWeights(Column[np.int64]):
+    """The static weight of each row: the largest of the rules that mean it, 0 for none."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, journal: Journal, rules: list[tuple[AffinityColumn, int]]) -> None:
+        super().__init__(journal)
+        self._rules = rules
+
+    def compute(self) -> IntArray:
+        """All rows."""
+        weights = [np.where(column.current(), np.int64(weight), np.int64(0)) for column, weight in self._rules]
+        return reduce(np.maximum, weights)
+
+    def compute_row(self, row: int) -> int:
+        """One row."""
+        return max(weight if column.current()[row] else 0 for column, weight in self._rules)
+
+    def weight_of(self, cluster: Cluster) -> int:
+        """The weight of a cluster, be it in the fleet or not."""
+        return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
+
+
+def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
+    """The strategy that a placement asks for (karmada ``newAssignState``)."""
+    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
+        return Strategy.DUPLICATED
+    if scheduling.replica_scheduling_type != "Divided":
+        return Strategy.UNKNOWN
+    if scheduling.replica_division_preference == "Aggregated":
+        return Strategy.AGGREGATED
+    if scheduling.replica_division_preference != "Weighted":
+        return Strategy.UNKNOWN
+    preference = scheduling.weight_preference
+    return Strategy.DYNAMIC_WEIGHT if preference and preference.dynamic_weight else Strategy.STATIC_WEIGHT
+
+
+def _ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
+    """Whether static weights rule spread constraints out; a weight preference without any content does not."""
+    if strategy_of(scheduling) is not Strategy.STATIC_WEIGHT or scheduling is None:
+        return False
+    return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)
+
+
+def _static_weights(
+    scheduling: ReplicaSchedulingStrategy | None, fleet: Fleet, affinities: Affinities
+) -> StaticWeights | None:
+    preference = scheduling.weight_preference if scheduling is not None else None
+    if preference is None or not preference.static_weight_list:
+        return None
+    rules = [(affinities.column(rule.target_cluster), rule.weight) for rule in preference.static_weight_list]
+    return StaticWeights(fleet.structure, rules)
