@@ -36,13 +36,17 @@ class Feasible:
         """The rows for a workload; those where it is already are asked what lets it stay. Not to be kept."""
         fleet = self._fleet
         # Versions only grow, so that their sum stands still only if all of them do.
-        version = sum([journal.version for journal in self._journals])
+        version = 0
+        for journal in self._journals:
+            version += journal.version
         if self._version != version:
             mask = fleet.occupied.copy()
             for _, column in self._columns:
                 mask &= column.current()
             self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
             self._rejected = None
+        if not request.current:
+            return self._rows
         spared = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._spares(row)]
         return np.sort(np.append(self._rows, spared)) if spared else self._rows
 
