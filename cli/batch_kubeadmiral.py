@@ -1,15 +1,22 @@
 """Lines of ``simulate --jsonl`` in KubeAdmiral's terms: a federation, a policy as it is stored, and an object."""
 
+from typing import Final
+
 import msgspec
 
-from extender.scheduling.kubeadmiral.pipeline import schedule
+from extender.scheduling.fleet import fleet_of
 from extender.scheduling.kubeadmiral.preparation import Workload, policy_unit
+from extender.scheduling.kubeadmiral.profile import profile_of
+from extender.scheduling.kubeadmiral.request import placed, request_of
 from extender.scheduling.kubeadmiral.unit import GPU
+from extender.scheduling.scheduler import Scheduler
 from fleet.errors import FieldError
 from fleet.model.base import Count
 from fleet.model.federated_cluster import FederatedCluster, as_cluster
 from fleet.model.kubeadmiral import KubeAdmiralSpec
 from fleet.model.quantity import Quantity
+
+_PROFILE: Final = profile_of()
 
 
 class FederatedWorkload(msgspec.Struct, rename="camel"):
@@ -61,13 +68,10 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
     Raises:
         FieldError: a cluster has no name, or the name of another.
     """
-    names: set[str] = set()
-    for index, cluster in enumerate(line.clusters):
-        name = cluster.metadata.name
-        if not name or name in names:
-            problem = f"{name!r} stands twice; names are unique" if name else "is missing; accepted is a cluster's name"
-            raise FieldError(f"clusters[{index}].metadata.name", problem)
-        names.add(name)
+    try:
+        fleet = fleet_of([as_cluster(each) for each in line.clusters])
+    except FieldError as problem:
+        raise problem.below("clusters") from None
     wanted = line.object
     workload = Workload(
         api_version=wanted.api_version,
@@ -78,6 +82,7 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
         requests={GPU: Quantity.parse(wanted.gpu)} if wanted.gpu is not None else {},
         current=wanted.current,
     )
-    decision = schedule(policy_unit(workload, line.policy), [as_cluster(each) for each in line.clusters])
+    unit = policy_unit(workload, line.policy)
+    decision = Scheduler(fleet, _PROFILE).schedule(request_of(unit))
     error = decision.failure.kind.value if decision.failure is not None else None
-    return FederationAnswer(line.id, FederationResult(dict(decision.clusters), error))
+    return FederationAnswer(line.id, FederationResult(placed(unit, decision), error))

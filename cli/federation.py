@@ -10,13 +10,11 @@ from rich.markup import escape
 from cli.console import print_data, print_table, stdout
 from cli.group_table import print_group
 from cli.inputs import now
-from extender.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome, Rejection
-from extender.scheduling.kubeadmiral.joined import is_joined
+from extender.scheduling.diagnosis import GroupDiagnosis
 from extender.scheduling.kubeadmiral.trigger import Trigger
 from extender.scheduling.kubeadmiral.unit import ReplicasStrategy
 from extender.simulation.changes import Change
 from extender.simulation.federation import (
-    Federation,
     FederationOutcome,
     apply_to_federation,
     federation_of,
@@ -25,7 +23,6 @@ from extender.simulation.federation import (
 from extender.simulation.world import ResourceName
 from fleet.errors import InputError
 from fleet.manifests import Manifests
-from fleet.model.cluster import Cluster
 from fleet.model.template import ReplicaPath
 
 Replicas = dict[str, int | None]
@@ -61,7 +58,7 @@ class FederationChange(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
-    """One workload's decision, explained: ``clusters`` names every joined cluster."""
+    """One workload's decision, explained."""
 
     workload: FederationRow
     mode: str | None
@@ -95,18 +92,13 @@ def explain_in_federation(
         InputError: the name means none, or several.
     """
     federation = federation_of(manifests, replica_paths)
-    _, outcomes = run_federation(federation, now())
+    _, outcomes = run_federation(federation, now(), diagnose=True)
     found = [each for each in outcomes if name in (each.bound.name, _without_namespace(each, name))]
     if len(found) != 1:
         known = ", ".join(str(each.bound.name) for each in outcomes[:8])
         raise InputError(f"{name} means {len(found) or 'no'} resources among the manifests; known are {known}")
     outcome = found[0]
-    unit, decision = outcome.unit, outcome.decision
-    diagnosis = None
-    if decision is not None:
-        explained = [_diagnosed(outcome, each) for each in _sorted(federation) if is_joined(each)]
-        diagnosis = GroupDiagnosis(None, decision.failure, explained)
-    mode = None
+    unit, mode = outcome.unit, None
     if unit is not None:
         spread = (
             "static weight" if any(each.weight is not None for each in unit.preferences.values()) else "dynamic weight"
@@ -114,7 +106,7 @@ def explain_in_federation(
         how = "binpack" if unit.strategy is ReplicasStrategy.BINPACK else spread
         mode = f"Divide, {how}" if unit.divide else "Duplicate"
     replicas = unit.replicas if unit is not None and unit.divide else None
-    return FederationExplanation(_row(outcome), mode, replicas, diagnosis)
+    return FederationExplanation(_row(outcome), mode, replicas, outcome.diagnosis)
 
 
 def print_federation_explanation(console: Console, told: FederationExplanation, limit: int) -> None:
@@ -138,28 +130,6 @@ def _without_namespace(outcome: FederationOutcome, name: ResourceName) -> Resour
     own = outcome.bound.name
     same = not name.namespace and name.kind.lower() == own.kind.lower() and name.name == own.name
     return name if same else None
-
-
-def _sorted(federation: Federation) -> list[Cluster]:
-    return sorted(federation.clusters.values(), key=lambda each: each.name)
-
-
-def _diagnosed(outcome: FederationOutcome, cluster: Cluster) -> ClusterDiagnosis:
-    """How far a cluster came."""
-    decision = outcome.decision
-    name = cluster.name
-    rejection = decision.rejections.get(name) if decision is not None else None
-    if decision is None or rejection is not None:
-        rejections = [Rejection(*rejection)] if rejection is not None else []
-        return ClusterDiagnosis(name, Outcome.REJECTED, rejections[0].reason if rejections else "", rejections)
-    scores = dict(decision.scores.get(name, {}))
-    weight = decision.weights.get(name)
-    if name in decision.clusters:
-        replicas = decision.clusters[name]
-        return ClusterDiagnosis(name, Outcome.ASSIGNED, scores=scores, weight=weight, replicas=replicas)
-    if weight is not None:
-        return ClusterDiagnosis(name, Outcome.NO_REPLICAS, "its share is no replica", scores=scores, weight=weight)
-    return ClusterDiagnosis(name, Outcome.NOT_SELECTED, "select plugins took others", scores=scores)
 
 
 def _row(outcome: FederationOutcome) -> FederationRow:

@@ -1,7 +1,8 @@
 """The clusters that fit, with what is known of each, in one order for all stages.
 
-The order is Karmada's everywhere: overflow order ascending, score descending, available replicas descending, name
-ascending. Most decisions need only its first few clusters, so the order is found as far as it is asked for.
+The order is overflow order ascending, score descending, available replicas descending, name ascending: Karmada's
+everywhere, and KubeAdmiral's, whose candidates have neither overflow nor room. Most decisions need only its first few
+clusters, so the order is found as far as it is asked for.
 """
 
 from typing import Final
@@ -10,7 +11,6 @@ import numpy as np
 
 from extender.scheduling.columns import IntArray
 from extender.scheduling.fleet import MAX_CLUSTERS, Fleet
-from extender.scheduling.request import Request
 
 _NAME_BITS: Final = (MAX_CLUSTERS - 1).bit_length()
 _AVAILABLE_BITS: Final = 33  # two int32 added: what fits and what is assigned
@@ -103,9 +103,13 @@ class Candidates:
             self._picked or self.assigned is not None or self.scores is not None or self.tiers is not None
         )
 
+    def with_scores(self, scores: IntArray) -> "Candidates":
+        """The same candidates, in no particular order, with other scores."""
+        return Candidates(self._fleet, self.rows, self.allocatable, self.assigned, scores, self.tiers)
+
     def best(self, count: int) -> IntArray:
         """The positions of the first ``count`` in the order, best first."""
-        if self.tiers is not None or (self.scores is not None and self.scores.max(initial=0) > _MAX_KEY_SCORE):
+        if self.tiers is not None or (self.scores is not None and _overflows(self.scores)):
             return self._lexical_order()[:count]
         # One integer for each cluster, larger is better, no two alike.
         key = (self.available << _NAME_BITS) - self.name_rank()
@@ -122,6 +126,11 @@ class Candidates:
         return np.lexsort(keys)
 
 
+def _overflows(scores: IntArray) -> bool:
+    """Whether scores are too large for a key, or negative, which is as large without a sign."""
+    return bool(scores.view(np.uint64).max(initial=0) > _MAX_KEY_SCORE)
+
+
 def largest(keys: IntArray, count: int) -> IntArray:
     """The positions of the ``count`` largest of some distinct keys, largest first."""
     if count < 1:
@@ -130,17 +139,3 @@ def largest(keys: IntArray, count: int) -> IntArray:
         return keys.argsort()[: -count - 1 : -1]
     top = keys.argpartition(-count)[-count:]
     return top[keys[top].argsort()[::-1]]
-
-
-def assigned_replicas(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None:
-    """Replicas that each of some rows, ascending, has now; None where none has any."""
-    if not request.current or not len(rows):
-        return None
-    assigned = np.zeros(len(rows), dtype=np.int64)
-    for name, replicas in request.current.items():
-        row = fleet.row_of.get(name)
-        if row is not None:
-            position = int(rows.searchsorted(row))
-            if position < len(rows) and rows[position] == row:
-                assigned[position] = replicas
-    return assigned

@@ -1,8 +1,8 @@
 """The fleet in columns: what every decision reads, updated in place as one cluster changes."""
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, cast
 
 import msgspec.structs
 import numpy as np
@@ -19,8 +19,11 @@ _COLUMNS: Final = (
     "occupied", "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code",
     "_name_of",
 )  # fmt: skip
+_DERIVED_KEPT: Final = 512
 MAX_CLUSTERS: Final = 2**18
 """Names are ranked in 18 bits of a sort key; see ``candidates``."""
+
+C = TypeVar("C")
 
 
 class Fleet:
@@ -58,6 +61,7 @@ class Fleet:
         self._names: list[str] = []
         self._name_rank: IntArray | None = None
         self._free_rows: list[int] = []
+        self._kept: dict[str, object] = {}
         for cluster in clusters:
             self.apply(cluster)
 
@@ -169,6 +173,14 @@ class Fleet:
             (self.regions, self.region_code),
         ):
             interned.release(int(codes[row]))
+
+    def kept(self, key: str, make: "Callable[[Fleet], C]") -> "C":
+        """Something derived from the fleet, such as a column, that many placements ask for: made once, then kept."""
+        if key not in self._kept:
+            if len(self._kept) >= _DERIVED_KEPT:
+                self._kept.clear()
+            self._kept[key] = make(self)
+        return cast("C", self._kept[key])
 
     def taint_tuples(self) -> list[tuple[Taint, ...]]:
         """Every distinct tuple of taints, by code."""

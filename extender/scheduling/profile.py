@@ -80,7 +80,7 @@ class Stages:
     Attributes:
         members: which clusters are looked at at all, before any plugin.
         plan: takes a placement apart for a fleet.
-        room: replicas that fit each of some rows, as far as selection and assignment ask.
+        candidates: of some rows with their scores, what selection and assignment have to know.
         select: which candidates get the workload, in an order, or why none can.
         assign: the replicas of each selected cluster, or why they cannot be placed.
         reasons: explains what became of an attempt.
@@ -88,7 +88,7 @@ class Stages:
 
     members: PlacementFilter
     plan: Callable[[Placement, Fleet, Affinities], Plan]
-    room: Callable[[Context, IntArray], IntArray]
+    candidates: Callable[[Context, IntArray, IntArray | None], Candidates]
     select: Callable[[Context, Candidates], Candidates | Failure]
     assign: Callable[[Context, Candidates], dict[str, int] | Failure]
     reasons: Callable[[Context, Attempt], Reasons]

@@ -250,13 +250,19 @@ def counts_for_nodes(request: tuple[str, int]) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
 
 
-def _available_amount(summary: ResourceSummary, name: str) -> int:
-    """What is left of a resource, in the unit of its column; 0 where nothing is."""
-    nanos = summary.allocatable[name].nanos
+def left_of(summary: ResourceSummary, name: str) -> Quantity:
+    """What of a resource is neither given away nor about to be; negative where that is more than there is."""
+    nanos = summary.allocatable[name].nanos if name in summary.allocatable else 0
     for used in (summary.allocated, summary.allocating):
         if name in used:
             nanos -= used[name].nanos
-    return min(amount_of(name, Quantity(nanos, "")), INT64_MAX) if nanos > 0 else 0
+    return Quantity(nanos, "")
+
+
+def _available_amount(summary: ResourceSummary, name: str) -> int:
+    """What is left of a resource, in the unit of its column; 0 where nothing is."""
+    left = left_of(summary, name)
+    return min(amount_of(name, left), INT64_MAX) if left.nanos > 0 else 0
 
 
 def _whole_pods(summary: ResourceSummary) -> int:

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from extender.scheduling.candidates import Candidates, assigned_replicas
+from extender.scheduling.candidates import Candidates
 from extender.scheduling.columns import IntArray
 from extender.scheduling.context import Context, Peers
 from extender.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
@@ -178,12 +178,4 @@ class Scheduler:
             scores for plugin in self.profile.plugins.scores if (scores := plugin.scores(context, rows)) is not None
         ]
         total = reduce(np.add, given) if given else None
-        fleet = self.fleet
-        return Candidates(
-            fleet,
-            rows,
-            self.stages.room(context, rows),
-            assigned_replicas(fleet, context.request, rows),
-            total,
-            context.group.tiers(rows),
-        )
+        return self.stages.candidates(context, rows, total)

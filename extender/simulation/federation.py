@@ -9,14 +9,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from extender.scheduling.decision import Failure, FailureKind
+from extender.scheduling.decision import Decision, Failure, FailureKind, Mode
+from extender.scheduling.diagnosis import GroupDiagnosis, explain_groups
+from extender.scheduling.fleet import Fleet
 from extender.scheduling.kubeadmiral.migration import with_migration_applied
-from extender.scheduling.kubeadmiral.pipeline import DEFAULT_PLUGINS, PluginNames, UnitDecision, schedule
 from extender.scheduling.kubeadmiral.preparation import Workload, prepare
-from extender.scheduling.kubeadmiral.profile import plugin_names
+from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names, profile_of
+from extender.scheduling.kubeadmiral.request import placed, request_of
 from extender.scheduling.kubeadmiral.snapshot import ClusterMarks, marks_of, snapshot_of
 from extender.scheduling.kubeadmiral.trigger import Trigger, trigger_of
 from extender.scheduling.kubeadmiral.unit import SchedulingUnit
+from extender.scheduling.scheduler import Scheduler
 from extender.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
 from extender.simulation.world import ResourceName, World
 from fleet.errors import FieldError, InputError
@@ -75,13 +78,15 @@ class FederationOutcome:
         trigger: why it was scheduled.
         unit: what was scheduled; None if nothing was.
         decision: None if it was not scheduled.
+        diagnosis: the decision explained; None without one, or where no cluster was looked at.
         notes: what is worth knowing: annotations that were passed over, changes that do not count.
     """
 
     bound: Bound
     trigger: Trigger
     unit: SchedulingUnit | None = None
-    decision: UnitDecision | None = None
+    decision: Decision | None = None
+    diagnosis: GroupDiagnosis | None = None
     notes: tuple[str, ...] = ()
 
 
@@ -104,10 +109,18 @@ def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (
     return Federation({cluster.name: cluster for cluster in given.clusters}, bound)
 
 
-def run_federation(federation: Federation, now: datetime) -> tuple[Federation, list[FederationOutcome]]:
-    """Schedule every workload that needs it."""
-    marks = marks_of(federation.clusters.values())
-    outcomes = [_settle(federation, bound, marks, now) for bound in federation.workloads]
+def run_federation(
+    federation: Federation, now: datetime, *, diagnose: bool = False
+) -> tuple[Federation, list[FederationOutcome]]:
+    """Schedule every workload that needs it.
+
+    Args:
+        federation: its workloads say where they are now.
+        now: decides which clusters custom migration keeps clear.
+        diagnose: explain every decision.
+    """
+    run = _Run(federation, now, diagnose=diagnose)
+    outcomes = [run.settle(bound) for bound in federation.workloads]
     return replace(federation, workloads=[each.bound for each in outcomes], forced=False), outcomes
 
 
@@ -171,38 +184,54 @@ def _kind_of(raw: Mapping[str, Any]) -> tuple[str, str]:
     return str(raw.get("apiVersion")), str(raw.get("kind"))
 
 
-def _settle(
-    federation: Federation, bound: Bound, marks: Mapping[str, ClusterMarks], now: datetime
-) -> FederationOutcome:
-    if bound.missing:
-        return FederationOutcome(bound, Trigger.NONE, notes=(bound.missing,))
-    applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
-    bound = replace(bound, annotations=applied.annotations)
-    snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, marks)
-    verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
-    if not verdict.schedules and not federation.forced:
-        return FederationOutcome(bound, verdict.trigger, notes=verdict.deferred)
-    if bound.policy is None:
-        nowhere = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
-        return FederationOutcome(nowhere, verdict.trigger, notes=(UNBOUND,))
-    try:
-        prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, now)
-    except FieldError as error:
-        failed = UnitDecision({}, Failure(FailureKind.SELECT_FAILED, str(error)))
-        return FederationOutcome(bound, verdict.trigger, decision=failed)
-    notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
-    if prepared.suppressed:
-        # What has changed counts as seen: lifting the ban alone schedules nothing.
-        seen = replace(bound, snapshot=snapshot.text)
-        return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
-    decision = schedule(prepared.unit, federation.clusters.values(), bound.plugins)
-    settled = bound
-    if decision.failure is None or decision.failure.kind is FailureKind.NO_FIT:
-        # No fit is written like a success: the workload is taken from where it is.
-        settled = replace(
-            bound, workload=replace(bound.workload, current=dict(decision.clusters)), snapshot=snapshot.text
-        )
-    return FederationOutcome(settled, verdict.trigger, prepared.unit, decision, notes)
+class _Run:
+    """One round over a federation that stays as it is."""
+
+    def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
+        self._forced = federation.forced
+        self._fleet = Fleet(federation.clusters.values())
+        self._marks: Mapping[str, ClusterMarks] = marks_of(federation.clusters.values())
+        self._schedulers: dict[PluginNames, Scheduler] = {}
+        self._now = now
+        self._diagnose = diagnose
+
+    def settle(self, bound: Bound) -> FederationOutcome:
+        """Schedule a workload if it needs it."""
+        if bound.missing:
+            return FederationOutcome(bound, Trigger.NONE, notes=(bound.missing,))
+        applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
+        bound = replace(bound, annotations=applied.annotations)
+        snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._marks)
+        verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
+        if not verdict.schedules and not self._forced:
+            return FederationOutcome(bound, verdict.trigger, notes=verdict.deferred)
+        if bound.policy is None:
+            nowhere = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
+            return FederationOutcome(nowhere, verdict.trigger, notes=(UNBOUND,))
+        try:
+            prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
+        except FieldError as error:
+            failed = Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
+            return FederationOutcome(bound, verdict.trigger, decision=failed)
+        notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
+        if prepared.suppressed:
+            # What has changed counts as seen: lifting the ban alone schedules nothing.
+            seen = replace(bound, snapshot=snapshot.text)
+            return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+        decision, diagnosis = self._decide(bound.plugins, prepared.unit)
+        settled = bound
+        if decision.failure is None or decision.clears_assignment:
+            current = placed(prepared.unit, decision)
+            settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
+        return FederationOutcome(settled, verdict.trigger, prepared.unit, decision, diagnosis, notes)
+
+    def _decide(self, plugins: PluginNames, unit: SchedulingUnit) -> tuple[Decision, GroupDiagnosis | None]:
+        if plugins not in self._schedulers:
+            self._schedulers[plugins] = Scheduler(self._fleet, profile_of(plugins))
+        scheduler, request = self._schedulers[plugins], request_of(unit)
+        decision = scheduler.schedule(request)
+        explained = explain_groups(scheduler, request, decision) if self._diagnose else []
+        return decision, next(iter(explained), None)
 
 
 def _scaled(federation: Federation, change: Scale) -> Federation:

@@ -107,7 +107,11 @@ class Cluster(Value, frozen=True):
     @property
     def ready(self) -> bool:
         """Whether its condition Ready is True."""
-        return any(each.type == "Ready" and each.status == "True" for each in self.status.conditions)
+        return self.has_condition("Ready")
+
+    def has_condition(self, condition_type: str) -> bool:
+        """Whether one of its conditions of a type is True."""
+        return any(each.type == condition_type and each.status == "True" for each in self.status.conditions)
 
     def fields(self) -> dict[str, str]:
         """What a field selector sees as labels: provider and region, present only when not empty."""

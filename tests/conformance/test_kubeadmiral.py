@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from kubeadmiral_builders import unit_from
 
-from extender.scheduling.kubeadmiral.pipeline import schedule
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.profile import profile_of
+from extender.scheduling.kubeadmiral.request import placed, request_of
+from extender.scheduling.scheduler import Scheduler
 from fleet.model.decode import convert
 from fleet.model.federated_cluster import FederatedCluster, as_cluster
 
 VECTORS = Path(__file__).with_name("kubeadmiral.jsonl.gz")
 LINES = 1500
 CHUNK = 150
+PROFILE = profile_of()
 
 
 @cache
@@ -24,9 +28,11 @@ def recorded():
 
 
 def decided(line, clusters):
-    decision = schedule(unit_from(line), [as_cluster(convert(FederatedCluster, each)) for each in clusters])
+    unit = unit_from(line)
+    fleet = Fleet(as_cluster(convert(FederatedCluster, each)) for each in clusters)
+    decision = Scheduler(fleet, PROFILE).schedule(request_of(unit))
     return {
-        "clusters": dict(decision.clusters),
+        "clusters": placed(unit, decision),
         "error": decision.failure.kind.value if decision.failure is not None else None,
     }
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from extender.scheduling.filters.cluster_terminating import ClusterTerminating
 from extender.scheduling.karmada.assignment import assign
+from extender.scheduling.karmada.estimation import estimated
 from extender.scheduling.karmada.plan import KarmadaPlan
 from extender.scheduling.karmada.reasons import KarmadaReasons
-from extender.scheduling.karmada.room import room
 from extender.scheduling.karmada.selection import select
 from extender.scheduling.profile import Stages
 
@@ -19,7 +19,7 @@ DELETING: Final = "ClusterDeleting"
 KARMADA: Final = Stages(
     members=ClusterTerminating(DELETING),
     plan=KarmadaPlan,
-    room=room,
+    candidates=estimated,
     select=select,
     assign=assign,
     reasons=KarmadaReasons,

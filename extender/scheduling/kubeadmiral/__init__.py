@@ -1,6 +1,6 @@
 """KubeAdmiral's way of scheduling (kubewharf/kubeadmiral ``pkg/controllers/scheduler``, commit 19de01c).
 
-It decides about the same clusters as Karmada's way and shares with it what the two define alike: label requirements,
-taints and tolerations, served kinds, failures and diagnoses. Its pipeline is its own: filters, normalised scores,
-select plugins, then a planner for the replicas.
+It is a profile of the engine: ``profile.profile_of`` names its plugins and stages, ``request.request_of`` puts a unit
+in the engine's words. Of its filters those that Karmada has as well are the same classes; its scores, select plugins,
+weights and planners stand here, as does what leads to a unit: overrides, migration, snapshots and triggers.
 """

@@ -1,80 +1,178 @@
-"""KubeAdmiral's filters. Each is why one cluster is ruled out, or None."""
+"""The filters that Karmada does not have. Those that it has as well stand in ``extender.scheduling.filters``."""
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Final
 
-from extender.scheduling.kubeadmiral.resources import cluster_resources, requested
-from extender.scheduling.kubeadmiral.terms import InvalidTermError, any_matches
+import numpy as np
+
+from extender.scheduling.columns import BoolArray, Column, IntArray
+from extender.scheduling.context import Context
+from extender.scheduling.filters import Filter, PlacementFilter
+from extender.scheduling.filters.api_enablement import APIEnablement
+from extender.scheduling.filters.cluster_affinity import ClusterAffinity
+from extender.scheduling.filters.cluster_eviction import ClusterEviction
+from extender.scheduling.filters.cluster_terminating import ClusterTerminating
+from extender.scheduling.filters.taint_toleration import TaintToleration
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.allocation import Allocation, allocation_of
+from extender.scheduling.kubeadmiral.request import UnitPlacement, unit_of
+from extender.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, rows_matching
 from extender.scheduling.kubeadmiral.unit import SchedulingUnit
 from fleet.model.cluster import Cluster
-from fleet.model.taint import NO_EXECUTE, repelling_taints
+from fleet.model.federated_cluster import JOINED
+from fleet.model.selector import Requirement
+from fleet.model.taint import NO_EXECUTE
 
-Filter = Callable[[SchedulingUnit, Cluster], str | None]
-
+READY: Final = "Ready"
 _PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-def api_resources(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """APIResources: the cluster must serve the object's kind, wherever the object is now."""
-    served = (unit.api_version, unit.kind) in cluster.enabled_kinds()
-    return None if served else f"does not serve {unit.api_version} {unit.kind}"
+class ConditionColumn(Column[np.bool_]):
+    """Which rows hold a cluster that has a condition."""
+
+    __slots__ = ("_fleet", "_type")
+
+    def __init__(self, fleet: Fleet, condition_type: str) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+        self._type = condition_type
+
+    def compute(self) -> BoolArray:
+        """All rows."""
+        return np.array([self.compute_row(row) for row in range(self._fleet.capacity)], dtype=np.bool_)
+
+    def compute_row(self, row: int) -> bool:
+        """One row."""
+        cluster = self._fleet.clusters[row]
+        return cluster is not None and cluster.has_condition(self._type)
 
 
-def taint_toleration(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """TaintToleration: NoSchedule and NoExecute taints must be tolerated; where the object is, only the latter."""
-    taints = repelling_taints(cluster.spec.taints, unit.tolerations)
-    if cluster.name in unit.current:
-        taints = [taint for taint in taints if taint.effect == NO_EXECUTE]
-    return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None
+class ClusterJoined(PlacementFilter):
+    """Only clusters that joined are looked at; this is no plugin."""
+
+    name = "ClusterJoined"
+
+    def column(self, context: Context) -> Column[np.bool_]:
+        """The rows that joined."""
+        return context.fleet.kept(JOINED, lambda fleet: ConditionColumn(fleet, JOINED))
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
+        """Whether it joined."""
+        return None if cluster.has_condition(JOINED) else "has not joined the federation"
 
 
-def placement_filter(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """PlacementFilter: if the policy lists clusters, only these."""
-    return None if not unit.candidates or cluster.name in unit.candidates else "is not listed in the placement"
+class ClusterReady(PlacementFilter):
+    """Only ready clusters, but where the object is it may stay. In Karmada taints see to it."""
+
+    name = "ClusterReady"
+    exempts_current = True
+
+    def column(self, context: Context) -> Column[np.bool_]:
+        """The rows that are ready."""
+        return context.fleet.kept(READY, lambda fleet: ConditionColumn(fleet, READY))
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
+        """Whether it is ready."""
+        return None if cluster.ready else "is not ready"
 
 
-def cluster_affinity(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """ClusterAffinity: the selector's labels, then one of the required terms."""
-    labels = cluster.metadata.labels
-    for key, value in unit.cluster_selector.items():
+class SelectorColumn(Column[np.bool_]):
+    """Which rows the selector and the required terms of a placement mean."""
+
+    __slots__ = ("_fleet", "_placement")
+
+    def __init__(self, fleet: Fleet, placement: UnitPlacement) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+        self._placement = placement
+
+    def compute(self) -> BoolArray:
+        """All rows, through the indexes."""
+        fleet, placement = self._fleet, self._placement
+        mask = np.ones(fleet.capacity, dtype=np.bool_)
+        for key, value in placement.cluster_selector.items():
+            mask &= fleet.labels.matching(Requirement(key, "In", frozenset({value})), fleet.capacity)
+        if placement.required is not None:
+            mask &= rows_matching(placement.required, fleet)
+        return mask & fleet.occupied
+
+    def compute_row(self, row: int) -> bool:
+        """One row."""
+        cluster = self._fleet.clusters[row]
+        return cluster is not None and mismatch(self._placement, cluster) is None
+
+
+class SelectorAffinity(PlacementFilter):
+    """ClusterAffinity: the selector's labels, then one of the required terms.
+
+    Unlike Karmada's plugin of that name: an invalid requirement rules a cluster out even if a later term matches, and
+    terms are alternatives beside the selector.
+    """
+
+    name = "ClusterAffinity"
+
+    def column(self, context: Context) -> SelectorColumn | None:
+        """The rows that are meant."""
+        placement = _placement(context)
+        if not placement.cluster_selector and placement.required is None:
+            return None
+        return SelectorColumn(context.fleet, placement)
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        """The first part that does not hold."""
+        return mismatch(_placement(context), cluster)
+
+
+def mismatch(placement: UnitPlacement, cluster: Cluster) -> str | None:
+    """The first part of selector and terms that does not hold for a cluster, in words; None if it is meant."""
+    labels: Mapping[str, str] = cluster.metadata.labels
+    for key, value in placement.cluster_selector.items():
         if labels.get(key) != value:
             return f"label {key}={value} does not hold"
-    if unit.required is None:
+    if placement.required is None:
         return None
     try:
-        return None if any_matches(unit.required, cluster) else "no term of the affinity matches"
+        return None if any_matches(placement.required, cluster) else "no term of the affinity matches"
     except InvalidTermError as error:
         return f"the affinity has an invalid term: {error}"
 
 
-def cluster_ready(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """ClusterReady: only ready clusters, but where the object is it may stay."""
-    return None if cluster.name in unit.current or cluster.ready else "is not ready"
+def _placement(context: Context) -> UnitPlacement:
+    placement = context.plan.placement
+    if not isinstance(placement, UnitPlacement):
+        raise TypeError(f"a {type(placement).__name__} was given to KubeAdmiral's profile")
+    return placement
 
 
-def cluster_terminating(unit: SchedulingUnit, cluster: Cluster) -> str | None:  # noqa: ARG001 - a filter's signature
-    """ClusterTerminating: no cluster that is going, even if the object is there."""
-    return "is being deleted" if cluster.deleting else None
+class ClusterResourcesFit(Filter):
+    """One replica must fit what is not used; ephemeral storage is never compared. Where the object is it may stay."""
+
+    name = "ClusterResourcesFit"
+    exempts_current = True
+
+    def prune(self, context: Context, rows: IntArray) -> IntArray:
+        """The rows where nothing is short, and those where the object is."""
+        fleet, passing = context.fleet, np.ones(len(rows), dtype=np.bool_)
+        for each in _compared(context):
+            passing &= each.fits(rows)
+        current = [row for name in context.request.current if (row := fleet.row_of.get(name)) is not None]
+        return rows[passing | np.isin(rows, current)]
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        """The resources that are short."""
+        row = np.array([context.fleet.row_of[cluster.name]])
+        short = [each.name for each in _compared(context) if not each.fits(row)[0]]
+        return f"has insufficient {', '.join(short)}" if short else None
 
 
-def cluster_evicted(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """ClusterEvicted: none that custom migration keeps the object off."""
-    return "is being evicted of this workload" if cluster.name in unit.evicted else None
-
-
-def cluster_resources_fit(unit: SchedulingUnit, cluster: Cluster) -> str | None:
-    """ClusterResourcesFit: one replica must fit what is not used. Ephemeral storage is never compared."""
-    if cluster.name in unit.current or not _requests_anything(unit):
-        return None
-    resources = cluster_resources(cluster)
-    wanted = {"cpu": 0, "memory": 0, **requested(unit)}
-    wanted.pop("ephemeral-storage", None)
-    short = [
-        name
-        for name, amount in wanted.items()
-        if (amount or name in {"cpu", "memory"}) and resources.allocatable(name) < amount + resources.used(name)
-    ]
-    return f"has insufficient {', '.join(short)}" if short else None
+def _compared(context: Context) -> list[Allocation]:
+    """The resources that are compared: CPU and memory, and others of which something is requested."""
+    unit = unit_of(context)
+    if not _requests_anything(unit):
+        return []
+    names = ["cpu", "memory", *(name for name in unit.requests if name not in _PLAIN_RESOURCES)]
+    allocations = [allocation_of(context.fleet, name, unit.requests) for name in names]
+    return [each for each in allocations if each.wanted or each.name in {"cpu", "memory"}]
 
 
 def _requests_anything(unit: SchedulingUnit) -> bool:
@@ -82,14 +180,15 @@ def _requests_anything(unit: SchedulingUnit) -> bool:
     return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
-FILTERS: Final[dict[str, Filter]] = {
-    "APIResources": api_resources,
-    "TaintToleration": taint_toleration,
-    "PlacementFilter": placement_filter,
-    "ClusterAffinity": cluster_affinity,
-    "ClusterReady": cluster_ready,
-    "ClusterTerminating": cluster_terminating,
-    "ClusterEvicted": cluster_evicted,
-    "ClusterResourcesFit": cluster_resources_fit,
-}
-DEFAULT_FILTERS: Final = tuple(name for name in FILTERS if name != "ClusterResourcesFit")
+_ALL: Final[tuple[Filter, ...]] = (
+    APIEnablement("APIResources", exempts_current=False),
+    TaintToleration(driving_out=frozenset({NO_EXECUTE})),
+    ClusterAffinity("PlacementFilter"),
+    SelectorAffinity(),
+    ClusterReady(),
+    ClusterTerminating(),
+    ClusterEviction("ClusterEvicted"),
+    ClusterResourcesFit(),
+)
+FILTERS: Final[dict[str, Filter]] = {each.name: each for each in _ALL}
+DEFAULT_FILTERS: Final = tuple(name for name in FILTERS if name != ClusterResourcesFit.name)

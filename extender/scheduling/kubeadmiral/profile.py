@@ -1,23 +1,57 @@
-"""Which plugins take part: the defaults with what a SchedulingProfile changes (KubeAdmiral ``scheduler/profile.go``).
+"""KubeAdmiral's profile: its stages, and its plugins with what a SchedulingProfile changes (``scheduler/profile.go``).
 
 Plugins that read what katalyst reports of a cluster (``KatalystResourcesExist``) are not here, so that a profile that
 names one is refused like one that names a plugin that nobody knows; neither are webhooks, which are others' services.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
-from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
-from extender.scheduling.kubeadmiral.pipeline import PluginNames
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.group import Affinities
+from extender.scheduling.kubeadmiral.division import assign
+from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS, ClusterJoined
+from extender.scheduling.kubeadmiral.reasons import UnitReasons
 from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES, SCORES
-from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, SELECTORS
+from extender.scheduling.kubeadmiral.selection import DEFAULT_SELECTORS, SELECTORS, scored, select
+from extender.scheduling.plan import Plan
+from extender.scheduling.profile import ALL, Plugins, Profile, Stages
 from fleet.errors import FieldError, shown
+from fleet.model.placement import Placement
 from fleet.model.scheduling_profile import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
 
-ALL: Final = "*"
 _WEBHOOK: Final = "Webhook"
 _BUILT_IN: Final[Mapping[str, Mapping[str, object]]] = {"filter": FILTERS, "score": SCORES, "select": SELECTORS}
 _REPLICAS_PLUGINS: Final = frozenset({"ClusterCapacityWeight", "PreferenceBinPack"})
+
+
+@dataclass(frozen=True, slots=True)
+class PluginNames:
+    """The plugins of each point, in order; without any select plugin every cluster that fits is selected."""
+
+    filters: tuple[str, ...] = DEFAULT_FILTERS
+    scores: tuple[str, ...] = DEFAULT_SCORES
+    selectors: tuple[str, ...] = DEFAULT_SELECTORS
+
+
+DEFAULT_PLUGINS: Final = PluginNames()
+
+
+def profile_of(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
+    """The profile that these plugins make; its scheduler is asked with ``request_of`` a unit."""
+    return Profile(
+        Plugins(tuple(FILTERS[name] for name in names.filters), tuple(SCORES[name] for name in names.scores)),
+        stages=Stages(
+            members=ClusterJoined(),
+            plan=_plan,
+            candidates=scored,
+            select=partial(select, names.selectors),
+            assign=assign,
+            reasons=UnitReasons,
+        ),
+    )
 
 
 def plugin_names(profile: SchedulingProfile) -> PluginNames:
@@ -31,6 +65,11 @@ def plugin_names(profile: SchedulingProfile) -> PluginNames:
         return _plugin_names(profile.spec.plugins)
     except FieldError as error:
         raise error.below("spec.plugins") from None
+
+
+def _plan(placement: Placement, _fleet: Fleet, affinities: Affinities) -> Plan:
+    """Groups are all that stages ask of a plan: what else a policy says is in the unit."""
+    return Plan(placement, affinities)
 
 
 def _plugin_names(points: ExtensionPoints) -> PluginNames:

@@ -1,100 +1,134 @@
-"""KubeAdmiral's scores: integers, 0 to 100, added up without weights. Scores of all clusters are made together."""
+"""KubeAdmiral's scores: integers, 0 to 100. Scores of all clusters that fit are made together, on columns."""
 
-from collections.abc import Callable, Sequence
-from math import sqrt
+from abc import abstractmethod
 from typing import Final
 
-from extender.scheduling.kubeadmiral.resources import cluster_resources, requested
-from extender.scheduling.kubeadmiral.terms import labels_match
-from extender.scheduling.kubeadmiral.unit import GPU, SchedulingUnit
-from fleet.model.cluster import Cluster
-from fleet.model.taint import PREFER_NO_SCHEDULE, tolerated
+import numpy as np
 
-MAX_SCORE: Final = 100
+from extender.scheduling.columns import IntArray
+from extender.scheduling.context import Context
+from extender.scheduling.filters.taint_toleration import untolerated_counts
+from extender.scheduling.kubeadmiral.allocation import Allocation, allocation_of
+from extender.scheduling.kubeadmiral.request import unit_of
+from extender.scheduling.kubeadmiral.terms import labels_matching
+from extender.scheduling.kubeadmiral.unit import GPU
+from extender.scheduling.scores import MAX_SCORE, ColumnScore, RelativeScore, Score
+from fleet.model.taint import PREFER_NO_SCHEDULE
+
 _GPU_WEIGHT: Final = 4
 
-Scorer = Callable[[SchedulingUnit, Sequence[Cluster]], list[int]]
 
-
-def normalised(scores: list[int]) -> list[int]:
-    """Scaled so that the best is 100, rounded toward zero; untouched if none is positive."""
-    best = max([0, *scores])
-    return [_truncated(MAX_SCORE * score, best) for score in scores] if best else scores
-
-
-def taint_toleration(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> list[int]:
+class PreferredTaints(RelativeScore):
     """TaintToleration: fewer PreferNoSchedule taints that are not tolerated are better."""
-    tolerations = [each for each in unit.tolerations if each.effect in {"", PREFER_NO_SCHEDULE}]
-    counts = [
-        sum(taint.effect == PREFER_NO_SCHEDULE and not tolerated(taint, tolerations) for taint in cluster.spec.taints)
-        for cluster in clusters
-    ]
-    worst = max(counts, default=0)
-    return [MAX_SCORE - MAX_SCORE * count // worst for count in counts] if worst else [MAX_SCORE] * len(counts)
+
+    name = "TaintToleration"
+
+    def counts(self, context: Context, rows: IntArray) -> IntArray:
+        """The taints that are not tolerated."""
+        return untolerated_counts(context.fleet, unit_of(context).tolerations, frozenset({PREFER_NO_SCHEDULE}))[rows]
+
+    def normalised(self, counts: IntArray) -> IntArray:
+        """The cluster with the most scores 0, one without any 100."""
+        worst = max(1, int(counts.max()))
+        return MAX_SCORE - MAX_SCORE * counts // worst
 
 
-def cluster_affinity(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> list[int]:
-    """ClusterAffinity: the weights of the preferred terms that match. An invalid term fails all of scheduling."""
-    weighted = [(weight, term) for weight, term in unit.preferred if weight]
-    return normalised([sum(weight for weight, term in weighted if labels_match(term, each)) for each in clusters])
+class PreferredTerms(RelativeScore):
+    """ClusterAffinity: the weights of the preferred terms that match."""
+
+    name = "ClusterAffinity"
+
+    def counts(self, context: Context, rows: IntArray) -> IntArray:
+        """The weights; fields play no part, and a term without expressions means no cluster."""
+        total = np.zeros(context.fleet.capacity, dtype=np.int64)
+        for weight, term in unit_of(context).preferred:
+            if weight and term.match_expressions:
+                total += weight * labels_matching(term, context.fleet)
+        return total[rows]
+
+    def normalised(self, counts: IntArray) -> IntArray:
+        """Scaled so that the best is 100, rounded toward zero; untouched if none is positive."""
+        best = int(counts.max())
+        return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 
-def least_allocated(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> list[int]:
+class AllocationScore(ColumnScore):
+    """By each resource, the share of it that counts; GPUs count for more than others."""
+
+    @abstractmethod
+    def share(self, taken: IntArray, capacity: IntArray) -> IntArray:
+        """What counts of the capacity, where that much is taken with one more replica."""
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
+        """The mean of the shares; a resource of which there is too little, or nothing, adds 0."""
+        total, weights = np.zeros(len(rows), dtype=np.int64), 0
+        for each in _scored(context):
+            weight = _GPU_WEIGHT if each.name == GPU else 1
+            weights += weight
+            taken, capacity = each.taken(rows), each.capacity(rows)
+            counted = weight * (self.share(taken, capacity) * MAX_SCORE // np.maximum(capacity, 1))
+            total += np.where((capacity != 0) & (taken <= capacity), counted, 0)
+        return total // weights
+
+
+class LeastAllocated(AllocationScore):
     """ClusterResourcesLeastAllocated: more room is better."""
-    return [_by_allocation(unit, cluster, lambda wanted, cap: cap - wanted) for cluster in clusters]
+
+    name = "ClusterResourcesLeastAllocated"
+
+    def share(self, taken: IntArray, capacity: IntArray) -> IntArray:
+        """What is left."""
+        return capacity - taken
 
 
-def most_allocated(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> list[int]:
+class MostAllocated(AllocationScore):
     """ClusterResourcesMostAllocated: less room is better."""
-    return [_by_allocation(unit, cluster, lambda wanted, _: wanted) for cluster in clusters]
+
+    name = "ClusterResourcesMostAllocated"
+
+    def share(self, taken: IntArray, capacity: IntArray) -> IntArray:  # noqa: ARG002 - the other one asks for it
+        """What is taken."""
+        return taken
 
 
-def balanced_allocation(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> list[int]:
+class BalancedAllocation(ColumnScore):
     """ClusterResourcesBalancedAllocation: resources used to the same degree are better."""
-    return [_balance(unit, cluster) for cluster in clusters]
+
+    name = "ClusterResourcesBalancedAllocation"
+
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
+        """By the standard deviation of the degrees, in doubles from left to right as KubeAdmiral's."""
+        fractions = [_fraction(each, rows) for each in _scored(context)]
+        if len(fractions) == 2:
+            deviation = np.abs((fractions[0] - fractions[1]) / 2)
+        else:
+            mean = sum(fractions) / len(fractions)
+            deviation = np.sqrt(sum((each - mean) * (each - mean) for each in fractions) / len(fractions))
+        scores = ((1 - deviation) * MAX_SCORE).astype(np.int64)
+        return np.where(np.maximum.reduce(fractions) >= 1, 0, scores)
 
 
-def _by_allocation(unit: SchedulingUnit, cluster: Cluster, share: Callable[[int, int], int]) -> int:
-    total = weights = 0
-    for name, wanted, cap in _allocations(unit, cluster):
-        weight = _GPU_WEIGHT if name == GPU else 1
-        weights += weight
-        if cap and wanted <= cap:
-            total += weight * (share(wanted, cap) * MAX_SCORE // cap)
-    return total // weights
+def _fraction(allocation: Allocation, rows: IntArray) -> np.ndarray:
+    """The degree to which a resource is used; 1 where there is nothing of it."""
+    capacity = allocation.capacity(rows)
+    return np.where(capacity != 0, allocation.taken(rows) / np.where(capacity != 0, capacity, 1), 1.0)
 
 
-def _balance(unit: SchedulingUnit, cluster: Cluster) -> int:
-    fractions = [wanted / cap if cap else 1.0 for _, wanted, cap in _allocations(unit, cluster)]
-    if any(fraction >= 1 for fraction in fractions):
-        return 0
-    if len(fractions) == 2:
-        deviation = abs((fractions[0] - fractions[1]) / 2)
-    else:
-        mean = sum(fractions) / len(fractions)
-        deviation = sqrt(sum((fraction - mean) * (fraction - mean) for fraction in fractions) / len(fractions))
-    return int((1 - deviation) * MAX_SCORE)
-
-
-def _allocations(unit: SchedulingUnit, cluster: Cluster) -> list[tuple[str, int, int]]:
-    """(resource, used with one more replica, what there is), for all resources that scores look at."""
-    resources, wanted = cluster_resources(cluster), requested(unit)
-    names = ["cpu", "memory", *(name for name in wanted if name not in {"cpu", "memory", "ephemeral-storage"})]
-    if wanted.get("ephemeral-storage"):
+def _scored(context: Context) -> list[Allocation]:
+    """The resources that scores look at: CPU and memory, and others that are requested."""
+    requests = unit_of(context).requests
+    names = ["cpu", "memory", *(name for name in requests if name not in {"cpu", "memory", "ephemeral-storage"})]
+    if "ephemeral-storage" in requests and requests["ephemeral-storage"].nanos:
         names.append("ephemeral-storage")
-    return [(name, resources.used(name) + wanted.get(name, 0), resources.allocatable(name)) for name in names]
+    return [allocation_of(context.fleet, name, requests) for name in names]
 
 
-def _truncated(dividend: int, divisor: int) -> int:
-    """Integer division toward zero, as Go's."""
-    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
-
-
-SCORES: Final[dict[str, Scorer]] = {
-    "TaintToleration": taint_toleration,
-    "ClusterResourcesBalancedAllocation": balanced_allocation,
-    "ClusterResourcesLeastAllocated": least_allocated,
-    "ClusterAffinity": cluster_affinity,
-    "ClusterResourcesMostAllocated": most_allocated,
-}
-DEFAULT_SCORES: Final = tuple(name for name in SCORES if name != "ClusterResourcesMostAllocated")
+_ALL: Final[tuple[Score, ...]] = (
+    PreferredTaints(),
+    BalancedAllocation(),
+    LeastAllocated(),
+    PreferredTerms(),
+    MostAllocated(),
+)
+SCORES: Final[dict[str, Score]] = {each.name: each for each in _ALL}
+DEFAULT_SCORES: Final = tuple(name for name in SCORES if name != MostAllocated.name)

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import msgspec
 
 from extender.scheduling.kubeadmiral.fnv import fnv1_32
-from extender.scheduling.kubeadmiral.joined import is_joined
 from extender.scheduling.kubeadmiral.preparation import Workload
 from extender.scheduling.resources import amount_of
 from fleet.model.base import Int64, Value
 from fleet.model.cluster import Cluster
 from fleet.model.decode import decode_json
+from fleet.model.federated_cluster import JOINED
 from fleet.model.federated_object import (
     AFFINITY,
     APPLIED_MIGRATION,
@@ -126,7 +126,7 @@ def cluster_marks(cluster: Cluster) -> ClusterMarks:
 
 def marks_of(clusters: Iterable[Cluster]) -> dict[str, ClusterMarks]:
     """The marks of the clusters that joined the federation, by name."""
-    return {each.name: cluster_marks(each) for each in clusters if is_joined(each)}
+    return {each.name: cluster_marks(each) for each in clusters if each.has_condition(JOINED)}
 
 
 def snapshot_of(

@@ -84,6 +84,11 @@ class SchedulingUnit:
         """What breaks ties between clusters: ``namespace/name``, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
+    @property
+    def stays(self) -> bool:
+        """Whether it is placed and sticky: nothing is decided anew."""
+        return self.sticky and bool(self.current)
+
     def preference(self, cluster: str) -> Preference:
         """What a cluster is to get."""
         return self.preferences.get(cluster, _NO_PREFERENCE)

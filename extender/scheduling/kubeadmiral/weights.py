@@ -4,25 +4,28 @@ from collections.abc import Sequence
 from math import floor
 from typing import Final
 
-from extender.scheduling.kubeadmiral.resources import cluster_resources
+from extender.scheduling.candidates import Candidates
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.allocation import allocation_of
 from extender.scheduling.kubeadmiral.unit import GPU, SchedulingUnit
-from fleet.model.cluster import Cluster
 
 _SUM: Final = 1000
 _ALLOCATABLE_SHARE: Final = 1.4
 """A cluster weighs at most so many times its share of all that is allocatable."""
 
 
-def division_weights(unit: SchedulingUnit, clusters: Sequence[Cluster]) -> dict[str, int]:
-    """The weight of each cluster: those of the policy if it gives any, else by what clusters have to offer."""
+def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -> dict[str, int]:
+    """The weight of each cluster: those of the policy if it gives any, else by what clusters have to offer.
+
+    A policy's weights are by name, and none is 0 - even if all are, unlike Karmada's rules, which then count alike.
+    """
+    names = selected.names()
     if any(each.weight is not None for each in unit.preferences.values()):
-        return {each.name: unit.preference(each.name).weight or 0 for each in clusters}
-    resource = GPU if GPU in unit.requests else "cpu"
-    offers = [cluster_resources(each) for each in clusters]
-    weights = capacity_weights(
-        [each.allocatable_units(resource) for each in offers], [each.available_units(resource) for each in offers]
-    )
-    return dict(zip((each.name for each in clusters), weights, strict=True))
+        return {name: unit.preference(name).weight or 0 for name in names}
+    offer = allocation_of(fleet, GPU if GPU in unit.requests else "cpu", unit.requests)
+    rows = selected.rows
+    weights = capacity_weights(offer.capacity_units(rows).tolist(), offer.available_units(rows).tolist())
+    return dict(zip(names, weights, strict=True))
 
 
 def capacity_weights(allocatable: Sequence[int], available: Sequence[int]) -> list[int]:

@@ -52,7 +52,19 @@ class Score(ABC):
         return np.array(found, dtype=np.int64)
 
 
-class RelativeScore(Score):
+class ColumnScore(Score):
+    """A score that is said of all clusters at once, through the fleet's columns."""
+
+    @abstractmethod
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
+        """The scores of rows, which are all that fit, in their order."""
+
+    def score(self, context: Context, cluster: Cluster) -> int:
+        """How good a cluster of the fleet would be if no other one fitted."""
+        return int(self.scores(context, np.array([context.fleet.row_of[cluster.name]]))[0])
+
+
+class RelativeScore(ColumnScore):
     """A score that only a comparison yields: something is counted, and scaled over all clusters that fit."""
 
     @abstractmethod
@@ -63,11 +75,10 @@ class RelativeScore(Score):
             UnscorableError: what is asked cannot be understood.
         """
 
-    @staticmethod
     @abstractmethod
-    def normalised(counts: IntArray) -> IntArray:
-        """Scores for what was counted, where nothing else fits."""
+    def normalised(self, counts: IntArray) -> IntArray:
+        """Scores for what was counted of all clusters that fit, which are some."""
 
-    def scores(self, context: Context, rows: IntArray) -> IntArray | None:
+    def scores(self, context: Context, rows: IntArray) -> IntArray:
         """The counts, scaled."""
         return self.normalised(self.counts(context, rows))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extender.scheduling.diagnosis import explain
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.karmada.room import ITS_ESTIMATOR
+from extender.scheduling.karmada.estimation import ITS_ESTIMATOR
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Scheduler
 

@@ -1,7 +1,7 @@
 import pytest
+from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, Scored, max_cluster, priority_sort
 from kubeadmiral_builders import divided, member, unit
 
-from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, Scored, max_cluster, priority_sort
 from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 from fleet.errors import InputError
 
