@@ -9,8 +9,14 @@ from typing import Any
 
 from builders import quantities, taint
 
+from extender.scheduling.decision import Decision
+from extender.scheduling.diagnosis import GroupDiagnosis, explain_groups
+from extender.scheduling.fleet import Fleet
 from extender.scheduling.kubeadmiral.preparation import Workload, prepare
+from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
+from extender.scheduling.kubeadmiral.request import placed, request_of
 from extender.scheduling.kubeadmiral.unit import Preference, SchedulingUnit
+from extender.scheduling.scheduler import Scheduler
 from fleet.model.base import Timestamp
 from fleet.model.cluster import Cluster
 from fleet.model.decode import convert
@@ -82,6 +88,34 @@ def unit(
 def divided(replicas: int, **fields: Any) -> SchedulingUnit:
     """A unit whose replicas are divided."""
     return unit(divide=True, replicas=replicas, **fields)
+
+
+class Decided:
+    """A unit that was scheduled.
+
+    Attributes:
+        decision: the engine's.
+        clusters: replicas by cluster, as KubeAdmiral writes them.
+        diagnosis: its one attempt explained; None if none was made.
+    """
+
+    def __init__(self, asked: SchedulingUnit, clusters: Iterable[Cluster], plugins: PluginNames = DEFAULT_PLUGINS):
+        scheduler, request = Scheduler(Fleet(clusters), profile_of(plugins)), request_of(asked)
+        self.decision: Decision = scheduler.schedule(request)
+        self.clusters = placed(asked, self.decision)
+        self.diagnosis: GroupDiagnosis | None = next(iter(explain_groups(scheduler, request, self.decision)), None)
+
+    @property
+    def fitting(self) -> set[str]:
+        """The clusters that passed all filters."""
+        told = self.diagnosis.clusters if self.diagnosis is not None else []
+        return {each.cluster for each in told if not each.rejections}
+
+    @property
+    def rejections(self) -> dict[str, list[tuple[str, str]]]:
+        """Every filter that ruled a cluster out, and why, by cluster."""
+        told = self.diagnosis.clusters if self.diagnosis is not None else []
+        return {each.cluster: [(one.plugin, one.reason) for one in each.rejections] for each in told if each.rejections}
 
 
 def spec(**fields: Any) -> KubeAdmiralSpec:

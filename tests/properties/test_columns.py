@@ -1,26 +1,45 @@
 """Every column says of all clusters at once what it says of each, and keeps saying so as clusters change."""
 
+import itertools
+
 import numpy as np
 import oracle
 import pytest
 import strategies as draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kubeadmiral_builders import term
 
 from extender.scheduling.candidates import Candidates, largest
 from extender.scheduling.filters.api_enablement import KindColumn
 from extender.scheduling.filters.cluster_affinity import AnyAffinityColumn
+from extender.scheduling.filters.cluster_terminating import SchedulableColumn
 from extender.scheduling.filters.taint_toleration import TolerationColumn
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities
 from extender.scheduling.karmada.plan import StaticWeights
 from extender.scheduling.karmada.spread_constraint import SpreadFieldsColumn
+from extender.scheduling.kubeadmiral.allocation import AmountColumn, left, there
+from extender.scheduling.kubeadmiral.filters import ConditionColumn, SelectorColumn, mismatch
+from extender.scheduling.kubeadmiral.request import UnitPlacement
 from fleet.model.affinity import AffinityTerm
 from fleet.model.decode import convert
 from fleet.model.taint import Toleration, repelling_taints
 
+NAMED = ("metadata.name", "In", "m1")
 TOLERATIONS = tuple(
     convert(Toleration, each) for each in ({"key": "gpu", "operator": "Exists"}, {"effect": "NoExecute"})
+)
+WISH = frozenset({"PreferNoSchedule"})
+PRODUCTION = term(("env", "In", "prod"))
+SELECTORS = (
+    UnitPlacement(cluster_selector={"env": "dev"}),
+    UnitPlacement(required=()),
+    UnitPlacement(required=(term(("tier", "Gt", "1")), term(("env", "NotIn", "dev"), fields=[NAMED]))),
+    UnitPlacement(required=(term(), term(("env", "Exists"), fields=[("metadata.name", "NotIn", "m2")]))),
+    UnitPlacement(required=(term(("tier", "Exists")), term(("env", "Near")), PRODUCTION)),
+    UnitPlacement(required=(term(("tier", "Exists"), fields=[("metadata.name", "Gt", "1")]), PRODUCTION)),
+    UnitPlacement(cluster_selector={"env": "prod"}, required=(term(fields=[("spec.region", "In", "")]),)),
 )
 REQUESTS = (None, (), (("cpu", 1000),), (("cpu", 500), ("memory", 1)), (("gold", 1), ("pods", 3)))
 
@@ -38,6 +57,16 @@ def truths(fleet, affinities):
         lambda each: max(weight * term.matches(each) for weight, term in zip(weights, terms, strict=True)),
     )
     yield TolerationColumn(fleet, TOLERATIONS), lambda each: not repelling_taints(each.spec.taints, TOLERATIONS)
+    yield (
+        TolerationColumn(fleet, TOLERATIONS, WISH),
+        lambda each: not repelling_taints(each.spec.taints, TOLERATIONS, WISH),
+    )
+    yield SchedulableColumn(fleet), lambda each: not each.deleting
+    yield ConditionColumn(fleet, "Ready"), lambda each: each.ready
+    for placement in SELECTORS:
+        yield SelectorColumn(fleet, placement), lambda each, asked=placement: mismatch(asked, each) is None
+    for amount, name in itertools.product((there, left), ("cpu", "memory", "gold")):
+        yield AmountColumn(fleet, amount, name), lambda each, asked=(amount, name): amount_in(each, *asked)
     yield KindColumn(fleet, ("v1", "ConfigMap")), lambda each: ("v1", "ConfigMap") in set(each.enabled_kinds())
     yield SpreadFieldsColumn(fleet, ["region"]), lambda each: bool(each.spec.region)
     yield (
@@ -46,6 +75,11 @@ def truths(fleet, affinities):
     )
     for requests in REQUESTS:
         yield fleet.resources.estimate(requests), lambda each, requests=requests: fits(each, requests)
+
+
+def amount_in(cluster, amount, name):
+    summary = cluster.status.resource_summary
+    return 0 if summary is None else amount(summary, name)
 
 
 def fits(cluster, requests):
@@ -90,7 +124,13 @@ def test_a_column_computed_anew_is_an_array_of_its_own(clusters):
     for column, _ in truths(fleet, [convert(oracle.ClusterAffinity, {})]):
         assert not any(
             np.shares_memory(column.compute(), owned)
-            for owned in (fleet.has_region, fleet.has_zones, fleet.schedulable, fleet.resources.allowed_pods)
+            for owned in (
+                fleet.has_region,
+                fleet.has_zones,
+                fleet.schedulable,
+                fleet.occupied,
+                fleet.resources.allowed_pods,
+            )
         )
 
 
@@ -102,7 +142,7 @@ numbers = st.integers(0, 3) | st.sampled_from([2**31 - 1, 2**32 - 2])
     st.lists(st.tuples(numbers, numbers, st.sampled_from([0, 100, 200]), st.integers(0, 2)), min_size=1, max_size=90),
     st.integers(1, 100),
     st.sampled_from([(False, False), (True, False), (False, True), (True, True)]),
-    st.sampled_from([1, 10**6]),
+    st.sampled_from([1, 10**6, -1]),
 )
 def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, given_parts, factor):
     scored, tiered = given_parts
@@ -121,7 +161,7 @@ def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, giv
 
     def order(index):
         available = int(allocatable[index] % 2**31 + assigned[index])
-        return (tiers[index] * tiered, -scores[index] * scored, -available, names[index])
+        return (tiers[index] * tiered, -scores[index] * factor * scored, -available, names[index])
 
     assert candidates.best(count).tolist() == sorted(range(len(drawn)), key=order)[:count]
 

@@ -29,7 +29,7 @@ class PreferredTaints(RelativeScore):
 
     def normalised(self, counts: IntArray) -> IntArray:
         """The cluster with the most scores 0, one without any 100."""
-        worst = max(1, int(counts.max()))
+        worst = int(counts.max(initial=1))
         return MAX_SCORE - MAX_SCORE * counts // worst
 
 
@@ -48,7 +48,7 @@ class PreferredTerms(RelativeScore):
 
     def normalised(self, counts: IntArray) -> IntArray:
         """Scaled so that the best is 100, rounded toward zero; untouched if none is positive."""
-        best = int(counts.max())
+        best = int(counts.max(initial=0))
         return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 

@@ -1,7 +1,8 @@
 import pytest
-from kubeadmiral_builders import CONFIG_MAPS, member, term, unit
+from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 
 from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
+from extender.scheduling.kubeadmiral.profile import PluginNames
 from fleet.model.taint import Toleration
 
 HERE = {"current": {"member1": 1}}
@@ -10,7 +11,11 @@ FOUR = {"cpu": 4, "memory": "10Gi", GPU: 4}
 
 
 def reason(name, cluster, **fields):
-    return FILTERS[name](unit(**fields), cluster)
+    """What a filter alone says of a cluster; the columns must say the same, and only then."""
+    decided = Decided(unit(**fields), [cluster], PluginNames((name,), (), ()))
+    told = decided.rejections.get(cluster.name)
+    assert (told is None) == bool(len(decided.decision.attempts[0].rows))
+    return None if told is None else told[0][1]
 
 
 def test_the_default_filters_in_their_order():
@@ -80,7 +85,7 @@ def test_taint_toleration(taints, fields, said):
     [
         pytest.param([], None, id="no list lets all pass"),
         pytest.param(["member1", "member2"], None, id="on the list"),
-        pytest.param(["member2"], "not listed", id="not on the list"),
+        pytest.param(["member2"], "not among the named clusters", id="not on the list"),
     ],
 )
 def test_placement_filter(candidates, said):

@@ -1,8 +1,7 @@
 import pytest
 
 from extender.scheduling.kubeadmiral.filters import DEFAULT_FILTERS
-from extender.scheduling.kubeadmiral.pipeline import DEFAULT_PLUGINS, PluginNames
-from extender.scheduling.kubeadmiral.profile import plugin_names
+from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
 from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES
 from fleet.errors import FieldError
 from fleet.model.decode import convert

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
-from kubeadmiral_builders import member, term, unit
+from kubeadmiral_builders import Decided, member, term, unit
 
-from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES, SCORES, normalised
-from extender.scheduling.kubeadmiral.terms import InvalidTermError
+from extender.scheduling.decision import FailureKind
+from extender.scheduling.kubeadmiral.profile import PluginNames
+from extender.scheduling.kubeadmiral.scores import DEFAULT_SCORES, PreferredTerms
 from fleet.model.taint import Toleration
 
 GPU = "nvidia.com/gpu"
@@ -12,7 +14,9 @@ REQUEST = {"cpu": "3000m", "memory": 5000}
 
 
 def scores(name, *clusters, **fields):
-    return SCORES[name](unit(**fields), clusters)
+    """What a score alone gives clusters that all fit."""
+    (attempt,) = Decided(unit(**fields), clusters, PluginNames((), (name,), ())).decision.attempts
+    return attempt.candidates.scores.tolist()
 
 
 def test_the_default_scores_in_their_order():
@@ -35,7 +39,7 @@ def test_the_default_scores_in_their_order():
     ],
 )
 def test_normalisation(given, expected):
-    assert normalised(given) == expected
+    assert PreferredTerms().normalised(np.array(given, dtype=np.int64)).tolist() == expected
 
 
 @pytest.mark.parametrize(
@@ -122,7 +126,13 @@ def test_taints_that_are_not_preferred(tolerations, expected):
         pytest.param([(10, term(("az", "In", "a")))], [100, 0], id="one term"),
         pytest.param([(10, term(("az", "In", "a"))), (30, term(("az", "Exists")))], [100, 75], id="weights add up"),
         pytest.param([(0, term(("az", "Near")))], [0, 0], id="no weight, and it is not even looked at"),
-        pytest.param([(10, term(fields=[("metadata.name", "In", "a")]))], [0, 0], id="fields play no part"),
+        pytest.param([(10, term(fields=[("metadata.name", "In", "a")]))], [0, 0], id="fields alone mean nothing"),
+        pytest.param(
+            [(10, term(("az", "In", "a"), fields=[("metadata.name", "In", "b")]))],
+            [100, 0],
+            id="fields beside labels play no part",
+        ),
+        pytest.param([(10, term())], [0, 0], id="an empty term means no cluster"),
     ],
 )
 def test_preferred_terms(preferred, expected):
@@ -130,6 +140,8 @@ def test_preferred_terms(preferred, expected):
     assert scores("ClusterAffinity", *clusters, preferred=tuple(preferred)) == expected
 
 
-def test_an_invalid_preferred_term_is_an_error():
-    with pytest.raises(InvalidTermError):
-        scores("ClusterAffinity", member(), preferred=((1, term(("az", "Near"))),))
+def test_an_invalid_preferred_term_fails_the_attempt():
+    asked = unit(preferred=((1, term(("az", "Near"))),))
+    failure = Decided(asked, [member()], PluginNames((), ("ClusterAffinity",), ())).decision.failure
+    assert failure.kind is FailureKind.SELECT_FAILED
+    assert "unknown operator 'Near'" in failure.message

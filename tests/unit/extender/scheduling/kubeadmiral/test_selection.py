@@ -1,17 +1,18 @@
+import numpy as np
 import pytest
-from extender.scheduling.kubeadmiral.selectors import DEFAULT_SELECTORS, Scored, max_cluster, priority_sort
 from kubeadmiral_builders import divided, member, unit
 
+from extender.scheduling.candidates import Candidates
+from extender.scheduling.decision import Failure, FailureKind
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.selection import DEFAULT_SELECTORS, max_cluster, priority_sort
 from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
-from fleet.errors import InputError
 
 
 def scored(**scores):
-    return [Scored(member(name), score) for name, score in scores.items()]
-
-
-def names(clusters):
-    return [each.cluster.name for each in clusters]
+    """Candidates in this order."""
+    rows, values = np.arange(len(scores)), np.array(list(scores.values()), dtype=np.int64)
+    return Candidates(Fleet(member(name) for name in scores), rows, np.zeros_like(rows), None, values)
 
 
 def test_clusters_are_sorted_before_they_are_cut_off():
@@ -41,9 +42,12 @@ def test_clusters_are_sorted_before_they_are_cut_off():
     ],
 )
 def test_priority_sort(asked, order):
-    clusters = scored(b=1, c=5, a=1)
-    assert names(priority_sort(asked, clusters)) == order
-    assert names(priority_sort(asked, clusters[::-1])) == order
+    assert priority_sort(asked, scored(b=1, c=5, a=1)).names() == order
+    assert priority_sort(asked, scored(a=1, c=5, b=1)).names() == order
+
+
+def test_scores_may_be_negative():
+    assert priority_sort(unit(), scored(a=-300, b=-2, c=0)).names() == ["c", "b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -56,13 +60,18 @@ def test_priority_sort(asked, order):
     ],
 )
 def test_max_cluster(limit, left):
-    assert names(max_cluster(unit(max_clusters=limit), scored(a=1, b=1, c=1))) == left
+    assert max_cluster(unit(max_clusters=limit), scored(a=1, b=1, c=1)).names() == left
 
 
 def test_max_cluster_takes_the_best_of_what_is_not_sorted():
-    assert names(max_cluster(unit(max_clusters=1), scored(a=1, b=3, c=2))) == ["b"]
+    assert max_cluster(unit(max_clusters=1), scored(a=1, b=3, c=2)).names() == ["b"]
+
+
+def test_cutting_off_first_and_sorting_then_keeps_to_what_was_left():
+    left = max_cluster(unit(max_clusters=2), scored(c=1, b=1, a=1))
+    assert priority_sort(unit(), left).names() == ["b", "c"]
 
 
 def test_a_negative_limit_is_refused():
-    with pytest.raises(InputError, match="maxClusters is -1; accepted are 0 and more"):
-        max_cluster(unit(max_clusters=-1), scored(a=1))
+    refused = max_cluster(unit(max_clusters=-1), scored(a=1))
+    assert refused == Failure(FailureKind.SELECT_FAILED, "maxClusters is -1; accepted are 0 and more")

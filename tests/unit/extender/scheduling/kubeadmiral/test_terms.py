@@ -1,11 +1,18 @@
 import pytest
 from kubeadmiral_builders import member, term
 
-from extender.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, labels_match
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, rows_matching
 
 CLUSTER = member("alpha", labels={"region": "beijing", "size": "10", "odd": "ten"})
 REGION = ("region", "In", "beijing")
+FLEET = Fleet([member("beta"), CLUSTER, member("gamma", labels={"region": "beijing"})])
 NO_OPERATOR = ("region", "Near", "beijing")
+
+
+def row_matches(terms):
+    """What the indexes say of the same cluster, among others."""
+    return bool(rows_matching(terms, FLEET)[FLEET.row_of[CLUSTER.name]])
 
 
 @pytest.mark.parametrize(
@@ -42,6 +49,7 @@ NO_OPERATOR = ("region", "Near", "beijing")
 )
 def test_terms(terms, matches):
     assert any_matches(terms, CLUSTER) is matches
+    assert row_matches(terms) is matches
 
 
 @pytest.mark.parametrize(
@@ -66,16 +74,4 @@ def test_terms(terms, matches):
 def test_an_invalid_expression_spoils_all_terms(terms):
     with pytest.raises(InvalidTermError):
         any_matches(terms, CLUSTER)
-
-
-@pytest.mark.parametrize(
-    ("wanted", "matches"),
-    [
-        pytest.param(term(REGION), True, id="labels count"),
-        pytest.param(term(fields=[("metadata.name", "In", "alpha")]), False, id="fields alone match nothing"),
-        pytest.param(term(REGION, fields=[("metadata.name", "In", "beta")]), True, id="fields play no part"),
-        pytest.param(term(), False, id="an empty term matches nothing"),
-    ],
-)
-def test_preferred_terms_look_at_labels_only(wanted, matches):
-    assert labels_match(wanted, CLUSTER) is matches
+    assert not row_matches(terms)

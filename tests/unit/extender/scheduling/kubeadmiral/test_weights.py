@@ -1,12 +1,22 @@
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kubeadmiral_builders import divided, member
 
+from extender.scheduling.candidates import Candidates
+from extender.scheduling.fleet import Fleet
 from extender.scheduling.kubeadmiral.unit import Preference
 from extender.scheduling.kubeadmiral.weights import capacity_weights, division_weights
 
 GPU = "nvidia.com/gpu"
+
+
+def weights_of(asked, clusters):
+    """The weights of all clusters, in their order."""
+    rows = np.arange(len(clusters))
+    fleet = Fleet(clusters)
+    return division_weights(asked, fleet, Candidates(fleet, rows, np.zeros_like(rows)))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +67,7 @@ def test_division_weights(fields, weights):
         member("a", allocatable={"cpu": 100}, available={"cpu": 40}),
         member("b", allocatable={"cpu": 100, GPU: 4}, available={"cpu": "9500m", GPU: 4}),
     ]
-    assert division_weights(divided(10, **fields), clusters) == weights
+    assert weights_of(divided(10, **fields), clusters) == weights
 
 
 def test_parts_of_a_core_count_as_a_whole_one():
@@ -65,4 +75,4 @@ def test_parts_of_a_core_count_as_a_whole_one():
         member("a", allocatable={"cpu": "1500m"}, available={"cpu": "1001m"}),
         member("b", allocatable={"cpu": 2}, available={"cpu": 2}),
     ]
-    assert division_weights(divided(10), clusters) == {"a": 500, "b": 500}
+    assert weights_of(divided(10), clusters) == {"a": 500, "b": 500}

@@ -1,12 +1,16 @@
 import dataclasses
 
 import pytest
+from builders import cluster
+from decisions import asked as binding
+from decisions import schedule
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kubeadmiral_builders import divided, member, term, unit
+from kubeadmiral_builders import Decided, divided, member, term, unit
 
 from extender.scheduling.decision import FailureKind
-from extender.scheduling.kubeadmiral.pipeline import DEFAULT_PLUGINS, PluginNames, first_rejection, schedule
+from extender.scheduling.diagnosis import Outcome
+from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
 from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 from fleet.model.taint import Toleration
 
@@ -15,9 +19,9 @@ EVEN = {name: Preference(weight=1) for name in "ABC"}
 
 
 def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
-    decision = schedule(asked, clusters, plugins)
-    assert decision.failure is None
-    return dict(decision.clusters)
+    decided = Decided(asked, clusters, plugins)
+    assert decided.decision.failure is None
+    return decided.clusters
 
 
 @pytest.mark.parametrize(
@@ -86,26 +90,26 @@ def test_a_cluster_with_a_taint_that_is_not_tolerated(fields, expected):
 
 @pytest.mark.parametrize("current", [{"A": 2, "gone": 7}, {"A": None}], ids=["numbers", "no numbers"])
 def test_a_sticky_one_stays_exactly_as_it_is(current):
-    decision = schedule(divided(99, sticky=True, current=current, max_clusters=-1), [member("B", joined="False")])
-    assert decision.clusters == current
-    assert decision.sticky
+    decided = Decided(divided(99, sticky=True, current=current, max_clusters=-1), [member("B", joined="False")])
+    assert decided.clusters == current
+    assert decided.decision.attempts == []
 
 
 def test_a_sticky_one_is_placed_once():
-    decision = schedule(divided(3, sticky=True, preferences={"A": Preference(weight=1)}), THREE)
-    assert decision.clusters == {"A": 3}
-    assert not decision.sticky
+    decided = Decided(divided(3, sticky=True, preferences={"A": Preference(weight=1)}), THREE)
+    assert decided.clusters == {"A": 3}
+    assert len(decided.decision.attempts) == 1
 
 
 @pytest.mark.parametrize(
     ("asked", "clusters", "kind", "said"),
     [
-        pytest.param(unit(), [], FailureKind.NO_FIT, "there are no joined clusters", id="no cluster"),
+        pytest.param(unit(), [], FailureKind.NO_FIT, "there are no clusters", id="no cluster"),
         pytest.param(
             unit(current={"A": 1}),
             [member("A", joined="False"), member("B", joined="Unknown"), member("C", joined="")],
             FailureKind.NO_FIT,
-            "there are no joined clusters",
+            "none of 3 clusters fits",
             id="no cluster that joined, even where it is",
         ),
         pytest.param(
@@ -124,26 +128,63 @@ def test_a_sticky_one_is_placed_once():
     ],
 )
 def test_nothing_is_decided(asked, clusters, kind, said):
-    decision = schedule(asked, clusters)
-    assert decision.clusters == {}
-    assert decision.failure is not None
-    assert decision.failure.kind is kind
-    assert said in decision.failure.message
+    decided = Decided(asked, clusters)
+    assert decided.clusters == {}
+    assert decided.decision.failure is not None
+    assert decided.decision.failure.kind is kind
+    assert said in decided.decision.failure.message
 
 
-def test_the_first_reason_counts():
-    clusters = [member("A", taints=["a:NoSchedule"], ready="False"), member("B", ready="False"), member("C")]
-    decision = schedule(unit(), clusters)
-    assert decision.rejections == {
-        "A": ("TaintToleration", "has untolerated taint a:NoSchedule"),
-        "B": ("ClusterReady", "is not ready"),
+def test_all_reasons_are_told_in_the_order_of_the_filters():
+    clusters = [
+        member("A", taints=["a:NoSchedule"], ready="False"),
+        member("B", ready="False"),
+        member("C"),
+        member("D", joined="False", ready="False"),
+    ]
+    decided = Decided(unit(), clusters)
+    assert decided.rejections == {
+        "A": [("TaintToleration", "has untolerated taint a:NoSchedule"), ("ClusterReady", "is not ready")],
+        "B": [("ClusterReady", "is not ready")],
+        "D": [("ClusterJoined", "has not joined the federation"), ("ClusterReady", "is not ready")],
     }
-    assert list(decision.scores) == ["C"]
-    assert set(decision.scores["C"]) == set(DEFAULT_PLUGINS.scores)
+    scores = {each.cluster: each.scores for each in decided.diagnosis.clusters if each.scores}
+    assert list(scores) == ["C"]
+    assert set(scores["C"]) == set(DEFAULT_PLUGINS.scores)
 
 
 def test_weights_are_told():
-    assert schedule(divided(3, preferences=EVEN), THREE).weights == {"A": 1, "B": 1, "C": 1}
+    told = Decided(divided(3, preferences=EVEN), THREE).diagnosis.clusters
+    assert {each.cluster: each.weight for each in told} == {"A": 1, "B": 1, "C": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "cluster", "outcome", "said"),
+    [
+        pytest.param(
+            unit(max_clusters=2),
+            "C",
+            Outcome.NOT_SELECTED,
+            "select plugins took 2 of 3 clusters that fit",
+            id="cut off",
+        ),
+        pytest.param(divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is no replica", id="no share"),
+        pytest.param(
+            divided(0, preferences=EVEN), "A", Outcome.NO_REPLICAS, "no replicas are wanted", id="scaled to 0"
+        ),
+        pytest.param(unit(max_clusters=-1), "A", Outcome.NOT_SELECTED, "maxClusters is -1", id="a failed selection"),
+        pytest.param(unit(), "A", Outcome.ASSIGNED, "", id="nothing stands against it"),
+    ],
+)
+def test_it_is_told_how_far_a_cluster_came(asked, cluster, outcome, said):
+    told = next(each for each in Decided(asked, THREE).diagnosis.clusters if each.cluster == cluster)
+    assert told.outcome is outcome
+    assert said in told.reason
+
+
+def test_requests_of_others_are_refused():
+    with pytest.raises(TypeError, match="a Placement was given to KubeAdmiral's profile"):
+        schedule([cluster("a")], binding(), profile_of())
 
 
 @pytest.mark.parametrize(
@@ -209,22 +250,19 @@ UNITS = st.builds(
 @settings(deadline=None)
 @given(UNITS, MEMBERS, st.randoms())
 def test_what_always_holds(asked, clusters, random):
-    decision = schedule(asked, clusters)
+    decided = Decided(asked, clusters)
     if dynamic(asked):
         # Which of several largest weights takes the rounding difference is by the order of clusters.
         asked = dataclasses.replace(asked, divide=False)
-        decision = schedule(asked, clusters)
-    shuffled = schedule(asked, random.sample(clusters, len(clusters)))
-    assert dict(shuffled.clusters) == dict(decision.clusters)
-    assert (shuffled.failure is None) == (decision.failure is None)
-    fitting = {each.name for each in clusters if each.name in decision.scores}
-    assert all(
-        first_rejection(asked, each, DEFAULT_PLUGINS.filters) is None for each in clusters if each.name in fitting
-    )
-    assert set(decision.clusters) <= fitting
-    assert not set(decision.clusters) & set(decision.rejections)
-    if asked.max_clusters is not None and decision.failure is None:
-        assert len(decision.clusters) <= asked.max_clusters
+        decided = Decided(asked, clusters)
+    shuffled = Decided(asked, random.sample(clusters, len(clusters)))
+    assert shuffled.clusters == decided.clusters
+    assert (shuffled.decision.failure is None) == (decided.decision.failure is None)
+    rows = decided.decision.attempts[0].rows
+    assert len(rows) == len(decided.fitting) == len(clusters) - len(decided.rejections)
+    assert set(decided.clusters) <= decided.fitting
+    if asked.max_clusters is not None and decided.decision.failure is None:
+        assert len(decided.clusters) <= asked.max_clusters
 
 
 def dynamic(asked):
