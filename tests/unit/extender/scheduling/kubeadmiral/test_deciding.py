@@ -10,8 +10,11 @@ from kubeadmiral_builders import Decided, divided, member, term, unit
 
 from extender.scheduling.decision import FailureKind
 from extender.scheduling.diagnosis import Outcome
+from extender.scheduling.fleet import Fleet
 from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
+from extender.scheduling.kubeadmiral.request import placed, request_of
 from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+from extender.scheduling.scheduler import Scheduler
 from fleet.model.taint import Toleration
 
 THREE = [member("A"), member("B"), member("C")]
@@ -263,6 +266,20 @@ def test_what_always_holds(asked, clusters, random):
     assert set(decided.clusters) <= decided.fitting
     if asked.max_clusters is not None and decided.decision.failure is None:
         assert len(decided.clusters) <= asked.max_clusters
+
+
+@settings(deadline=None)
+@given(st.lists(UNITS, min_size=1, max_size=3), MEMBERS, st.lists(MEMBERS, max_size=3))
+def test_what_a_scheduler_keeps_does_not_outlive_a_change(asked, clusters, changes):
+    scheduler = Scheduler(Fleet(clusters), profile_of())
+    for changed in [[], *changes]:
+        for each in changed:
+            scheduler.fleet.apply(each)
+        if changed:
+            scheduler.fleet.remove(changed[0].name)
+        now = [each for each in scheduler.fleet.clusters if each is not None]
+        for one in asked:
+            assert placed(one, scheduler.schedule(request_of(one))) == Decided(one, now).clusters
 
 
 def dynamic(asked):
