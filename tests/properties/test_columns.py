@@ -19,8 +19,8 @@ from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities
 from extender.scheduling.karmada.plan import StaticWeights
 from extender.scheduling.karmada.spread_constraint import SpreadFieldsColumn
-from extender.scheduling.kubeadmiral.allocation import AmountColumn, left, there
-from extender.scheduling.kubeadmiral.filters import ConditionColumn, SelectorColumn, mismatch
+from extender.scheduling.kubeadmiral.allocation import amount_column, left, there
+from extender.scheduling.kubeadmiral.filters import SelectorColumn, condition_column, mismatch
 from extender.scheduling.kubeadmiral.request import UnitPlacement
 from fleet.model.affinity import AffinityTerm
 from fleet.model.decode import convert
@@ -62,11 +62,11 @@ def truths(fleet, affinities):
         lambda each: not repelling_taints(each.spec.taints, TOLERATIONS, WISH),
     )
     yield SchedulableColumn(fleet), lambda each: not each.deleting
-    yield ConditionColumn(fleet, "Ready"), lambda each: each.ready
+    yield condition_column(fleet, "Ready"), lambda each: each.ready
     for placement in SELECTORS:
         yield SelectorColumn(fleet, placement), lambda each, asked=placement: mismatch(asked, each) is None
     for amount, name in itertools.product((there, left), ("cpu", "memory", "gold")):
-        yield AmountColumn(fleet, amount, name), lambda each, asked=(amount, name): amount_in(each, *asked)
+        yield amount_column(fleet, amount, name), lambda each, asked=(amount, name): amount_in(each, *asked)
     yield KindColumn(fleet, ("v1", "ConfigMap")), lambda each: ("v1", "ConfigMap") in set(each.enabled_kinds())
     yield SpreadFieldsColumn(fleet, ["region"]), lambda each: bool(each.spec.region)
     yield (

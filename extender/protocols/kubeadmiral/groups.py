@@ -12,20 +12,18 @@ from typing import Final
 import msgspec.structs
 
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
-from extender.scheduling.resources import requests_of
+from extender.scheduling.resources import amount_of, left_of, requests_of
 from fleet.errors import FieldError
 from fleet.model.affinity import AffinityTerm
 from fleet.model.base import INT64_MAX
 from fleet.model.cluster import Cluster
 from fleet.model.decode import decode_json
 from fleet.model.placement import ClusterAffinityTerm
-from fleet.model.quantity import Quantity
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 DIVIDE: Final = "Divide"
-_NOTHING: Final = Quantity(0, "0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +92,8 @@ def room_of(unit: SchedulingUnit, cluster: Cluster, maximum: int | None) -> int:
     summary = cluster.status.resource_summary
     fits = INT64_MAX
     for name, amount in requests_of(unit.resource_request):
-        there = summary.allocatable.get(name, _NOTHING).nanos if summary is not None else 0
-        used = summary.allocated.get(name, _NOTHING).nanos if summary is not None else 0
-        free = Quantity(max(0, there - used), "")
-        fits = min(fits, (free.milli_value() if name == "cpu" else free.value()) // amount)
+        free = amount_of(name, left_of(summary, name)) if summary is not None else 0
+        fits = min(fits, max(0, free) // amount)
     fits = min(INT64_MAX, fits + unit.current_replica_distribution.get(cluster.name, 0))
     return fits if maximum is None else min(fits, maximum)
 

@@ -5,10 +5,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from extender.scheduling.cluster_column import ClusterColumn
 from extender.scheduling.columns import BoolArray, Column, IntArray
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.resources import CPU, amount_of, left_of
-from fleet.model.cluster import ResourceSummary
+from fleet.model.cluster import Cluster, ResourceSummary
 from fleet.model.quantity import Quantity
 
 _NOTHING: Final = Quantity(0, "0")
@@ -29,26 +30,17 @@ def left(summary: ResourceSummary, name: str) -> int:
     return amount_of(name, left_of(summary, name))
 
 
-class AmountColumn(Column[np.int64]):
-    """An amount of each row; 0 for a cluster that reports nothing."""
+def amount_column(fleet: Fleet, amount: Amount, name: str) -> Column[np.int64]:
+    """An amount in each row; 0 for a cluster that reports nothing."""
 
-    __slots__ = ("_amount", "_fleet", "_name")
+    def of(cluster: Cluster) -> int:
+        summary = cluster.status.resource_summary
+        return 0 if summary is None else max(-_MOST, min(_MOST, amount(summary, name)))
 
-    def __init__(self, fleet: Fleet, amount: Amount, name: str) -> None:
-        super().__init__(fleet.resources.journal)
-        self._fleet = fleet
-        self._amount = amount
-        self._name = name
+    def make(fleet: Fleet) -> ClusterColumn[np.int64]:
+        return ClusterColumn(fleet, fleet.resources.journal, of, np.int64(0))
 
-    def compute(self) -> IntArray:
-        """All rows."""
-        return np.array([self.compute_row(row) for row in range(self._fleet.capacity)], dtype=np.int64)
-
-    def compute_row(self, row: int) -> int:
-        """One row."""
-        cluster = self._fleet.clusters[row]
-        summary = cluster.status.resource_summary if cluster is not None else None
-        return 0 if summary is None else max(-_MOST, min(_MOST, self._amount(summary, self._name)))
+    return fleet.kept(f"{amount.__name__} {name}", make)
 
 
 class Allocation(NamedTuple):
@@ -87,8 +79,8 @@ def allocation_of(fleet: Fleet, name: str, requests: Mapping[str, Quantity]) -> 
     """A resource, as requests want it."""
     return Allocation(
         name,
-        fleet.kept(f"allocatable {name}", lambda fleet: AmountColumn(fleet, there, name)),
-        fleet.kept(f"available {name}", lambda fleet: AmountColumn(fleet, left, name)),
+        amount_column(fleet, there, name),
+        amount_column(fleet, left, name),
         min(_MOST, amount_of(name, requests.get(name, _NOTHING))),
     )
 

@@ -5,6 +5,7 @@ from typing import Final
 
 import numpy as np
 
+from extender.scheduling.cluster_column import ClusterColumn
 from extender.scheduling.columns import BoolArray, Column, IntArray
 from extender.scheduling.context import Context
 from extender.scheduling.filters import Filter, PlacementFilter
@@ -27,24 +28,13 @@ READY: Final = "Ready"
 _PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
-class ConditionColumn(Column[np.bool_]):
+def condition_column(fleet: Fleet, condition_type: str) -> Column[np.bool_]:
     """Which rows hold a cluster that has a condition."""
 
-    __slots__ = ("_fleet", "_type")
+    def make(fleet: Fleet) -> ClusterColumn[np.bool_]:
+        return ClusterColumn(fleet, fleet.structure, lambda cluster: cluster.has_condition(condition_type), np.False_)
 
-    def __init__(self, fleet: Fleet, condition_type: str) -> None:
-        super().__init__(fleet.structure)
-        self._fleet = fleet
-        self._type = condition_type
-
-    def compute(self) -> BoolArray:
-        """All rows."""
-        return np.array([self.compute_row(row) for row in range(self._fleet.capacity)], dtype=np.bool_)
-
-    def compute_row(self, row: int) -> bool:
-        """One row."""
-        cluster = self._fleet.clusters[row]
-        return cluster is not None and cluster.has_condition(self._type)
+    return fleet.kept(f"condition {condition_type}", make)
 
 
 class ClusterJoined(PlacementFilter):
@@ -54,7 +44,7 @@ class ClusterJoined(PlacementFilter):
 
     def column(self, context: Context) -> Column[np.bool_]:
         """The rows that joined."""
-        return context.fleet.kept(JOINED, lambda fleet: ConditionColumn(fleet, JOINED))
+        return condition_column(context.fleet, JOINED)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
         """Whether it joined."""
@@ -69,7 +59,7 @@ class ClusterReady(PlacementFilter):
 
     def column(self, context: Context) -> Column[np.bool_]:
         """The rows that are ready."""
-        return context.fleet.kept(READY, lambda fleet: ConditionColumn(fleet, READY))
+        return condition_column(context.fleet, READY)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
         """Whether it is ready."""
