@@ -8,9 +8,9 @@ from fleet.model.binding import Binding
 from fleet.model.placement import Placement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A workload, what its policy asks, and where it is now.
+    """A workload, what its policy asks, and where it is now. What only some ways of scheduling know has a default.
 
     Attributes:
         name: the workload's binding, told apart from its peers by it.
@@ -34,18 +34,18 @@ class Request:
     namespace: str
     api_version: str
     kind: str
-    uid: str
+    uid: str = ""
     placement: Placement
     replicas: int
     requests: Requests | None
     current: dict[str, int]
-    evicted_from: frozenset[str]
-    fresh: bool
-    observed_group: str
+    evicted_from: frozenset[str] = frozenset()
+    fresh: bool = False
+    observed_group: str = ""
     is_workload: bool
-    components: int
-    affinity_group: str
-    anti_affinity_group: str
+    components: int = 0
+    affinity_group: str = ""
+    anti_affinity_group: str = ""
     bounds: Mapping[str, int] | None = None
 
     @classmethod

@@ -30,13 +30,7 @@ def request_of(pod: Pod, placement: Placement) -> Request:
         replicas=1,
         requests=requests_of(pod_requests(pod.spec)),
         current={},
-        evicted_from=frozenset(),
-        fresh=False,
-        observed_group="",
         is_workload=True,
-        components=0,
-        affinity_group="",
-        anti_affinity_group="",
     )
 
 

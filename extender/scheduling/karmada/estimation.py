@@ -17,7 +17,7 @@ ITS_ESTIMATOR: Final = "its scheduler estimator"
 
 
 def estimated(context: Context, rows: IntArray, scores: IntArray | None) -> Candidates:
-    """The candidates on some rows, ascending, with what the general estimator says of them, or those inside clusters if that is less."""
+    """The candidates on some rows, ascending, with what estimators say of them: the least counts."""
     fleet, request = context.fleet, context.request
     if request.replicas == 0 and not request.components:
         allocatable = np.full(len(rows), UNLIMITED, dtype=np.int64)

@@ -25,7 +25,7 @@ class UnitPlacement(Placement, frozen=True):
     required: tuple[ClusterSelectorTerm, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRequest(Request):
     """A request that was made of a unit.
 
@@ -47,7 +47,6 @@ def request_of(unit: SchedulingUnit) -> UnitRequest:
         namespace=unit.namespace,
         api_version=unit.api_version,
         kind=unit.kind,
-        uid="",
         placement=UnitPlacement(
             cluster_affinity=ClusterAffinity(cluster_names=tuple(sorted(unit.candidates))) if unit.candidates else None,
             cluster_affinities=() if unit.stays else None,
@@ -60,11 +59,7 @@ def request_of(unit: SchedulingUnit) -> UnitRequest:
         current={name: unit.replicas if count is None else count for name, count in unit.current.items()},
         evicted_from=unit.evicted,
         fresh=not unit.avoid_disruption,
-        observed_group="",
         is_workload=unit.divide,
-        components=0,
-        affinity_group="",
-        anti_affinity_group="",
         unit=unit,
     )
 
