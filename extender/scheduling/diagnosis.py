@@ -104,7 +104,11 @@ class Diagnosis(Told, frozen=True):
 
 
 def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagnosis:
-    """The reasons of a decision that this scheduler just made; the fleet must not have changed since."""
+    """The reasons of a decision that this scheduler just made; the fleet must not have changed since.
+
+    The strategy is what the placement says of it in Karmada's words; other profiles have their own, and
+    ``explain_groups`` says the rest.
+    """
     groups = scheduler.plan(request.placement).groups
     names = [group.name or "" for group in groups]
     first = groups.index(decision.attempts[0].group) if decision.attempts else 0
@@ -185,7 +189,7 @@ class _Explainer:
         return Outcome.NO_REPLICAS, self.reasons.no_replicas(row)
 
 
-def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> dict[int, Mapping[str, int]]:
+def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> Mapping[int, Mapping[str, int]]:
     """What each plugin gave each row that fits; nothing where they were not asked, or could not say."""
     scores: dict[int, dict[str, int]] = {row: {} for row in attempt.rows.tolist()}
     if attempt.candidates is not None:
@@ -193,4 +197,4 @@ def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> dic
             given = plugin.scores(context, attempt.rows)
             for position, told in enumerate(scores.values()):
                 told[plugin.name] = 0 if given is None else int(given[position])
-    return {**scores}
+    return scores
