@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from extender.scheduling.columns import Column, IntArray, Journal, Scalar
-from fleet.model.base import INT32_MAX, INT64_MAX
+from fleet.model.base import INT32_MAX, INT64_MAX, INT64_MIN
 from fleet.model.cluster import Cluster, ResourceSummary
 from fleet.model.quantity import Quantity
 
@@ -49,10 +49,8 @@ def room(cluster: Cluster, requests: Requests) -> int:
     summary = cluster.status.resource_summary
     if summary is None:
         return 0
-    bounds = (
-        _available_amount(summary, name) // amount if name in summary.allocatable else 0 for name, amount in requests
-    )
-    return min(max(0, _whole_pods(summary)), min(bounds, default=UNLIMITED), UNLIMITED)
+    bounds = (left_of(summary, name) // amount for name, amount in requests)
+    return max(0, min(_whole_pods(summary), min(bounds, default=UNLIMITED), UNLIMITED))
 
 
 class Resources:
@@ -66,7 +64,8 @@ class Resources:
     def __init__(self) -> None:
         self.journal = Journal()
         self.allowed_pods: IntArray = np.zeros(0, dtype=np.int64)
-        self._available: dict[str, IntArray] = {}
+        self._left: dict[str, IntArray] = {}
+        self._nothing: IntArray = np.zeros(0, dtype=np.int64)
         self._models = _ModelColumns()
         self._estimates: dict[Requests | None, EstimateColumn] = {}
 
@@ -82,7 +81,8 @@ class Resources:
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
         self.allowed_pods = _grown(self.allowed_pods, capacity)
-        self._available = {name: _grown(column, capacity) for name, column in self._available.items()}
+        self._left = {name: _grown(column, capacity) for name, column in self._left.items()}
+        self._nothing = _grown(self._nothing, capacity)
         self._models.grow(capacity)
         self.journal.reset()
 
@@ -93,9 +93,9 @@ class Resources:
         if summary is not None:
             self.allowed_pods[row] = max(0, _whole_pods(summary))
             for name in summary.allocatable:
-                available = _available_amount(summary, name)
-                if available > 0:
-                    self._column(name)[row] = available
+                left = left_of(summary, name)
+                if left:
+                    self._column(name)[row] = left
             self._models.set(row, cluster)
         self.journal.record(row)
 
@@ -111,10 +111,10 @@ class Resources:
             return np.minimum(result, UNLIMITED)
         bound = np.full(len(result), INT64_MAX, dtype=np.int64)
         for name, amount in requests:
-            np.minimum(bound, self._column(name) // amount, out=bound)
+            np.minimum(bound, self.left(name) // amount, out=bound)
         if self._models.any():
             self._models.override(bound, requests)
-        return np.minimum(np.minimum(result, bound), UNLIMITED)
+        return np.clip(np.minimum(result, bound), 0, UNLIMITED)
 
     def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
         """Replicas that fit one row and what bounds them."""
@@ -124,19 +124,23 @@ class Resources:
         elif self._models.present(row):
             bounds = [self._models.estimate_row(row, requests)]
         else:
-            bounds = [Estimate(int(self._column(name)[row]) // amount, name) for name, amount in requests]
+            bounds = [Estimate(max(0, int(self.left(name)[row]) // amount), name) for name, amount in requests]
         tightest = min([pods, *bounds], key=lambda each: each.replicas)
         return tightest if tightest.replicas < UNLIMITED else Estimate(UNLIMITED, tightest.bound_by)
 
+    def left(self, name: str) -> IntArray:
+        """What is left of a resource in each row; negative where more is given away than there is. Not to be kept."""
+        return self._left.get(name, self._nothing)
+
     def _column(self, name: str) -> IntArray:
-        column = self._available.get(name)
+        column = self._left.get(name)
         if column is None:
-            column = self._available[name] = np.zeros(len(self.allowed_pods), dtype=np.int64)
+            column = self._left[name] = self._nothing.copy()
         return column
 
     def _zero(self, row: int) -> None:
         self.allowed_pods[row] = 0
-        for column in self._available.values():
+        for column in self._left.values():
             column[row] = 0
         self._models.zero(row)
 
@@ -250,19 +254,18 @@ def counts_for_nodes(request: tuple[str, int]) -> bool:
     return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
 
 
-def left_of(summary: ResourceSummary, name: str) -> Quantity:
-    """What of a resource is neither given away nor about to be; negative where that is more than there is."""
-    nanos = summary.allocatable[name].nanos if name in summary.allocatable else 0
+def left_of(summary: ResourceSummary, name: str) -> int:
+    """What of a resource is neither given away nor about to be, in the unit of its column.
+
+    Negative where that is more than there is; nothing of a resource that is not allocatable.
+    """
+    if name not in summary.allocatable:
+        return 0
+    nanos = summary.allocatable[name].nanos
     for used in (summary.allocated, summary.allocating):
         if name in used:
             nanos -= used[name].nanos
-    return Quantity(nanos, "")
-
-
-def _available_amount(summary: ResourceSummary, name: str) -> int:
-    """What is left of a resource, in the unit of its column; 0 where nothing is."""
-    left = left_of(summary, name)
-    return min(amount_of(name, left), INT64_MAX) if left.nanos > 0 else 0
+    return max(INT64_MIN, min(INT64_MAX, amount_of(name, Quantity(nanos, ""))))
 
 
 def _whole_pods(summary: ResourceSummary) -> int:

@@ -1,7 +1,5 @@
 """Every column says of all clusters at once what it says of each, and keeps saying so as clusters change."""
 
-import itertools
-
 import numpy as np
 import oracle
 import pytest
@@ -19,7 +17,7 @@ from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities
 from extender.scheduling.karmada.plan import StaticWeights
 from extender.scheduling.karmada.spread_constraint import SpreadFieldsColumn
-from extender.scheduling.kubeadmiral.allocation import amount_column, left, there
+from extender.scheduling.kubeadmiral.allocation import allocatable_column
 from extender.scheduling.kubeadmiral.filters import SelectorColumn, condition_column, mismatch
 from extender.scheduling.kubeadmiral.request import UnitPlacement
 from fleet.model.affinity import AffinityTerm
@@ -65,8 +63,8 @@ def truths(fleet, affinities):
     yield condition_column(fleet, "Ready"), lambda each: each.ready
     for placement in SELECTORS:
         yield SelectorColumn(fleet, placement), lambda each, asked=placement: mismatch(asked, each) is None
-    for amount, name in itertools.product((there, left), ("cpu", "memory", "gold")):
-        yield amount_column(fleet, amount, name), lambda each, asked=(amount, name): amount_in(each, *asked)
+    for name in ("cpu", "memory", "gold"):
+        yield allocatable_column(fleet, name), lambda each, name=name: allocatable_in(each, name)
     yield KindColumn(fleet, ("v1", "ConfigMap")), lambda each: ("v1", "ConfigMap") in set(each.enabled_kinds())
     yield SpreadFieldsColumn(fleet, ["region"]), lambda each: bool(each.spec.region)
     yield (
@@ -77,9 +75,10 @@ def truths(fleet, affinities):
         yield fleet.resources.estimate(requests), lambda each, requests=requests: fits(each, requests)
 
 
-def amount_in(cluster, amount, name):
+def allocatable_in(cluster, name):
     summary = cluster.status.resource_summary
-    return 0 if summary is None else amount(summary, name)
+    amount = summary.allocatable.get(name) if summary is not None else None
+    return 0 if amount is None else amount.milli_value() if name == "cpu" else amount.value()
 
 
 def fits(cluster, requests):

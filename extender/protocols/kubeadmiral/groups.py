@@ -12,7 +12,7 @@ from typing import Final
 import msgspec.structs
 
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
-from extender.scheduling.resources import amount_of, left_of, requests_of
+from extender.scheduling.resources import left_of, requests_of
 from fleet.errors import FieldError
 from fleet.model.affinity import AffinityTerm
 from fleet.model.base import INT64_MAX
@@ -92,7 +92,7 @@ def room_of(unit: SchedulingUnit, cluster: Cluster, maximum: int | None) -> int:
     summary = cluster.status.resource_summary
     fits = INT64_MAX
     for name, amount in requests_of(unit.resource_request):
-        free = amount_of(name, left_of(summary, name)) if summary is not None else 0
+        free = left_of(summary, name) if summary is not None else 0
         fits = min(fits, max(0, free) // amount)
     fits = min(INT64_MAX, fits + unit.current_replica_distribution.get(cluster.name, 0))
     return fits if maximum is None else min(fits, maximum)

@@ -1,88 +1,65 @@
 """What clusters have and use, in columns, in KubeAdmiral's units: CPU in millicores, everything else in whole units."""
 
-from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final
 
 import numpy as np
 
 from extender.scheduling.cluster_column import ClusterColumn
-from extender.scheduling.columns import BoolArray, Column, IntArray
+from extender.scheduling.columns import Column, IntArray
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.resources import CPU, amount_of, left_of
-from fleet.model.cluster import Cluster, ResourceSummary
+from extender.scheduling.resources import CPU, amount_of
+from fleet.model.base import INT64_MAX
+from fleet.model.cluster import Cluster
 from fleet.model.quantity import Quantity
 
-_NOTHING: Final = Quantity(0, "0")
 _MILLI: Final = 1000
-_MOST: Final = 2**55
-"""Amounts beyond it count as so much: a hundred times as many are still an int64."""
-
-Amount = Callable[[ResourceSummary, str], int]
 
 
-def there(summary: ResourceSummary, name: str) -> int:
-    """What there is of a resource; 0 for what is not named."""
-    return amount_of(name, summary.allocatable.get(name, _NOTHING))
-
-
-def left(summary: ResourceSummary, name: str) -> int:
-    """What of it is not given away; may be negative."""
-    return amount_of(name, left_of(summary, name))
-
-
-def amount_column(fleet: Fleet, amount: Amount, name: str) -> Column[np.int64]:
-    """An amount in each row; 0 for a cluster that reports nothing."""
+def allocatable_column(fleet: Fleet, name: str) -> Column[np.int64]:
+    """What there is of a resource in each row; 0 for a cluster that does not name it."""
 
     def of(cluster: Cluster) -> int:
         summary = cluster.status.resource_summary
-        return 0 if summary is None else max(-_MOST, min(_MOST, amount(summary, name)))
+        there = summary.allocatable.get(name) if summary is not None else None
+        return 0 if there is None else min(INT64_MAX, amount_of(name, there))
 
     def make(fleet: Fleet) -> ClusterColumn[np.int64]:
         return ClusterColumn(fleet, fleet.resources.journal, of, np.int64(0))
 
-    return fleet.kept(f"{amount.__name__} {name}", make)
+    return fleet.kept(f"allocatable {name}", make)
 
 
-class Allocation(NamedTuple):
-    """One resource: what each row has and what is left of it there, and what a replica wants of it."""
+class Allocation:
+    """One resource in some rows: what there is, what is left of it, and what a replica wants of it.
 
-    name: str
-    allocatable: Column[np.int64]
-    available: Column[np.int64]
-    wanted: int
+    Attributes:
+        name: of the resource.
+        capacity: what there is.
+        left: what of it is not given away; may be negative.
+        wanted: by one replica.
+    """
 
-    def capacity(self, rows: IntArray) -> IntArray:
-        """What there is in some rows."""
-        return self.allocatable.current()[rows]
+    __slots__ = ("capacity", "left", "name", "wanted")
 
-    def taken(self, rows: IntArray) -> IntArray:
-        """What is used with one more replica. More available than there is cannot be: KubeAdmiral takes all as used."""
-        capacity, available = self.capacity(rows), self.available.current()[rows]
-        used: IntArray = np.where(available > capacity, capacity, capacity - available)
+    def __init__(self, fleet: Fleet, rows: IntArray, name: str, requests: Mapping[str, Quantity]) -> None:
+        self.name = name
+        self.capacity: IntArray = allocatable_column(fleet, name).current()[rows]
+        self.left = fleet.resources.left(name)[rows]
+        self.wanted = min(INT64_MAX, amount_of(name, requests[name])) if name in requests else 0
+
+    def taken(self) -> IntArray:
+        """What is used with one more replica. More left than there is cannot be: KubeAdmiral takes all as used."""
+        used: IntArray = np.where(self.left > self.capacity, self.capacity, self.capacity - self.left)
         return used + self.wanted
 
-    def fits(self, rows: IntArray) -> BoolArray:
-        """Where one more replica fits."""
-        fitting: BoolArray = self.taken(rows) <= self.capacity(rows)
-        return fitting
-
-    def capacity_units(self, rows: IntArray) -> IntArray:
+    def capacity_units(self) -> IntArray:
         """What there is in whole units, rounded up: cores for CPU."""
-        return _whole(self.name, self.capacity(rows))
+        return _whole(self.name, self.capacity)
 
-    def available_units(self, rows: IntArray) -> IntArray:
-        """What is not used, in whole units, rounded away from zero; may be negative."""
-        return _whole(self.name, self.available.current()[rows])
-
-
-def allocation_of(fleet: Fleet, name: str, requests: Mapping[str, Quantity]) -> Allocation:
-    """A resource, as requests want it."""
-    return Allocation(
-        name,
-        amount_column(fleet, there, name),
-        amount_column(fleet, left, name),
-        min(_MOST, amount_of(name, requests.get(name, _NOTHING))),
-    )
+    def left_units(self) -> IntArray:
+        """What is left in whole units, rounded away from zero; may be negative."""
+        return _whole(self.name, self.left)
 
 
 def _whole(name: str, amounts: IntArray) -> IntArray:

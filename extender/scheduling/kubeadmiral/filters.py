@@ -15,7 +15,7 @@ from extender.scheduling.filters.cluster_eviction import ClusterEviction
 from extender.scheduling.filters.cluster_terminating import ClusterTerminating
 from extender.scheduling.filters.taint_toleration import TaintToleration
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.kubeadmiral.allocation import Allocation, allocation_of
+from extender.scheduling.kubeadmiral.allocation import Allocation
 from extender.scheduling.kubeadmiral.request import UnitPlacement, unit_of
 from extender.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, rows_matching
 from extender.scheduling.kubeadmiral.unit import SchedulingUnit
@@ -143,25 +143,25 @@ class ClusterResourcesFit(Filter):
     def prune(self, context: Context, rows: IntArray) -> IntArray:
         """The rows where nothing is short, and those where the object is."""
         fleet, passing = context.fleet, np.ones(len(rows), dtype=np.bool_)
-        for each in _compared(context):
-            passing &= each.fits(rows)
+        for each in _compared(context, rows):
+            passing &= each.taken() <= each.capacity
         current = [row for name in context.request.current if (row := fleet.row_of.get(name)) is not None]
         return rows[passing | np.isin(rows, current)]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         """The resources that are short."""
         row = np.array([context.fleet.row_of[cluster.name]])
-        short = [each.name for each in _compared(context) if not each.fits(row)[0]]
+        short = [each.name for each in _compared(context, row) if each.taken()[0] > each.capacity[0]]
         return f"has insufficient {', '.join(short)}" if short else None
 
 
-def _compared(context: Context) -> list[Allocation]:
+def _compared(context: Context, rows: IntArray) -> list[Allocation]:
     """The resources that are compared: CPU and memory, and others of which something is requested."""
     unit = unit_of(context)
     if not _requests_anything(unit):
         return []
     names = ["cpu", "memory", *(name for name in unit.requests if name not in _PLAIN_RESOURCES)]
-    allocations = [allocation_of(context.fleet, name, unit.requests) for name in names]
+    allocations = [Allocation(context.fleet, rows, name, unit.requests) for name in names]
     return [each for each in allocations if each.wanted or each.name in {"cpu", "memory"}]
 
 

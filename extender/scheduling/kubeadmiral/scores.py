@@ -4,11 +4,12 @@ from abc import abstractmethod
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from extender.scheduling.columns import IntArray
 from extender.scheduling.context import Context
 from extender.scheduling.filters.taint_toleration import untolerated_counts
-from extender.scheduling.kubeadmiral.allocation import Allocation, allocation_of
+from extender.scheduling.kubeadmiral.allocation import Allocation
 from extender.scheduling.kubeadmiral.request import unit_of
 from extender.scheduling.kubeadmiral.terms import labels_matching
 from extender.scheduling.kubeadmiral.unit import GPU
@@ -62,10 +63,10 @@ class AllocationScore(ColumnScore):
     def scores(self, context: Context, rows: IntArray) -> IntArray:
         """The mean of the shares; a resource of which there is too little, or nothing, adds 0."""
         total, weights = np.zeros(len(rows), dtype=np.int64), 0
-        for each in _scored(context):
+        for each in _scored(context, rows):
             weight = _GPU_WEIGHT if each.name == GPU else 1
             weights += weight
-            taken, capacity = each.taken(rows), each.capacity(rows)
+            taken, capacity = each.taken(), each.capacity
             counted = weight * (self.share(taken, capacity) * MAX_SCORE // np.maximum(capacity, 1))
             total += np.where((capacity != 0) & (taken <= capacity), counted, 0)
         return total // weights
@@ -98,7 +99,7 @@ class BalancedAllocation(ColumnScore):
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
         """By the standard deviation of the degrees, in doubles from left to right as KubeAdmiral's."""
-        fractions = [_fraction(each, rows) for each in _scored(context)]
+        fractions = [_fraction(each) for each in _scored(context, rows)]
         if len(fractions) == 2:
             deviation = np.abs((fractions[0] - fractions[1]) / 2)
         else:
@@ -108,19 +109,19 @@ class BalancedAllocation(ColumnScore):
         return np.where(np.maximum.reduce(fractions) >= 1, 0, scores)
 
 
-def _fraction(allocation: Allocation, rows: IntArray) -> np.ndarray:
+def _fraction(allocation: Allocation) -> NDArray[np.float64]:
     """The degree to which a resource is used; 1 where there is nothing of it."""
-    capacity = allocation.capacity(rows)
-    return np.where(capacity != 0, allocation.taken(rows) / np.where(capacity != 0, capacity, 1), 1.0)
+    capacity = allocation.capacity
+    return np.divide(allocation.taken(), capacity, out=np.ones(len(capacity)), where=capacity != 0)
 
 
-def _scored(context: Context) -> list[Allocation]:
+def _scored(context: Context, rows: IntArray) -> list[Allocation]:
     """The resources that scores look at: CPU and memory, and others that are requested."""
     requests = unit_of(context).requests
     names = ["cpu", "memory", *(name for name in requests if name not in {"cpu", "memory", "ephemeral-storage"})]
     if "ephemeral-storage" in requests and requests["ephemeral-storage"].nanos:
         names.append("ephemeral-storage")
-    return [allocation_of(context.fleet, name, requests) for name in names]
+    return [Allocation(context.fleet, rows, name, requests) for name in names]
 
 
 _ALL: Final[tuple[Score, ...]] = (

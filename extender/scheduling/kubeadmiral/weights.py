@@ -6,7 +6,7 @@ from typing import Final
 
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.kubeadmiral.allocation import allocation_of
+from extender.scheduling.kubeadmiral.allocation import Allocation
 from extender.scheduling.kubeadmiral.unit import GPU, SchedulingUnit
 
 _SUM: Final = 1000
@@ -22,9 +22,8 @@ def division_weights(unit: SchedulingUnit, fleet: Fleet, selected: Candidates) -
     names = selected.names()
     if any(each.weight is not None for each in unit.preferences.values()):
         return {name: unit.preference(name).weight or 0 for name in names}
-    offer = allocation_of(fleet, GPU if GPU in unit.requests else "cpu", unit.requests)
-    rows = selected.rows
-    weights = capacity_weights(offer.capacity_units(rows).tolist(), offer.available_units(rows).tolist())
+    offer = Allocation(fleet, selected.rows, GPU if GPU in unit.requests else "cpu", unit.requests)
+    weights = capacity_weights(offer.capacity_units().tolist(), offer.left_units().tolist())
     return dict(zip(names, weights, strict=True))
 
 
