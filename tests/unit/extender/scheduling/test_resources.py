@@ -244,3 +244,32 @@ def test_a_cluster_that_loses_its_models_goes_back_to_its_summary():
     assert column.current()[0] == 4
     fleet.apply(cluster(resource_summary=summary(ROOMY), models=MODELS))
     assert column.current()[0] == 1000
+
+
+@pytest.mark.parametrize(
+    ("name", "left"),
+    [
+        pytest.param("cpu", 500, id="cpu in millicores"),
+        pytest.param("memory", -3, id="more is given away than there is"),
+        pytest.param("pods", 0, id="all is given away"),
+        pytest.param("gold", 0, id="given away where none is said to be"),
+        pytest.param("silver", 0, id="heard of nowhere"),
+    ],
+)
+def test_what_is_left_of_a_resource(name, left):
+    reported = summary(
+        {"cpu": 2, "memory": 7, "pods": 3}, {"cpu": 1, "memory": 8, "gold": 5}, {"cpu": "500m", "memory": 2, "pods": 3}
+    )
+    fleet = Fleet([cluster("a"), cluster("b", resource_summary=reported), cluster("c")])
+    row = fleet.row_of["b"]
+    assert int(fleet.resources.left(name)[row]) == left
+    fleet.remove("b")
+    assert int(fleet.resources.left(name)[row]) == 0
+
+
+def test_resources_that_are_only_asked_for_take_no_room():
+    resources = Fleet([cluster("a")]).resources
+    kept = len(resources._left)
+    for index in range(9):
+        assert int(resources.estimate(((f"example.com/r{index}", 1),)).current()[0]) == 0
+    assert len(resources._left) == kept
