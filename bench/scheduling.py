@@ -1,28 +1,45 @@
-"""Time decisions in one process: ``make bench``, or ``make bench ARGS="--input FILE"``.
+"""Time decisions in one process: ``make bench``; ``make bench ARGS="--input FILE"``; ``ARGS="--profile kubeadmiral"``.
 
-A decision starts with a decoded binding and ends with its assignment. *static*: nothing else happens. *churn*: before
-each decision one cluster's resource numbers change, and taking that change in is part of the time. *cold*: the
-placement was never seen before. Decisions of all bindings are timed one by one, after one round of each.
+A decision starts with a decoded binding, or a prepared unit, and ends with its assignment. *static*: nothing else
+happens. *churn*: before each decision one cluster's resource numbers change, and taking that change in is part of the
+time. *cold*: the placement was never seen before. Decisions of all bindings are timed one by one, after one round of
+each.
 """
 
 import gc
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 import msgspec
-from workloads import Workload, generated, generated_regions, read, with_other_usage
+from workloads import (
+    UnitWorkload,
+    Workload,
+    generated,
+    generated_regions,
+    generated_units,
+    read,
+    with_other_usage,
+)
 
 from extender.scheduling.fleet import Fleet
+from extender.scheduling.kubeadmiral.profile import profile_of
+from extender.scheduling.kubeadmiral.request import request_of
 from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
+from extender.scheduling.scheduler import Profile, Scheduler
 from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
 from fleet.model.decode import decode_json, encode_json
+from fleet.model.taint import Toleration
 
 _UPDATES = 512
+_UNSEEN = 256
 
 
 class Figures(NamedTuple):
@@ -45,32 +62,66 @@ def measure(decide: Callable[[int], object], decisions: int) -> Figures:
     return Figures(times[len(times) // 2], times[int(len(times) * 0.99)], sum(times) / len(times))
 
 
-def time_workload(workload: Workload, decisions: int, seed: int) -> dict[str, Figures]:
-    """All three figures of one workload."""
-    scheduler = Scheduler(Fleet(workload.clusters))
+class Case(NamedTuple):
+    """What is timed: a profile on a fleet, asked about one thing after the other.
+
+    Attributes:
+        name: of the row.
+        clusters: the fleet.
+        profile: None for Karmada's.
+        requests: each makes a request of what is stored.
+        unseen: the same, each with a placement of its own.
+    """
+
+    name: str
+    clusters: Sequence[Cluster]
+    profile: Profile | None
+    requests: Sequence[Callable[[], Request]]
+    unseen: Sequence[Callable[[], Request]]
+
+
+def case_of(workload: Workload) -> Case:
+    """Bindings, by Karmada's profile."""
     bindings = workload.bindings
+    unseen = [_with_unseen_placement(bindings[index % len(bindings)], index) for index in range(_UNSEEN)]
+    requests, others = ([partial(Request.of, each) for each in some] for some in (bindings, unseen))
+    return Case(workload.name, workload.clusters, None, requests, others)
+
+
+def unit_case_of(workload: UnitWorkload) -> Case:
+    """Units, by KubeAdmiral's profile."""
+    units = workload.units
+    unseen = [
+        replace(units[index % len(units)], tolerations=(Toleration(key=f"unseen-{index}"),)) for index in range(_UNSEEN)
+    ]
+    requests, others = ([partial(request_of, each) for each in some] for some in (units, unseen))
+    return Case(workload.name, workload.clusters, profile_of(), requests, others)
+
+
+def time_case(case: Case, decisions: int, seed: int) -> dict[str, Figures]:
+    """All three figures of one case."""
+    scheduler = Scheduler(Fleet(case.clusters), case.profile)
+    requests, unseen = case.requests, case.unseen
 
     def static(index: int) -> object:
-        return scheduler.schedule(Request.of(bindings[index % len(bindings)]))
+        return scheduler.schedule(requests[index % len(requests)]())
 
-    for index in range(len(bindings)):
+    for index in range(len(requests)):
         static(index)
     draw = random.Random(seed)
-    updates = [with_other_usage(draw.choice(workload.clusters), draw) for _ in range(_UPDATES)]
+    updates = [with_other_usage(draw.choice(case.clusters), draw) for _ in range(_UPDATES)]
 
     def churn(index: int) -> object:
         scheduler.fleet.apply(updates[index % _UPDATES])
         return static(index)
 
-    unseen = [_with_unseen_placement(bindings[index % len(bindings)], index) for index in range(min(decisions, 256))]
-
     def cold(index: int) -> object:
-        return scheduler.schedule(Request.of(unseen[index]))
+        return scheduler.schedule(unseen[index]())
 
     return {
         "static": measure(static, decisions),
         "churn": measure(churn, decisions),
-        "cold": measure(cold, len(unseen)),
+        "cold": measure(cold, min(decisions, len(unseen))),
     }
 
 
@@ -83,26 +134,33 @@ def _with_unseen_placement(binding: Binding, index: int) -> Binding:
     return decode_json(Binding, msgspec.json.encode(raw))
 
 
-def report(workload: Workload, figures: dict[str, Figures]) -> str:
+def report(name: str, figures: dict[str, Figures]) -> str:
     """One line of the table."""
     cells = [f"{figures[way].p50:8.1f} {figures[way].p99:8.1f}" for way in ("static", "churn", "cold")]
     rate = 1e6 / figures["static"].mean
-    return f"{workload.name:>24} {'  '.join(cells)} {rate:12,.0f}"
+    return f"{name:>24} {'  '.join(cells)} {rate:12,.0f}"
 
 
 @click.command()
 @click.option("--input", "path", type=click.Path(path_type=Path, exists=True), help="Fleets in the vectors' format.")
+@click.option("--profile", type=click.Choice(["karmada", "kubeadmiral"]), default="karmada", show_default=True)
 @click.option("--decisions", default=3000, show_default=True, type=click.IntRange(100), help="Timed, for each figure.")
 @click.option("--seed", default=7, show_default=True, help="Of the generated fleets and of the churn.")
-def main(path: Path | None, decisions: int, seed: int) -> None:
+def main(path: Path | None, profile: str, decisions: int, seed: int) -> None:
     """Print microseconds per decision for each fleet."""
     print(f"{'':>24} {'static':>17}  {'churn':>17}  {'cold':>17} {'decisions':>12}")
     print(f"{'us per decision':>24} {'p50      p99':>17}  {'p50      p99':>17}  {'p50      p99':>17} {'a second':>12}")
-    workloads = [read(path)] if path else [generated(seed), generated_regions(seed)]
-    for source in workloads:
-        for workload in source:
-            count = decisions if len(workload.bindings) > 1 else max(100, decisions // 10)
-            print(report(workload, time_workload(workload, count, seed)), flush=True)
+    for case in _cases(path, profile, seed):
+        count = decisions if len(case.requests) > 1 else max(100, decisions // 10)
+        print(report(case.name, time_case(case, count, seed)), flush=True)
+
+
+def _cases(path: Path | None, profile: str, seed: int) -> Iterator[Case]:
+    if path is not None:
+        return map(case_of, read(path))
+    if profile == "kubeadmiral":
+        return map(unit_case_of, generated_units(seed))
+    return map(case_of, chain(generated(seed), generated_regions(seed)))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, SchedulingUnit
 from fleet.model.binding import Binding, BindingSpec, BindingStatus
-from fleet.model.cluster import Cluster
+from fleet.model.cluster import Cluster, Condition
 from fleet.model.decode import convert, decode_json
+from fleet.model.federated_cluster import JOINED
 from fleet.model.meta import ObjectMeta
+from fleet.model.taint import Toleration
 
 FLEET_SIZES = (3, 10, 100, 1000, 5000)
 REGION_SPREADS = ((20, 10, 10), (24, 12, 12), (26, 13, 13), (30, 10, 12))
@@ -26,6 +29,14 @@ class Workload(NamedTuple):
     name: str
     clusters: tuple[Cluster, ...]
     bindings: tuple[Binding, ...]
+
+
+class UnitWorkload(NamedTuple):
+    """A federation and the units to schedule on it."""
+
+    name: str
+    clusters: tuple[Cluster, ...]
+    units: tuple[SchedulingUnit, ...]
 
 
 class _NamedBinding(msgspec.Struct):
@@ -46,6 +57,13 @@ def generated(seed: int) -> Iterator[Workload]:
         draw = random.Random(f"{seed}-{size}")
         clusters = tuple(_cluster(draw, index, regions=max(1, size // 20)) for index in range(size))
         yield Workload(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
+
+
+def generated_units(seed: int) -> Iterator[UnitWorkload]:
+    """The same fleets, joined, with units of both planners and of Duplicate mode; every third for few clusters."""
+    for workload in generated(seed):
+        clusters = tuple(_joined(cluster) for cluster in workload.clusters)
+        yield UnitWorkload(workload.name, clusters, tuple(_unit(index) for index in range(BINDINGS)))
 
 
 def generated_regions(seed: int) -> Iterator[Workload]:
@@ -104,6 +122,29 @@ def _cluster(draw: random.Random, index: int, regions: int) -> Cluster:
         },
     }
     return convert(Cluster, raw)
+
+
+def _joined(cluster: Cluster) -> Cluster:
+    conditions = (*cluster.status.conditions, Condition(JOINED, "True"))
+    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, conditions=conditions))
+
+
+def _unit(index: int) -> SchedulingUnit:
+    preferences = {f"member{each:05}": Preference(weight=each + 1) for each in range(3)} if index % 4 == 1 else {}
+    return SchedulingUnit(
+        api_version="apps/v1",
+        kind="Deployment",
+        namespace="default",
+        name=f"shop-{index}",
+        divide=index % 4 != 3,
+        replicas=3 + index % 48,
+        strategy=ReplicasStrategy.BINPACK if index % 4 == 2 else ReplicasStrategy.SPREAD,
+        cluster_selector={"env": "prod"} if index % 2 else {},
+        tolerations=(Toleration(key="dedicated", operator="Exists"),) if index % 5 == 0 else (),
+        max_clusters=5 if index % 3 == 0 else None,
+        preferences=preferences,
+        avoid_disruption=True,
+    )
 
 
 _NOT_READY = {"key": "cluster.karmada.io/not-ready", "effect": "NoExecute"}

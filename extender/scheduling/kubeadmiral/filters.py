@@ -1,4 +1,7 @@
-"""The filters that Karmada does not have. Those that it has as well stand in ``extender.scheduling.filters``."""
+"""KubeAdmiral's filters, and those of them that Karmada does not have.
+
+The others stand in ``extender.scheduling.filters``; here they get the names and the exemptions of this profile.
+"""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,7 @@
-"""KubeAdmiral's scores: integers, 0 to 100. Scores of all clusters that fit are made together, on columns."""
+"""KubeAdmiral's scores: integers, 0 to 100. Scores of all clusters that fit are made together, on columns.
+
+Arithmetic is in int64, as KubeAdmiral's: it overflows where a cluster has more than some 80 PiB of something.
+"""
 
 from abc import abstractmethod
 from typing import Final
