@@ -12,7 +12,7 @@ import msgspec
 
 from extender.scheduling.context import Context
 from extender.scheduling.decision import Attempt, Decision, Failure
-from extender.scheduling.karmada.plan import Strategy, strategy_of
+from extender.scheduling.plan import Strategy, strategy_of
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Scheduler
 from extender.scheduling.scores import Score

@@ -1,9 +1,20 @@
-"""A placement taken apart once: the groups of clusters that the walk goes over."""
+"""A placement taken apart once: the groups of clusters that the walk goes over, and the strategy it names."""
 
 from collections.abc import Sequence
+from enum import Enum
 
 from extender.scheduling.group import Affinities, Group
-from fleet.model.placement import ClusterAffinityTerm, Placement
+from fleet.model.placement import ClusterAffinityTerm, Placement, ReplicaSchedulingStrategy
+
+
+class Strategy(Enum):
+    """How a placement wants replicas assigned, as its API says it; triggers and estimators ask, too."""
+
+    DUPLICATED = "Duplicated"
+    STATIC_WEIGHT = "StaticWeight"
+    DYNAMIC_WEIGHT = "DynamicWeight"
+    AGGREGATED = "Aggregated"
+    UNKNOWN = "unknown"
 
 
 class Plan:
@@ -24,6 +35,20 @@ class Plan:
     def group_index(self, name: str) -> int:
         """Where the group of that name stands; 0 for none of that name."""
         return next((index for index, group in enumerate(self.groups) if group.name == name), 0) if name else 0
+
+
+def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
+    """The strategy that a placement asks for (karmada ``newAssignState``)."""
+    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
+        return Strategy.DUPLICATED
+    if scheduling.replica_scheduling_type != "Divided":
+        return Strategy.UNKNOWN
+    if scheduling.replica_division_preference == "Aggregated":
+        return Strategy.AGGREGATED
+    if scheduling.replica_division_preference != "Weighted":
+        return Strategy.UNKNOWN
+    preference = scheduling.weight_preference
+    return Strategy.DYNAMIC_WEIGHT if preference and preference.dynamic_weight else Strategy.STATIC_WEIGHT
 
 
 def _groups(placement: Placement, affinities: Affinities) -> tuple[Group, ...]:

@@ -5,7 +5,7 @@ from enum import Enum
 import msgspec.structs
 
 from extender.scheduling.fleet import Fleet
-from extender.scheduling.karmada.plan import Strategy, strategy_of
+from extender.scheduling.plan import Strategy, strategy_of
 from fleet.errors import FieldError
 from fleet.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from fleet.model.decode import decode_json

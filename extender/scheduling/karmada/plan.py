@@ -1,6 +1,5 @@
 """What Karmada's stages read in a placement: how to select and how to assign."""
 
-from enum import Enum
 from functools import reduce
 
 import numpy as np
@@ -8,19 +7,9 @@ import numpy as np
 from extender.scheduling.columns import Column, IntArray, Journal
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.group import Affinities, AffinityColumn
-from extender.scheduling.plan import Plan
+from extender.scheduling.plan import Plan, Strategy, strategy_of
 from fleet.model.cluster import Cluster
 from fleet.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
-
-
-class Strategy(Enum):
-    """How replicas are assigned to the selected clusters."""
-
-    DUPLICATED = "Duplicated"
-    STATIC_WEIGHT = "StaticWeight"
-    DYNAMIC_WEIGHT = "DynamicWeight"
-    AGGREGATED = "Aggregated"
-    UNKNOWN = "unknown"
 
 
 class KarmadaPlan(Plan):
@@ -71,20 +60,6 @@ class StaticWeights(Column[np.int64]):
     def weight_of(self, cluster: Cluster) -> int:
         """The weight of a cluster, be it in the fleet or not."""
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
-
-
-def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
-    """The strategy that a placement asks for (karmada ``newAssignState``)."""
-    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
-        return Strategy.DUPLICATED
-    if scheduling.replica_scheduling_type != "Divided":
-        return Strategy.UNKNOWN
-    if scheduling.replica_division_preference == "Aggregated":
-        return Strategy.AGGREGATED
-    if scheduling.replica_division_preference != "Weighted":
-        return Strategy.UNKNOWN
-    preference = scheduling.weight_preference
-    return Strategy.DYNAMIC_WEIGHT if preference and preference.dynamic_weight else Strategy.STATIC_WEIGHT
 
 
 def _ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:

@@ -10,7 +10,8 @@ from extender.scheduling.context import Context
 from extender.scheduling.decision import Attempt
 from extender.scheduling.karmada.assignment.division import load_of, static_weights
 from extender.scheduling.karmada.estimation import estimate_of
-from extender.scheduling.karmada.plan import Strategy, karmada_plan
+from extender.scheduling.karmada.plan import karmada_plan
+from extender.scheduling.plan import Strategy
 from extender.scheduling.resources import UNLIMITED
 
 

@@ -9,7 +9,8 @@ from extender.scheduling.columns import IntArray
 from extender.scheduling.decision import Failure, FailureKind
 from extender.scheduling.karmada.assignment.go_sort import order_by_weight
 from extender.scheduling.karmada.assignment.webster import allocate, breaks_ties_descending
-from extender.scheduling.karmada.plan import KarmadaPlan, Strategy
+from extender.scheduling.karmada.plan import KarmadaPlan
+from extender.scheduling.plan import Strategy
 from extender.scheduling.request import Request
 
 _STABLE_UP_TO = 12

@@ -3,9 +3,10 @@
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.context import Context
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.karmada.plan import Strategy, karmada_plan
+from extender.scheduling.karmada.plan import karmada_plan
 from extender.scheduling.karmada.selection.by_cluster import select_by_cluster
 from extender.scheduling.karmada.selection.by_region import select_by_region
+from extender.scheduling.plan import Strategy
 
 
 def select(context: Context, candidates: Candidates) -> Candidates | Failure:

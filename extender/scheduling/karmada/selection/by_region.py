@@ -4,8 +4,9 @@ import numpy as np
 
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.decision import Failure, FailureKind
-from extender.scheduling.karmada.plan import KarmadaPlan, Strategy
+from extender.scheduling.karmada.plan import KarmadaPlan
 from extender.scheduling.karmada.selection.groups import ClusterGroup, select_groups
+from extender.scheduling.plan import Strategy
 from extender.scheduling.request import Request
 from fleet.model.placement import SpreadConstraint
 

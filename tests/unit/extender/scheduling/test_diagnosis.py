@@ -5,7 +5,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, spread, 
 from extender.scheduling.diagnosis import Outcome, explain
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.karmada import DELETING
-from extender.scheduling.karmada.plan import Strategy
+from extender.scheduling.plan import Strategy
 from extender.scheduling.plugins import built_in
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Profile, Scheduler

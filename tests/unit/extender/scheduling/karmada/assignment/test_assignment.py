@@ -3,7 +3,7 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, spread, static
 
 from extender.scheduling.karmada.assignment.go_sort import order_by_weight
-from extender.scheduling.karmada.plan import Strategy, strategy_of
+from extender.scheduling.plan import Strategy, strategy_of
 from fleet.model.binding import Component
 from fleet.model.decode import convert
 from fleet.model.placement import ReplicaSchedulingStrategy
