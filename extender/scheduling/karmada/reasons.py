@@ -5,7 +5,6 @@ from functools import cached_property
 
 import numpy as np
 
-from extender.scheduling.candidates import Candidates
 from extender.scheduling.context import Context
 from extender.scheduling.decision import Attempt
 from extender.scheduling.karmada.assignment.division import load_of, static_weights
@@ -32,7 +31,7 @@ class KarmadaReasons:
             return f"its region {region} was not chosen; chosen were {', '.join(self._regions)}"
         taken = f"the spread constraints took {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
         name = self._fleet.names(np.array([row]))[0]
-        return f"{taken}; {name} is number {_ranks(self._attempt.candidates)[row]} by score and capacity"
+        return f"{taken}; {name} is number {self._rank[row]} by score and capacity"
 
     def no_replicas(self, row: int) -> str:
         """What the division was after, as far as it says why nothing was left."""
@@ -52,6 +51,15 @@ class KarmadaReasons:
     def _is_beyond_what_was_filled(self, row: int) -> bool:
         """Whether overflow ended before the row's turn came."""
         return self._tier_of.get(row, 0) > self._last_tier
+
+    @cached_property
+    def _rank(self) -> dict[int, int]:
+        """The place of each row in the order of the candidates, from 1."""
+        candidates = self._attempt.candidates
+        if candidates is None:
+            return {}
+        rows = candidates.rows[candidates.best(len(candidates))].tolist()
+        return {row: place for place, row in enumerate(rows, start=1)}
 
     @cached_property
     def _tier_of(self) -> dict[int, int]:
@@ -100,11 +108,3 @@ class KarmadaReasons:
             load = load_of(self._request, selected, self._request.replicas)
             return dict(zip(load.clusters.rows.tolist(), load.weights.tolist(), strict=True))
         return {}
-
-
-def _ranks(candidates: Candidates | None) -> dict[int, int]:
-    """The place of each row in the order of the candidates, from 1."""
-    if candidates is None:
-        return {}
-    rows = candidates.rows[candidates.best(len(candidates))].tolist()
-    return {row: place for place, row in enumerate(rows, start=1)}
