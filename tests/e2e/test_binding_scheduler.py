@@ -171,6 +171,10 @@ def test_a_rebalance_brings_it_back_to_the_preferred_group(api: Api, namespace: 
     until_assigned(api, made, {name_of(other): 2})
     until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))
     api.patch(preferred, {"status": cluster_status()}, subresource="status")
+    marker = api.create(
+        binding(namespace, divided(("preferred", [name_of(preferred)])), schedulerName=scheduler)
+    ).object
+    until_assigned(api, marker, {name_of(preferred): 2})  # its new room is known
 
     api.patch(made, {"spec": {"rescheduleTriggeredAt": "2126-01-01T00:00:00Z"}})
 
