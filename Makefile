@@ -46,6 +46,14 @@ e2e-assets: $(BIN)/python ## Build etcd, kube-apiserver, kube-scheduler and kube
 e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets)
 	@$(BIN)/pytest tests/e2e $(ARGS)
 
+.PHONY: helm
+helm: $(BIN)/python ## Fetch the helm that renders the chart in tests (once)
+	@$(BIN)/python tests/charts/assets.py
+
+.PHONY: chart
+chart: $(VENV)/.dev helm ## Render the chart in all its variants and check what comes of it
+	@$(BIN)/pytest tests/charts $(ARGS)
+
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .
