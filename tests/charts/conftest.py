@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 import pytest
-
 from charts.assets import MissingHelmError, helm_binary
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import yaml
-
 from charts.assets import helm_binary
 
 CHART: Final = Path(__file__).parents[2] / "charts" / "berthmaster"

@@ -2,9 +2,9 @@
 
 import click
 import pytest
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 from cli.main import _COMMANDS, main
 
 
@@ -28,7 +28,7 @@ def parse(arguments):
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_container_starts_a_command_with_options_it_has(case):
-    """Of commands that are there: the chart is of a later release where one is not, and then this test sees it, too."""
+    """Those that do not exist yet are checked from the day they do."""
     for name, arguments in rendered(case):
         if arguments[0] in _COMMANDS:
             try:
@@ -84,6 +84,6 @@ def test_the_controllers_may_clear_records_of_priority_drops(case, user):
 
 
 def test_a_certificate_has_every_name_that_is_called():
-    secret, _, names = one("default", "Deployment/berthmaster-certs", "serving").partition("=")
-    assert secret == "berthmaster-webhook-tls"
+    mounted, _, names = one("default", "Deployment/berthmaster-certs", "serving").partition("=")
+    assert mounted == "berthmaster-webhook-tls"
     assert f"berthmaster-webhook.{helm.NAMESPACE}.svc" in names.split(",")

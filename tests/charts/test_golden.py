@@ -4,9 +4,9 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 
 FOLDER = Path(__file__).parent / "golden"
 CONTEXT_LINES = 2

@@ -1,9 +1,9 @@
 import json
 
 import pytest
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 
 
 @pytest.mark.parametrize("case", CASES)

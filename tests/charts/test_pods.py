@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 
 Spec = dict[str, Any]
 ALLOWED_VOLUMES = {"emptyDir", "secret", "configMap"}
@@ -73,7 +73,6 @@ def test_every_pod(promise):
     assert not broken
 
 
-
 def deployments():
     for case, values in CASES.items():
         for deployment in helm.of_kind(helm.render(values), "Deployment"):
@@ -93,7 +92,9 @@ def test_probes_and_ports_are_where_the_process_listens():
         assert ports == {name: int(argument(container, flag).rpartition(":")[2]) for name, flag in bound.items()}
         asked = {probe: container[f"{probe}Probe"]["httpGet"] for probe in ("startup", "liveness", "readiness")}
         assert {get["port"] for get in asked.values()} == {"probes"}, case
-        assert [get["path"] for get in asked.values()] == ["/livez", "/livez", "/readyz"], deployment["metadata"]["name"]
+        assert [get["path"] for get in asked.values()] == ["/livez", "/livez", "/readyz"], deployment["metadata"][
+            "name"
+        ]
 
 
 def test_a_server_has_the_time_that_it_takes_to_stop():
@@ -143,7 +144,9 @@ def test_only_who_talks_to_the_host_has_a_token_of_it(case, tokens):
 
 
 def test_replicas_keep_apart():
-    [webhook] = [each for case, each, _ in deployments() if case == "placed" and each["metadata"]["name"].endswith("webhook")]
+    [webhook] = [
+        each for case, each, _ in deployments() if case == "placed" and each["metadata"]["name"].endswith("webhook")
+    ]
     spec = webhook["spec"]["template"]["spec"]
     [term] = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert term["labelSelector"]["matchLabels"] == webhook["spec"]["selector"]["matchLabels"]

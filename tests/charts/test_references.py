@@ -1,9 +1,9 @@
 """Every name in a rendered object is the name of something."""
 
 import pytest
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 
 # Secrets that somebody else makes: users, Karmada, and `certs` those that end in these.
 MADE_BY_CERTS = ("-ca", "-webhook-tls", "-extender-tls")
@@ -97,6 +97,8 @@ def test_an_autoscaled_deployment_says_no_number(case):
 )
 def test_names_follow_the_release_and_fit(release, override, name):
     objects = helm.render({**CASES["single-with-everything"], **override}, release=release, namespace="fleet")
-    assert names(objects, "Deployment") == {f"{name}-{each}" for each in ("webhook", "extender", "controllers", "certs")}
+    assert names(objects, "Deployment") == {
+        f"{name}-{each}" for each in ("webhook", "extender", "controllers", "certs")
+    }
     services = names(objects, "Service")
     assert max(map(len, services)) <= 63

@@ -4,9 +4,9 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
+from charts.cases import CASES
 
 from charts import helm
-from charts.cases import CASES
 from extender.table import all_routes
 from webhook.admission.routes import ROUTES
 
@@ -103,7 +103,7 @@ def keys(objects):
 # Whoever switches the registration off takes over what is registered.
 @pytest.mark.parametrize("after", [case for case in CASES if case != "registration-off"])
 def test_an_upgrade_leaves_nothing_registered_that_nobody_serves(after):
-    """Except that KubeAdmiral's objects stay where the new values say nothing of KubeAdmiral, which may not be there."""
+    """KubeAdmiral's objects may stay where the new values say nothing of KubeAdmiral, which may not be there."""
     new = helm.render(CASES[after])
     kept = keys(helm.registration(new)) | keys(helm.registration(new, "berthmaster-unwanted"))
     kept.add(("SchedulingProfile", "berthmaster"))  # policies name it; without its plugin nothing moves
