@@ -26,6 +26,7 @@ def events(each):
         pytest.param(
             "default", "register", {"post-install", "post-upgrade", "post-rollback"}, "apply", id="last: register"
         ),
+        pytest.param("default", "cleanup", {"post-delete"}, "remove", id="after an uninstall: Secrets"),
         pytest.param("default", "unregister", {"pre-delete"}, "remove", id="before an uninstall: remove"),
         pytest.param(
             "webhook-off", "unwanted", {"pre-upgrade", "pre-rollback"}, "remove", id="before a switch-off: remove"
@@ -61,12 +62,12 @@ def test_a_job_ends_by_itself_before_helm_gives_up(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_before_an_upgrade_brings_all_that_it_needs(case):
-    """The release before may be one without them."""
+def test_a_job_outside_a_release_brings_all_that_it_needs(case):
+    """The release before may be one without them, and after an uninstall there is none."""
     objects = helm.render(CASES[case])
     found = hooks(objects)
     for (kind, name), job in found.items():
-        if kind != "Job" or not events(job) & {"pre-upgrade", "pre-rollback", "pre-install"}:
+        if kind != "Job" or not events(job) & {"pre-upgrade", "pre-rollback", "pre-install", "post-delete"}:
             continue
         spec = job["spec"]["template"]["spec"]
         needs = {("ServiceAccount", spec["serviceAccountName"])}
@@ -74,9 +75,9 @@ def test_a_job_before_an_upgrade_brings_all_that_it_needs(case):
         for each in needs:
             assert events(found[each]) >= events(job), name
             assert int(found[each]["metadata"]["annotations"][WEIGHT]) < int(job["metadata"]["annotations"][WEIGHT])
-        if CASES[case].get("mode") == "single":
-            bindings = [one for (kind, _), one in found.items() if kind == "ClusterRoleBinding"]
-            assert [one["subjects"][0]["name"] for one in bindings] == [spec["serviceAccountName"]]
+        if CASES[case].get("mode") == "single" or "post-delete" in events(job):
+            bindings = [one for (kind, _), one in found.items() if kind.endswith("RoleBinding")]
+            assert spec["serviceAccountName"] in {one["subjects"][0]["name"] for one in bindings}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -87,6 +88,17 @@ def test_jobs_after_an_install_stand_on_what_is_installed(case):
     for (kind, _), job in found.items():
         if kind == "Job" and events(job) & {"post-install", "pre-delete"}:
             assert ("ServiceAccount", job["spec"]["template"]["spec"]["serviceAccountName"]) not in found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"certificates": {"keepOnUninstall": True}}, id="kept when told so"),
+        pytest.param({"certificates": {"source": "cert-manager"}}, id="left to cert-manager"),
+    ],
+)
+def test_secrets_stay_after_an_uninstall(values):
+    assert not [name for kind, name in hooks(helm.render(values)) if name.endswith("-cleanup")]
 
 
 def test_apply_waits_less_than_its_job_may_take():

@@ -127,11 +127,11 @@ def test_a_mounted_file_stands_where_the_arguments_say():
 @pytest.mark.parametrize(
     ("case", "tokens"),
     [
-        ("default", {"certs", "register", "unregister"}),
-        ("extender", {"certs", "register", "unregister"}),
-        ("single", {"certs", "register", "unregister", "controllers"}),
-        ("single-with-everything", {"certs", "register", "unregister", "controllers", "extender"}),
-        ("extender-only", {"certs", "unwanted"}),
+        ("default", {"certs", "register", "unregister", "cleanup"}),
+        ("extender", {"certs", "register", "unregister", "cleanup"}),
+        ("single", {"certs", "register", "unregister", "cleanup", "controllers"}),
+        ("single-with-everything", {"certs", "register", "unregister", "cleanup", "controllers", "extender"}),
+        ("extender-only", {"certs", "unwanted", "cleanup"}),
     ],
 )
 def test_only_who_talks_to_the_host_has_a_token_of_it(case, tokens):

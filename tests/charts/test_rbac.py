@@ -5,6 +5,7 @@ import yaml
 from charts.cases import CASES
 
 from charts import helm
+from extender.controllers.rbac import rules_of
 from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES
 
 SINGLE = {"mode": "single"}
@@ -73,7 +74,8 @@ def test_secrets_are_named_and_never_listed_in_the_host(case):
             if "secrets" in rule["resources"]:
                 assert role["kind"] == "Role"
                 assert "resourceNames" in rule or rule["verbs"] == ["create"]
-                assert not {"list", "watch", "delete"} & set(rule["verbs"])
+                assert not {"list", "watch"} & set(rule["verbs"])
+                assert "delete" not in rule["verbs"] or role["metadata"]["name"] == "berthmaster-cleanup"
 
 
 @pytest.mark.parametrize("component", ["certs", "register"])
@@ -103,6 +105,8 @@ def test_registered_configurations_are_named(case, component):
         for each in helm.registration(helm.render(values))
     }
     rights = granted(target_objects(values), component, "-target")
+    assert {each for each in rights if each[2] == "events"} == {("default", "events.k8s.io", "events", "", "create")}
+    rights = {each for each in rights if each[2] != "events"}
     named = {(group, resource, name) for _, group, resource, name, _ in rights if name}
     profiles = {each for each in registered if each[1] == "schedulingprofiles"}
     assert named == (registered if component == "register" else registered - profiles)
@@ -110,7 +114,9 @@ def test_registered_configurations_are_named(case, component):
 
 
 def test_the_keeper_changes_and_neither_makes_nor_removes():
-    assert {verb for *_, verb in granted(target_objects(SINGLE), "certs", "-target")} == {"get", "patch"}
+    rights = granted(target_objects(SINGLE), "certs", "-target")
+    assert {verb for *_, name, verb in rights if name} == {"get", "patch"}
+    assert {(resource, verb) for _, _, resource, name, verb in rights if not name} == {("events", "create")}
 
 
 @pytest.mark.parametrize("kind", CLUSTER_KINDS)
@@ -129,48 +135,60 @@ def test_an_extender_that_watches_nothing_may_do_nothing():
     assert roles(everything("extender-only"), "extender") == []
 
 
+ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
+
+
+def needed(controllers, *, lease, elects=True, estimators=""):
+    """What the controllers themselves say that they need, with one kind of templates in place of all."""
+    places = {"cluster": "", "lease": lease, "estimators": estimators}
+    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators)):
+        group, resources = ("apps", ["deployments"]) if rule.group == "*" else (rule.group, rule.resources)
+        name = "berthmaster-controllers" if rule.named else ""
+        for resource in resources:
+            yield from ((places[rule.scope], group, resource, name, verb) for verb in rule.verbs)
+
+
+@pytest.mark.parametrize("mode", ["single", "karmada"])
 @pytest.mark.parametrize(
-    ("values", "gained"),
+    ("values", "controllers", "more"),
     [
+        pytest.param({}, ["binding-scheduler"], {}, id="by default"),
         pytest.param(
-            {"enable": ["*", "workload-rebalancer"]},
-            {
-                *(("", "apps.karmada.io", "workloadrebalancers", "", verb) for verb in REBALANCED),
-                ("", "apps.karmada.io", "workloadrebalancers/status", "", "patch"),
-            },
-            id="rebalancers with their controller",
+            {"featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE},
+            ["binding-scheduler", "preemption"], {}, id="policies and templates with preemption",
+        ),
+        pytest.param(
+            {"featureGates": {"PolicyPreemption": True}, "enable": ["*", "-preemption"]},
+            ["binding-scheduler"], {}, id="without, where the controller is off",
+        ),
+        pytest.param(
+            {"enable": ["workload-rebalancer"]}, ["workload-rebalancer"], {}, id="rebalancers with their controller",
         ),
         pytest.param(
             {
-                "featureGates": {"PolicyPreemption": True},
-                "templates": [{"apiGroups": ["apps"], "resources": ["deployments"]}],
+                "enable": ["*", "workload-rebalancer"],
+                "featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE,
             },
-            {("", "apps", "deployments", "", verb) for verb in ("get", "list", "watch", "patch")},
-            id="templates with preemption",
+            ["binding-scheduler", "preemption", "workload-rebalancer"], {}, id="all of them",
         ),
         pytest.param(
             {"estimator": {"enabled": True, "serviceNamespace": "estimators"}},
-            {("estimators", "", "services", "", "get")},
-            id="Services of estimators where they are asked",
+            ["binding-scheduler"], {"estimators": "estimators"}, id="Services of estimators where they are asked",
+        ),
+        pytest.param(
+            {"replicas": 1, "leaderElection": {"enabled": False}},
+            ["binding-scheduler"], {"elects": False}, id="no Lease without election",
+        ),
+        pytest.param(
+            {"leaderElection": {"namespace": "leases"}}, ["binding-scheduler"], {"lease": "leases"},
+            id="a Lease elsewhere",
         ),
     ],
 )  # fmt: skip
-def test_controllers_may_more_only_where_more_is_on(values, gained):
-    before = granted(target_objects(SINGLE), "controllers")
-    after = granted(target_objects({**SINGLE, "controllers": values}), "controllers")
-    assert after - before == gained
-    assert before <= after
-
-
-@pytest.mark.parametrize(
-    ("mode", "namespace"), [("single", helm.NAMESPACE), ("karmada", "karmada-system")]
-)  # fmt: skip
-def test_the_lease_is_one_and_where_the_arguments_say(mode, namespace):
-    leases = {each for each in granted(target_objects({"mode": mode}), "controllers") if each[2] == "leases"}
-    named = {
-        (namespace, "coordination.k8s.io", "leases", "berthmaster-controllers", verb) for verb in ("get", "update")
-    }
-    assert leases == named | {(namespace, "coordination.k8s.io", "leases", "", "create")}
+def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, controllers, more):
+    here = {"lease": helm.NAMESPACE if mode == "single" else "karmada-system"}
+    wanted = set(needed(controllers, **{**here, **more}))
+    assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -8,24 +8,30 @@
 {{- include "berthmaster.secretRules" . }}
 {{- end -}}
 
-{{- define "berthmaster.secretRules" -}}
-{{- $own := eq .Values.certificates.source "own" }}
+{{/* The Secrets with certificates, as JSON; the authority's only where it is ours. */}}
+{{- define "berthmaster.certificateSecrets" -}}
 {{- $secrets := list }}
-{{- if $own }}
+{{- if eq .Values.certificates.source "own" }}
 {{- $secrets = append $secrets (printf "%s-ca" (include "berthmaster.fullname" .)) }}
 {{- end }}
 {{- range (include "berthmaster.servers" . | fromJson).list }}
 {{- $secrets = append $secrets (include "berthmaster.tlsSecret" (list $ .)) }}
 {{- end }}
-{{- if $secrets }}
+{{- dict "list" $secrets | toJson }}
+{{- end -}}
+
+{{- define "berthmaster.secretRules" -}}
+{{- $own := eq .Values.certificates.source "own" -}}
 - apiGroups: [""]
   resources: [secrets]
-  resourceNames: {{ $secrets | toJson }}
-  verbs: {{ ternary (list "get" "update") (list "get") $own | toJson }}
+  resourceNames: {{ (include "berthmaster.certificateSecrets" . | fromJson).list | toJson }}
+  verbs: {{ ternary (list "get" "patch") (list "get") $own | toJson }}
 {{- if $own }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [create] # which no name can restrict
-{{- end }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
 {{- end }}
 {{- end -}}

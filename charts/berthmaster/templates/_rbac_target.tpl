@@ -3,38 +3,53 @@ What each component may do in the target: everything, and only here. A definitio
 within namespaces, as a list of {namespace, rules}.
 */}}
 
+{{/* tests/charts compares these with extender/controllers/rbac.py. */}}
 {{- define "berthmaster.targetRules.controllers" -}}
-- apiGroups: [cluster.karmada.io]
-  resources: [clusters]
-  verbs: [get, list, watch]
-- apiGroups: [work.karmada.io]
-  resources: [resourcebindings, clusterresourcebindings]
-  verbs: [get, list, watch, patch]
-- apiGroups: [work.karmada.io]
-  resources: [resourcebindings/status, clusterresourcebindings/status]
-  verbs: [patch]
-- apiGroups: [policy.karmada.io]
-  resources: [propagationpolicies, clusterpropagationpolicies]
-  verbs: [get, list, watch, patch] # patch: to clear records of priority drops
+{{- $values := .Values.controllers -}}
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]
-{{- $values := .Values.controllers }}
-{{- if has "workload-rebalancer" $values.enable }}
-- apiGroups: [apps.karmada.io]
-  resources: [workloadrebalancers]
-  verbs: [get, list, watch, delete] # delete: spec.ttlSecondsAfterFinished
-- apiGroups: [apps.karmada.io]
-  resources: [workloadrebalancers/status]
+{{- if include "berthmaster.controls" (list . "binding-scheduler") }}
+- apiGroups: [cluster.karmada.io]
+  resources: [clusters]
+  verbs: [list, watch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [list, watch, patch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings/status, clusterresourcebindings/status]
   verbs: [patch]
 {{- end }}
-{{- if index $values.featureGates "PolicyPreemption" }}
+{{- if include "berthmaster.controls" (list . "preemption") }}
+- apiGroups: [policy.karmada.io]
+  resources: [propagationpolicies, clusterpropagationpolicies]
+  verbs: [get, list, watch, patch] # patch: to clear records of priority drops
 {{- range $values.templates }}
 - apiGroups: {{ .apiGroups | toJson }}
   resources: {{ .resources | toJson }}
   verbs: [get, list, watch, patch]
 {{- end }}
 {{- end }}
+{{- if include "berthmaster.controls" (list . "workload-rebalancer") }}
+- apiGroups: [apps.karmada.io]
+  resources: [workloadrebalancers]
+  verbs: [get, list, watch, delete] # delete: spec.ttlSecondsAfterFinished
+- apiGroups: [apps.karmada.io]
+  resources: [workloadrebalancers/status]
+  verbs: [patch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [get, patch]
+{{- end }}
+{{- end -}}
+
+{{/* Whether a controller has something to do: (list $ "preemption"). The rebalancer is off by default, preemption has a gate. */}}
+{{- define "berthmaster.controls" -}}
+{{- $values := (index . 0).Values.controllers -}}
+{{- $name := index . 1 -}}
+{{- $on := or (has $name $values.enable) (and (has "*" $values.enable) (ne $name "workload-rebalancer")) -}}
+{{- if eq $name "preemption" -}}{{- $on = and $on (index $values.featureGates "PolicyPreemption") -}}{{- end -}}
+{{- if and $on (not (has (printf "-%s" $name) $values.enable)) -}}yes{{- end -}}
 {{- end -}}
 
 {{- define "berthmaster.targetRolesOf.controllers" -}}
@@ -50,7 +65,7 @@ within namespaces, as a list of {namespace, rules}.
       resourceNames: [{{ $values.leaderElection.leaseName | quote }}]
       verbs: [get, update]
 {{- end }}
-{{- if $values.estimator.enabled }}
+{{- if and $values.estimator.enabled (include "berthmaster.controls" (list . "binding-scheduler")) }}
 - namespace: {{ $values.estimator.serviceNamespace }}
   rules:
     - apiGroups: [""]
@@ -89,7 +104,9 @@ within namespaces, as a list of {namespace, rules}.
 {{- include "berthmaster.registeredRules" (list . "get" "patch") }}
 {{- end -}}
 
-{{- define "berthmaster.targetRolesOf.certs" -}}{{- end -}}
+{{- define "berthmaster.targetRolesOf.certs" -}}
+{{- include "berthmaster.configurationEvents" . }}
+{{- end -}}
 
 {{- define "berthmaster.targetRules.register" -}}
 {{- if .Values.webhook.enabled }}
@@ -111,7 +128,18 @@ within namespaces, as a list of {namespace, rules}.
 {{- end }}
 {{- end -}}
 
-{{- define "berthmaster.targetRolesOf.register" -}}{{- end -}}
+{{- define "berthmaster.targetRolesOf.register" -}}
+{{- include "berthmaster.configurationEvents" . }}
+{{- end -}}
+
+{{/* Events about objects without a namespace are in this one. */}}
+{{- define "berthmaster.configurationEvents" -}}
+- namespace: default
+  rules:
+    - apiGroups: [events.k8s.io]
+      resources: [events]
+      verbs: [create]
+{{- end -}}
 
 {{/* Verbs on the configurations that are registered, by their name: (list $ VERB...). */}}
 {{- define "berthmaster.registeredRules" -}}

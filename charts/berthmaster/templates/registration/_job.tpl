@@ -1,4 +1,7 @@
-{{/* A hook Job that runs `berthmaster register`: root, name, component (whose ServiceAccount it has), hook, verb, kind and object (what holds registration.yaml). */}}
+{{/*
+A hook Job that runs `berthmaster register`: root, name, component (whose ServiceAccount it has), hook, verb ("apply" or "remove"), and either kind and object (what holds registration.yaml) or
+certificates: true, to delete Secrets.
+*/}}
 {{- define "berthmaster.registerJob" -}}
 {{- $values := .root.Values.registration -}}
 ---
@@ -26,7 +29,16 @@ spec:
           args:
             - register
             - {{ .verb }}
+            {{- if .certificates }}
+            - --filename=- # nothing: what was registered has gone before
+            - --certificates
+            {{- else }}
             - --filename=/etc/berthmaster/registration/registration.yaml
+            {{- with include "berthmaster.targetPath" .root }}
+            - "--target-kubeconfig={{ . }}"
+            {{- end }}
+            {{- end }}
+            - "--registered-by={{ printf "%s.%s" .root.Release.Namespace (include "berthmaster.fullname" .root) | trunc 63 | trimSuffix "-" }}"
             {{- include "berthmaster.arguments" (include "berthmaster.certsArguments" (list .root "register") | fromYamlArray) | trim | nindent 12 }}
             {{- if eq .verb "apply" }}
             - "--timeout-s={{ $values.timeoutSeconds }}"
@@ -35,12 +47,15 @@ spec:
             {{- toYaml $values.resources | nindent 12 }}
           volumeMounts:
             {{- include "berthmaster.scratchMount" .root | nindent 12 }}
+            {{- if not .certificates }}
             {{- with include "berthmaster.targetMount" .root | trim }}{{ . | nindent 12 }}{{ end }}
             - name: registration
               mountPath: /etc/berthmaster/registration
               readOnly: true
+            {{- end }}
       volumes:
         {{- include "berthmaster.scratchVolume" .root | nindent 8 }}
+        {{- if not .certificates }}
         {{- with include "berthmaster.targetVolume" (list .root "register") | trim }}{{ . | nindent 8 }}{{ end }}
         - name: registration
           {{- if eq .kind "Secret" }}
@@ -48,4 +63,12 @@ spec:
           {{- else }}
           configMap: {name: {{ .object }}}
           {{- end }}
+        {{- end }}
+{{- end -}}
+
+{{/* Annotations of what a Job of these hooks needs. */}}
+{{- define "berthmaster.beforeJob" -}}
+helm.sh/hook: {{ . }}
+helm.sh/hook-weight: "-10"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 {{- end -}}
