@@ -3,6 +3,7 @@
 import json
 import re
 
+import promql_parser
 import pytest
 from charts.cases import CASES
 
@@ -115,3 +116,67 @@ def test_every_query_is_of_the_chosen_release(dashboard):
     for panel in dashboard["panels"]:
         for target in panel.get("targets", []):
             assert target["expr"].count("{") == target["expr"].count('{job="$job",namespace="$namespace"')
+
+
+def test_prometheus_understands_every_expression(alerts, dashboard):
+    for expression in expressions(alerts, dashboard):
+        promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+
+
+def test_the_check_of_expressions_finds():
+    with pytest.raises(ValueError, match=r"unclosed|expected|unexpected"):
+        promql_parser.parse("sum(rate(a[5m])")
+
+
+# The fields of Prometheus Operator's and cert-manager's kinds that the chart uses, by their references.
+FIELDS = {
+    "ServiceMonitor": {
+        "": {"selector", "namespaceSelector", "podTargetLabels", "endpoints"},
+        "endpoints": {"port", "path", "interval"},
+        "namespaceSelector": {"matchNames"},
+        "selector": {"matchLabels"},
+    },
+    "PrometheusRule": {
+        "": {"groups"},
+        "groups": {"name", "rules"},
+        "groups.rules": {"alert", "expr", "for", "labels", "annotations"},
+    },
+    "Issuer": {"": {"selfSigned", "ca"}, "ca": {"secretName"}, "selfSigned": set()},
+    "Certificate": {
+        "": {
+            "isCA", "commonName", "secretName", "duration", "renewBefore", "privateKey", "usages", "dnsNames",
+            "ipAddresses", "issuerRef",
+        },
+        "privateKey": {"algorithm", "size", "rotationPolicy"},
+        "issuerRef": {"group", "kind", "name"},
+    },
+}  # fmt: skip
+
+
+def unknown(value, known, path=""):
+    """The path of every field that a kind does not have."""
+    if isinstance(value, list):
+        for each in value:
+            yield from unknown(each, known, path)
+    elif isinstance(value, dict) and path in known:
+        for key, each in value.items():
+            here = f"{path}.{key}".lstrip(".")
+            if key not in known[path]:
+                yield here
+            yield from unknown(each, known, here)
+
+
+@pytest.mark.parametrize("case", ["monitoring", "cert-manager", "cert-manager-issuer"])
+def test_kinds_whose_definitions_are_elsewhere_have_fields_that_those_know(case):
+    found = helm.of_kind(helm.render(CASES[case]), *FIELDS)
+    assert found
+    assert [field for each in found for field in unknown(each["spec"], FIELDS[each["kind"]])] == []
+
+
+def test_certificates_of_cert_manager_are_stored_where_pods_look():
+    objects = helm.render(CASES["cert-manager"])
+    certificate = helm.named(objects, "Certificate", "berthmaster-webhook-tls")["spec"]
+    [spec] = [template["spec"] for name, template in helm.pods(objects) if name == "Deployment/berthmaster-webhook"]
+    assert certificate["secretName"] in {volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
+    assert certificate["issuerRef"]["name"] == helm.named(objects, "Issuer", "berthmaster-ca")["metadata"]["name"]
+    assert (certificate["ipAddresses"], "hooks.example.org" in certificate["dnsNames"]) == (["10.0.0.7"], True)
