@@ -28,7 +28,7 @@ fi
 # The environment has no pip: the builder's installs into it.
 "$python" -m venv --without-pip "$target"
 into="$work/build/bin/python $pip --python $target/bin/python install --no-compile"
-$into --require-hashes --only-binary=:all: -r "$pins/run.txt"
+$into --require-hashes --only-binary=:all: -r "$pins/image.txt"
 $into --no-deps --no-index --find-links "$work/wheel" berthmaster # by name: a path would be written down in the result
 
 # Compiled here, once: at run time the file system is read-only. Hash-based files do not depend on the time of the build.

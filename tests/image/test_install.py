@@ -76,7 +76,7 @@ print(json.dumps({each.metadata["Name"].lower().replace("_", "-"): each.version 
 
 
 def test_it_holds_the_pins_and_nothing_else(environment):
-    text = (ROOT / "requirements" / "run.txt").read_text()
+    text = (ROOT / "requirements" / "image.txt").read_text()
     pinned = set(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", text, re.MULTILINE))  # some by version of Python
     installed = json.loads(python(environment, INSTALLED))
     ours = installed.pop("berthmaster")
@@ -90,6 +90,10 @@ def test_the_command_knows_its_version_and_every_service(environment):
     assert berthmaster(environment, "--version").stdout.startswith("berthmaster ")
     for service in ("webhook", "extender"):
         assert "Usage:" in berthmaster(environment, service, "--help").stdout
+
+
+def test_it_has_what_asks_estimators(environment):
+    assert python(environment, "import grpc; print(grpc.__version__)").strip()
 
 
 def test_it_decides_a_real_question(environment, tmp_path):
