@@ -6,6 +6,7 @@ from charts.cases import CASES
 
 from charts import helm
 from extender.controllers.rbac import rules_of
+from extender.controllers.registry import REGISTRY, selected
 from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES
 
 SINGLE = {"mode": "single"}
@@ -186,6 +187,11 @@ def needed(controllers, *, lease, elects=True, estimators=""):
     ],
 )  # fmt: skip
 def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, controllers, more):
+    on = values.get("featureGates", {})
+    running = [
+        each for each in selected(values.get("enable", ["*"]), REGISTRY) if each.gate is None or each.gate.name in on
+    ]
+    assert sorted(each.name for each in running) == controllers, "the table means what the command would run"
     here = {"lease": helm.NAMESPACE if mode == "single" else "karmada-system"}
     wanted = set(needed(controllers, **{**here, **more}))
     assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted

@@ -88,6 +88,7 @@ def test_the_schema_is_closed_at_every_level():
             "certData and keyData", id="client certificates, and none for KubeAdmiral",
         ),
         pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "run one replica", id="two that both lead"),
+        pytest.param({"controllers": {"enable": ["preemption"]}}, "leaves no controller", id="preemption without its gate"),
         pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="a gate that is none"),
         pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="a controller that is none"),
         pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="a digest that is none"),

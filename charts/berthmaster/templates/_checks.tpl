@@ -20,6 +20,15 @@
 {{- fail "extender.kubeAdmiral: the extender asks for client certificates; give KubeAdmiral's scheduler one with certData and keyData" -}}
 {{- end -}}
 {{- end -}}
+{{- if .Values.controllers.enabled -}}
+{{- $on := list -}}
+{{- range list "binding-scheduler" "preemption" "workload-rebalancer" -}}
+{{- if include "berthmaster.controls" (list $ .) -}}{{- $on = append $on . -}}{{- end -}}
+{{- end -}}
+{{- if not $on -}}
+{{- fail "controllers.enable leaves no controller that runs; name one (preemption needs the gate PolicyPreemption), or set controllers.enabled: false" -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.controllers.enabled (not .Values.controllers.leaderElection.enabled) (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.leaderElection.enabled is false: run one replica, or two would schedule the same bindings" -}}
 {{- end -}}
