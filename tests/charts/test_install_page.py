@@ -22,7 +22,7 @@ def test_a_command_of_helm_renders(line, tmp_path, monkeypatch):
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
     words = shlex.split(re.sub(r"\$\([^)]*\)", "Y2VydA==", line))
-    words = [word for word in words[2:] if word not in {"--install", "--create-namespace", "--reuse-values"}]
+    words = [word for word in words[2:] if word not in {"--install", "--create-namespace", "--reset-then-reuse-values"}]
     words = [str(tmp_path / word) if word in FILES else word for word in words]
     objects = [each for each in yaml.safe_load_all(helm.run("template", *words)) if each]
     assert helm.of_kind(objects, "Deployment")
