@@ -16,12 +16,8 @@ from e2e.processes import Process, wait_for
 from e2e.service import COMMAND
 
 from charts import helm
-from cli.main import _COMMANDS
 
-pytestmark = [
-    pytest.mark.e2e,
-    pytest.mark.skipif(not {"certs", "register"} <= set(_COMMANDS), reason="the commands that hooks run are not there"),
-]
+pytestmark = pytest.mark.e2e
 
 LIMIT_S = 60.0
 CONFIGURATIONS = tuple(
