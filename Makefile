@@ -46,6 +46,24 @@ e2e-assets: $(BIN)/python ## Build etcd, kube-apiserver, kube-scheduler and kube
 e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets)
 	@$(BIN)/pytest tests/e2e $(ARGS)
 
+.PHONY: helm
+helm: $(BIN)/python ## Fetch the helm that renders the chart in tests (once)
+	@$(BIN)/python tests/charts/assets.py
+
+.PHONY: chart
+chart: $(VENV)/.dev helm ## Render the chart in all its variants and check what comes of it
+	@$(BIN)/pytest tests/charts $(ARGS)
+
+.PHONY: image-test
+image-test: $(VENV)/.dev ## Run what Containerfile runs, and look at what comes of it
+	@$(BIN)/pytest tests/image $(ARGS)
+
+.PHONY: image
+image: ## Build the image (BASE=registry/python@sha256:..., with podman or BUILDER=docker)
+	@test -n "$(BASE)" || { echo "name the base image by its digest: make image BASE=docker.io/library/python:3.13-slim@sha256:..." >&2; exit 2; }
+	@$(or $(BUILDER),podman) build --file Containerfile --build-arg BASE=$(BASE) --build-arg REVISION=$$(git rev-parse HEAD) \
+		--build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' fleet/version.py) --tag berthmaster:$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' fleet/version.py) .
+
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/ruff check .

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compile the pins: run.txt for users, dev.txt with the tools on top, e2e.txt with what talks to a real API server.
+# Compile the pins: run.txt for users, dev.txt with the tools on top, e2e.txt with what talks to a real API server,
+# build.txt with what makes the wheel, image.txt with what the image holds.
 # Hashes yes, index addresses no.
 set -eu
 uv=$1
@@ -7,3 +8,5 @@ flags="--quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-f
 "$uv" pip compile $flags pyproject.toml --output-file requirements/run.txt
 "$uv" pip compile $flags --constraint requirements/run.txt --group test --group lint --output-file requirements/dev.txt
 "$uv" pip compile $flags --constraint requirements/dev.txt --group e2e --output-file requirements/e2e.txt
+"$uv" pip compile $flags --constraint requirements/dev.txt --extra estimator pyproject.toml --output-file requirements/image.txt
+"$uv" pip compile $flags --group build --output-file requirements/build.txt

@@ -1,0 +1,105 @@
+{{/* What everything is called, and the labels it carries. */}}
+
+{{- define "berthmaster.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Short enough that the longest suffix, -certs-cluster, keeps it a DNS label. */}}
+{{- define "berthmaster.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "berthmaster.name" . -}}
+{{- if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 48 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 48 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Of a component: (list $ "webhook"). What selects its pods never changes over upgrades. */}}
+{{- define "berthmaster.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ include "berthmaster.name" $root }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "berthmaster.labels" -}}
+{{- $root := index . 0 -}}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
+{{ include "berthmaster.selector" . }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+app.kubernetes.io/part-of: berthmaster
+{{- end -}}
+
+{{/* name, namespace and labels of an object of a component: (list $ "webhook" "-suffix"). */}}
+{{- define "berthmaster.metadata" -}}
+{{- $root := index . 0 -}}
+name: {{ include "berthmaster.fullname" $root }}{{ index . 2 }}
+namespace: {{ $root.Release.Namespace }}
+labels:
+  {{- include "berthmaster.labels" . | nindent 2 }}
+{{- end -}}
+
+{{/* The name that reaches a component's Service, from the target too: (list $ "webhook"). */}}
+{{- define "berthmaster.host" -}}
+{{- $root := index . 0 -}}
+{{- printf "%s-%s.%s.svc" (include "berthmaster.fullname" $root) (index . 1) $root.Release.Namespace -}}
+{{- end -}}
+
+{{/* The Secret with a component's serving certificate: (list $ "webhook"). */}}
+{{- define "berthmaster.tlsSecret" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- if eq $root.Values.certificates.source "secret" -}}
+{{- $name := index $root.Values.certificates.secret $component -}}
+{{- required (printf "certificates.source is secret: certificates.secret.%s has to name a Secret with tls.crt, tls.key and ca.crt" $component) $name -}}
+{{- else -}}
+{{- printf "%s-%s-tls" (include "berthmaster.fullname" $root) $component -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Every name in a component's certificate, comma-separated: (list $ "webhook"). */}}
+{{- define "berthmaster.certificateNames" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $host := include "berthmaster.host" . -}}
+{{- $extra := index $root.Values.certificates (printf "%sExtraNames" $component) -}}
+{{- concat (list $host (printf "%s.%s" $host $root.Values.clusterDomain) (trimSuffix ".svc" $host)) $extra | join "," -}}
+{{- end -}}
+
+{{/* What runs, as JSON; `register` are the hook Jobs. There is nothing to keep without a server, and nothing to register without one. */}}
+{{- define "berthmaster.components" -}}
+{{- $components := list -}}
+{{- range list "webhook" "extender" "controllers" -}}
+{{- if (index $.Values .).enabled -}}{{- $components = append $components . -}}{{- end -}}
+{{- end -}}
+{{- if and .Values.certs.enabled (or .Values.webhook.enabled .Values.extender.enabled) -}}{{- $components = append $components "certs" -}}{{- end -}}
+{{- if and .Values.registration.enabled (or .Values.webhook.enabled (include "berthmaster.registersPlugin" .)) -}}{{- $components = append $components "register" -}}{{- end -}}
+{{- dict "list" $components | toJson -}}
+{{- end -}}
+
+{{/* (list $ "certs") */}}
+{{- define "berthmaster.runs" -}}
+{{- if has (index . 1) (include "berthmaster.components" (index . 0) | fromJson).list -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The components that serve over TLS, as JSON. */}}
+{{- define "berthmaster.servers" -}}
+{{- $servers := list -}}
+{{- range list "webhook" "extender" -}}
+{{- if (index $.Values .).enabled -}}{{- $servers = append $servers . -}}{{- end -}}
+{{- end -}}
+{{- dict "list" $servers | toJson -}}
+{{- end -}}
+
+{{- define "berthmaster.image" -}}
+{{- if .Values.image.digest -}}
+{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,37 @@
+{{/* What each component may do in the host cluster, in the release's namespace: the Secrets of certificates, and nothing else. */}}
+
+{{- define "berthmaster.hostRules.certs" -}}
+{{- include "berthmaster.secretRules" . }}
+{{- end -}}
+
+{{- define "berthmaster.hostRules.register" -}}
+{{- include "berthmaster.secretRules" . }}
+{{- end -}}
+
+{{/* The Secrets with certificates, as JSON; the authority's only where it is ours. */}}
+{{- define "berthmaster.certificateSecrets" -}}
+{{- $secrets := list }}
+{{- if eq .Values.certificates.source "own" }}
+{{- $secrets = append $secrets (printf "%s-ca" (include "berthmaster.fullname" .)) }}
+{{- end }}
+{{- range (include "berthmaster.servers" . | fromJson).list }}
+{{- $secrets = append $secrets (include "berthmaster.tlsSecret" (list $ .)) }}
+{{- end }}
+{{- dict "list" $secrets | toJson }}
+{{- end -}}
+
+{{- define "berthmaster.secretRules" -}}
+{{- $own := eq .Values.certificates.source "own" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ (include "berthmaster.certificateSecrets" . | fromJson).list | toJson }}
+  verbs: {{ ternary (list "get" "patch") (list "get") $own | toJson }}
+{{- if $own }}
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [create] # which no name can restrict
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create]
+{{- end }}
+{{- end -}}

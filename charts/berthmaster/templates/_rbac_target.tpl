@@ -1,0 +1,238 @@
+{{/*
+What each component may do in the target: everything, and only here. A definition berthmaster.targetRules.COMPONENT gives rules for the whole cluster, berthmaster.targetRolesOf.COMPONENT those
+within namespaces, as a list of {namespace, rules}.
+*/}}
+
+{{/* tests/charts compares these with extender/controllers/rbac.py. */}}
+{{- define "berthmaster.targetRules.controllers" -}}
+{{- $values := .Values.controllers -}}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch]
+{{- if include "berthmaster.controls" (list . "binding-scheduler") }}
+- apiGroups: [cluster.karmada.io]
+  resources: [clusters]
+  verbs: [list, watch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [list, watch, patch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings/status, clusterresourcebindings/status]
+  verbs: [patch]
+{{- end }}
+{{- if include "berthmaster.controls" (list . "preemption") }}
+- apiGroups: [policy.karmada.io]
+  resources: [propagationpolicies, clusterpropagationpolicies]
+  verbs: [get, list, watch, patch] # patch: to clear records of priority drops
+{{- range $values.templates }}
+- apiGroups: {{ .apiGroups | toJson }}
+  resources: {{ .resources | toJson }}
+  verbs: [get, list, watch, patch]
+{{- end }}
+{{- end }}
+{{- if include "berthmaster.controls" (list . "workload-rebalancer") }}
+- apiGroups: [apps.karmada.io]
+  resources: [workloadrebalancers]
+  verbs: [get, list, watch, delete] # delete: spec.ttlSecondsAfterFinished
+- apiGroups: [apps.karmada.io]
+  resources: [workloadrebalancers/status]
+  verbs: [patch]
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [get, patch]
+{{- end }}
+{{- end -}}
+
+{{/* Whether a controller has something to do: (list $ "preemption"). The rebalancer is off by default, preemption has a gate. */}}
+{{- define "berthmaster.controls" -}}
+{{- $values := (index . 0).Values.controllers -}}
+{{- $name := index . 1 -}}
+{{- $on := or (has $name $values.enable) (and (has "*" $values.enable) (ne $name "workload-rebalancer")) -}}
+{{- if eq $name "preemption" -}}{{- $on = and $on (index $values.featureGates "PolicyPreemption") -}}{{- end -}}
+{{- if and $on (not (has (printf "-%s" $name) $values.enable)) -}}yes{{- end -}}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.controllers" -}}
+{{- $values := .Values.controllers }}
+{{- if $values.leaderElection.enabled }}
+- namespace: {{ include "berthmaster.leaseNamespace" . }}
+  rules:
+    - apiGroups: [coordination.k8s.io]
+      resources: [leases]
+      verbs: [create] # which no name can restrict
+    - apiGroups: [coordination.k8s.io]
+      resources: [leases]
+      resourceNames: [{{ $values.leaderElection.leaseName | quote }}]
+      verbs: [get, update]
+{{- end }}
+{{- if and $values.estimator.enabled (include "berthmaster.controls" (list . "binding-scheduler")) }}
+- namespace: {{ $values.estimator.serviceNamespace }}
+  rules:
+    - apiGroups: [""]
+      resources: [services]
+      verbs: [get]
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.targetRules.extender" -}}
+{{- $watch := .Values.extender.watch -}}
+{{- if has "clusters" $watch }}
+- apiGroups: [cluster.karmada.io]
+  resources: [clusters]
+  verbs: [list, watch]
+{{- end }}
+{{- if has "federatedclusters" $watch }}
+- apiGroups: [core.kubeadmiral.io]
+  resources: [federatedclusters]
+  verbs: [list, watch]
+{{- end }}
+{{- if has "nodes" $watch }}
+- apiGroups: [""]
+  resources: [nodes]
+  verbs: [list, watch]
+{{- end }}
+{{- if has "policies" $watch }}
+- apiGroups: [policy.karmada.io]
+  resources: [propagationpolicies, clusterpropagationpolicies]
+  verbs: [list, watch]
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.extender" -}}{{- end -}}
+
+{{- define "berthmaster.targetRules.certs" -}}
+{{- include "berthmaster.registeredRules" (list . "get" "patch") }}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.certs" -}}
+{{- include "berthmaster.configurationEvents" . }}
+{{- end -}}
+
+{{- define "berthmaster.targetRules.register" -}}
+{{- if .Values.webhook.enabled }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  verbs: [create] # which no name can restrict
+{{- end }}
+{{- if include "berthmaster.registersPlugin" . }}
+- apiGroups: [core.kubeadmiral.io]
+  resources: [schedulerpluginwebhookconfigurations{{ if .Values.extender.kubeAdmiral.schedulingProfile }}, schedulingprofiles{{ end }}]
+  verbs: [create]
+{{- end }}
+{{- include "berthmaster.registeredRules" (list . "get" "patch" "delete") }}
+{{- if and (include "berthmaster.registersPlugin" .) .Values.extender.kubeAdmiral.schedulingProfile }}
+- apiGroups: [core.kubeadmiral.io]
+  resources: [schedulingprofiles]
+  resourceNames: [{{ include "berthmaster.fullname" . }}]
+  verbs: [get, patch, delete]
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.register" -}}
+{{- include "berthmaster.configurationEvents" . }}
+{{- end -}}
+
+{{/* Events about objects without a namespace are in this one. */}}
+{{- define "berthmaster.configurationEvents" -}}
+- namespace: default
+  rules:
+    - apiGroups: [events.k8s.io]
+      resources: [events]
+      verbs: [create]
+{{- end -}}
+
+{{/* Verbs on the configurations that are registered, by their name: (list $ VERB...). */}}
+{{- define "berthmaster.registeredRules" -}}
+{{- $root := first . -}}
+{{- $verbs := rest . -}}
+{{- if $root.Values.webhook.enabled }}
+- apiGroups: [admissionregistration.k8s.io]
+  resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
+  resourceNames: [{{ include "berthmaster.fullname" $root }}]
+  verbs: {{ $verbs | toJson }}
+{{- end }}
+{{- if include "berthmaster.registersPlugin" $root }}
+- apiGroups: [core.kubeadmiral.io]
+  resources: [schedulerpluginwebhookconfigurations]
+  resourceNames: [{{ include "berthmaster.fullname" $root }}]
+  verbs: {{ $verbs | toJson }}
+{{- end }}
+{{- end -}}
+
+{{/* The namespace, in the target, of the controllers' Lease. */}}
+{{- define "berthmaster.leaseNamespace" -}}
+{{- .Values.controllers.leaderElection.namespace | default (ternary .Release.Namespace "karmada-system" (eq .Values.mode "single")) -}}
+{{- end -}}
+
+{{/* Who a component is in the target, as an RBAC subject: (list $ "controllers"). */}}
+{{- define "berthmaster.targetSubject" -}}
+{{- $root := index . 0 -}}
+{{- if eq $root.Values.mode "single" -}}
+kind: ServiceAccount
+name: {{ include "berthmaster.fullname" $root }}-{{ index . 1 }}
+namespace: {{ $root.Release.Namespace }}
+{{- else -}}
+kind: User
+apiGroup: rbac.authorization.k8s.io
+name: {{ index $root.Values.target.users (index . 1) | quote }}
+{{- end -}}
+{{- end -}}
+
+{{/* And as a user name. */}}
+{{- define "berthmaster.targetUser" -}}
+{{- $root := index . 0 -}}
+{{- if eq $root.Values.mode "single" -}}
+{{- printf "system:serviceaccount:%s:%s-%s" $root.Release.Namespace (include "berthmaster.fullname" $root) (index . 1) -}}
+{{- else -}}
+{{- index $root.Values.target.users (index . 1) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* All roles in the target and who has them, as documents. */}}
+{{- define "berthmaster.targetRBAC" -}}
+{{- range $component := without (include "berthmaster.components" . | fromJson).list "webhook" }}
+{{- $rules := include (printf "berthmaster.targetRules.%s" $component) $ }}
+{{- if trim $rules }}
+{{ include "berthmaster.role" (dict "root" $ "component" $component "kind" "Cluster" "suffix" "-target" "rules" $rules "subject" (include "berthmaster.targetSubject" (list $ $component))) }}
+{{- end }}
+{{- range $index, $role := include (printf "berthmaster.targetRolesOf.%s" $component) $ | fromYamlArray }}
+{{ include "berthmaster.role" (dict "root" $ "component" $component "kind" "" "suffix" (printf "-target-%d" $index) "namespace" $role.namespace "rules" (toYaml $role.rules) "subject" (include "berthmaster.targetSubject" (list $ $component))) }}
+{{- end }}
+{{- end }}
+{{- end -}}
+
+{{/* A Role or ClusterRole and its binding: root, component, kind ("" or "Cluster"), suffix, namespace, rules and subject (YAML). */}}
+{{- define "berthmaster.role" -}}
+{{- $name := printf "%s-%s%s" (include "berthmaster.fullname" .root) .component .suffix -}}
+{{- if eq .kind "Cluster" -}}
+{{- $name = printf "%s-%s" .root.Release.Namespace $name -}}
+{{- end -}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Role
+metadata:
+  name: {{ $name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "berthmaster.labels" (list .root .component) | nindent 4 }}
+rules:
+  {{- .rules | trim | nindent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}RoleBinding
+metadata:
+  name: {{ $name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "berthmaster.labels" (list .root .component) | nindent 4 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .kind }}Role
+  name: {{ $name }}
+subjects:
+  - {{ .subject | nindent 4 | trim }}
+{{- end -}}

@@ -1,0 +1,63 @@
+{{/* The objects that the webhook and the extender have alike: (list $ "webhook" 8443). */}}
+
+{{- define "berthmaster.service" -}}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "berthmaster.metadata" (list (index . 0) (index . 1) (printf "-%s" (index . 1))) | nindent 2 }}
+spec:
+  type: ClusterIP
+  selector:
+    {{- include "berthmaster.selector" . | nindent 4 }}
+  ports:
+    - name: https
+      port: 443
+      targetPort: https
+      protocol: TCP
+      appProtocol: https
+{{- end -}}
+
+{{- define "berthmaster.autoscaler" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $values := (index $root.Values $component).autoscaling -}}
+{{- if $values.enabled }}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata:
+  {{- include "berthmaster.metadata" (list $root $component (printf "-%s" $component)) | nindent 2 }}
+spec:
+  scaleTargetRef:
+    apiVersion: apps/v1
+    kind: Deployment
+    name: {{ include "berthmaster.fullname" $root }}-{{ $component }}
+  minReplicas: {{ $values.minReplicas }}
+  maxReplicas: {{ $values.maxReplicas }}
+  metrics:
+    - type: Resource
+      resource:
+        name: cpu
+        target: {type: Utilization, averageUtilization: {{ $values.targetCPUUtilizationPercentage }}}
+{{- end }}
+{{- end -}}
+
+{{/* (list $ "webhook") */}}
+{{- define "berthmaster.disruptionBudget" -}}
+{{- $root := index . 0 -}}
+{{- $component := index . 1 -}}
+{{- $values := (index $root.Values $component).podDisruptionBudget -}}
+{{- if $values.enabled }}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  {{- include "berthmaster.metadata" (list $root $component (printf "-%s" $component)) | nindent 2 }}
+spec:
+  maxUnavailable: {{ $values.maxUnavailable }}
+  selector:
+    matchLabels:
+      {{- include "berthmaster.selector" . | nindent 6 }}
+{{- end }}
+{{- end -}}

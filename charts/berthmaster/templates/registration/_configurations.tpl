@@ -1,0 +1,146 @@
+{{/* What is registered in the target: one object of each kind, so that what a later release leaves out of it goes. */}}
+
+{{- define "berthmaster.registersPlugin" -}}
+{{- if and .Values.extender.enabled .Values.extender.kubeAdmiral.register -}}yes{{- end -}}
+{{- end -}}
+
+{{/* Every review: path, its name, group, resource, scope, as a YAML list. tests/charts compares it with the routes of the webhook. */}}
+{{- define "berthmaster.reviews" -}}
+{{- if .Values.webhook.reviews.karmada }}
+- {verb: mutate, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
+- {verb: mutate, path: clusterpropagationpolicy, group: policy.karmada.io, resource: clusterpropagationpolicies, scope: Cluster}
+- {verb: validate, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
+- {verb: validate, path: clusterpropagationpolicy, group: policy.karmada.io, resource: clusterpropagationpolicies, scope: Cluster}
+- {verb: validate, path: workloadrebalancer, group: apps.karmada.io, resource: workloadrebalancers, scope: Cluster}
+{{- end }}
+{{- if .Values.webhook.reviews.kubeAdmiral }}
+- {verb: mutate, path: kubeadmiral-propagationpolicy, group: core.kubeadmiral.io, resource: propagationpolicies, scope: Namespaced}
+- {verb: mutate, path: kubeadmiral-clusterpropagationpolicy, group: core.kubeadmiral.io, resource: clusterpropagationpolicies, scope: Cluster}
+- {verb: validate, path: kubeadmiral-propagationpolicy, group: core.kubeadmiral.io, resource: propagationpolicies, scope: Namespaced}
+- {verb: validate, path: kubeadmiral-clusterpropagationpolicy, group: core.kubeadmiral.io, resource: clusterpropagationpolicies, scope: Cluster}
+{{- end }}
+{{- end -}}
+
+{{/* One Mutating- or ValidatingWebhookConfiguration without caBundle, which `register` and `certs run` keep: (list $ "mutate"). */}}
+{{- define "berthmaster.webhookConfiguration" -}}
+{{- $root := index . 0 -}}
+{{- $verb := index . 1 -}}
+{{- $values := $root.Values.webhook -}}
+{{- $form := $root.Values.registration.clientConfig | default (ternary "service" "url" (eq $root.Values.mode "single")) -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: {{ ternary "Mutating" "Validating" (eq $verb "mutate") }}WebhookConfiguration
+metadata:
+  name: {{ include "berthmaster.fullname" $root }}
+  labels:
+    {{- include "berthmaster.labels" (list $root "webhook") | nindent 4 }}
+webhooks:
+  {{- range include "berthmaster.reviews" $root | fromYamlArray }}
+  {{- if eq .verb $verb }}
+  - name: {{ .path }}.berthmaster.io
+    admissionReviewVersions: [v1]
+    clientConfig:
+      {{- if eq $form "url" }}
+      url: https://{{ include "berthmaster.host" (list $root "webhook") }}:443/{{ $verb }}-{{ .path }}
+      {{- else }}
+      service:
+        name: {{ include "berthmaster.fullname" $root }}-webhook
+        namespace: {{ $root.Release.Namespace }}
+        port: 443
+        path: /{{ $verb }}-{{ .path }}
+      {{- end }}
+    rules:
+      - operations: [CREATE, UPDATE]
+        apiGroups: [{{ .group }}]
+        apiVersions: ["*"]
+        resources: [{{ .resource }}]
+        scope: {{ .scope }}
+    failurePolicy: {{ $values.failurePolicy }}
+    matchPolicy: {{ $values.matchPolicy }}
+    {{- if eq $verb "mutate" }}
+    reinvocationPolicy: {{ $values.reinvocationPolicy }}
+    {{- end }}
+    sideEffects: None
+    timeoutSeconds: {{ $values.timeoutSeconds }}
+    {{- with $values.namespaceSelector }}
+    namespaceSelector:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with $values.objectSelector }}
+    objectSelector:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with $values.matchConditions }}
+    matchConditions:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+  {{- end }}
+  {{- end }}
+{{- end -}}
+
+{{- define "berthmaster.schedulerPlugin" -}}
+{{- $values := .Values.extender.kubeAdmiral -}}
+apiVersion: core.kubeadmiral.io/v1alpha1
+kind: SchedulerPluginWebhookConfiguration
+metadata:
+  name: {{ include "berthmaster.fullname" . }}
+  labels:
+    {{- include "berthmaster.labels" (list . "extender") | nindent 4 }}
+spec:
+  payloadVersions: [v1alpha1]
+  urlPrefix: https://{{ include "berthmaster.host" (list . "extender") }}:443/kubeadmiral/v1alpha1
+  filterPath: /filter
+  scorePath: /score
+  selectPath: /select
+  httpTimeout: {{ $values.httpTimeout }}
+  {{- if $values.certData }}
+  tlsConfig:
+    certData: {{ $values.certData }}
+    keyData: {{ $values.keyData }}
+  {{- end }}
+{{- if $values.schedulingProfile }}
+---
+apiVersion: core.kubeadmiral.io/v1alpha1
+kind: SchedulingProfile
+metadata:
+  name: {{ include "berthmaster.fullname" . }}
+  labels:
+    {{- include "berthmaster.labels" (list . "extender") | nindent 4 }}
+spec:
+  plugins:
+    filter:
+      enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
+    score:
+      enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
+    select:
+      # MaxCluster would cut groups off before they are looked at; the extender's select keeps to maxClusters itself.
+      disabled: [{name: MaxCluster}]
+      enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
+{{- end }}
+{{- end -}}
+
+{{/* A Secret if what is registered holds a key. */}}
+{{- define "berthmaster.registrationKind" -}}
+{{- if and (include "berthmaster.registersPlugin" .) .Values.extender.kubeAdmiral.keyData -}}Secret{{- else -}}ConfigMap{{- end -}}
+{{- end -}}
+
+{{/* What an earlier release may have registered and this one does not, as documents that name it. */}}
+{{- define "berthmaster.unwanted" -}}
+{{- $name := include "berthmaster.fullname" . -}}
+{{- $kubeAdmiral := or .Values.webhook.reviews.kubeAdmiral (has "federatedclusters" .Values.extender.watch) -}}
+{{- if and .Values.registration.enabled (not .Values.webhook.enabled) }}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: {{ $name }}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: {{ $name }}}
+{{- end }}
+{{- if and .Values.registration.enabled $kubeAdmiral (not (include "berthmaster.registersPlugin" .)) }}
+---
+apiVersion: core.kubeadmiral.io/v1alpha1
+kind: SchedulerPluginWebhookConfiguration
+metadata: {name: {{ $name }}}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,74 @@
+{{/*
+A hook Job that runs `berthmaster register`: root, name, component (whose ServiceAccount it has), hook, verb ("apply" or "remove"), and either kind and object (what holds registration.yaml) or
+certificates: true, to delete Secrets.
+*/}}
+{{- define "berthmaster.registerJob" -}}
+{{- $values := .root.Values.registration -}}
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  {{- include "berthmaster.metadata" (list .root "register" (printf "-%s" .name)) | nindent 2 }}
+  annotations:
+    helm.sh/hook: {{ .hook }}
+    helm.sh/hook-weight: "0"
+    # One that failed stays for its log until the next try.
+    helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+spec:
+  backoffLimit: {{ $values.backoffLimit }}
+  activeDeadlineSeconds: {{ $values.activeDeadlineSeconds }}
+  template:
+    metadata:
+      {{- include "berthmaster.podMetadata" (list .root "register") | trim | nindent 6 }}
+    spec:
+      {{- include "berthmaster.podSettings" (list .root .component true) | nindent 6 }}
+      restartPolicy: Never
+      containers:
+        - name: register
+          {{- include "berthmaster.containerSettings" .root | nindent 10 }}
+          args:
+            - register
+            - {{ .verb }}
+            {{- if .certificates }}
+            - --filename=- # nothing: what was registered has gone before
+            - --certificates
+            {{- else }}
+            - --filename=/etc/berthmaster/registration/registration.yaml
+            {{- with include "berthmaster.targetPath" .root }}
+            - "--target-kubeconfig={{ . }}"
+            {{- end }}
+            {{- end }}
+            - "--registered-by={{ printf "%s.%s" .root.Release.Namespace (include "berthmaster.fullname" .root) | trunc 63 | trimSuffix "-" }}"
+            {{- include "berthmaster.arguments" (include "berthmaster.certsArguments" (list .root "register") | fromYamlArray) | trim | nindent 12 }}
+            {{- if eq .verb "apply" }}
+            - "--timeout-s={{ $values.timeoutSeconds }}"
+            {{- end }}
+          resources:
+            {{- toYaml $values.resources | nindent 12 }}
+          volumeMounts:
+            {{- include "berthmaster.scratchMount" .root | nindent 12 }}
+            {{- if not .certificates }}
+            {{- with include "berthmaster.targetMount" .root | trim }}{{ . | nindent 12 }}{{ end }}
+            - name: registration
+              mountPath: /etc/berthmaster/registration
+              readOnly: true
+            {{- end }}
+      volumes:
+        {{- include "berthmaster.scratchVolume" .root | nindent 8 }}
+        {{- if not .certificates }}
+        {{- with include "berthmaster.targetVolume" (list .root "register") | trim }}{{ . | nindent 8 }}{{ end }}
+        - name: registration
+          {{- if eq .kind "Secret" }}
+          secret: {secretName: {{ .object }}, defaultMode: 0440}
+          {{- else }}
+          configMap: {name: {{ .object }}}
+          {{- end }}
+        {{- end }}
+{{- end -}}
+
+{{/* Annotations of what a Job of these hooks needs. */}}
+{{- define "berthmaster.beforeJob" -}}
+helm.sh/hook: {{ . }}
+helm.sh/hook-weight: "-10"
+helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
+{{- end -}}

@@ -1,0 +1,119 @@
+"""Every switch of the chart, with values that turn it: what the tests render."""
+
+from typing import Any, Final
+
+Values = dict[str, Any]
+
+EXTENDER: Final[Values] = {"enabled": True, "auth": {"tokenSecretName": "berthmaster-tokens"}}
+KUBEADMIRAL: Final[Values] = {
+    "target": {"kubeconfigSecret": {"name": "kubeadmiral-kubeconfig-secret"}},
+    "controllers": {"enabled": False},
+    "webhook": {"reviews": {"karmada": False, "kubeAdmiral": True}},
+    "extender": {
+        "enabled": True,
+        "watch": ["federatedclusters"],
+        "auth": {"clientCASecretName": "kubeadmiral-client-ca"},
+        "kubeAdmiral": {"register": True, "certData": "Y2VydA==", "keyData": "a2V5"},
+    },
+}
+
+CASES: Final[dict[str, Values]] = {
+    "default": {},
+    "single": {"mode": "single"},
+    "webhook-off": {"webhook": {"enabled": False}},
+    "controllers-off": {"controllers": {"enabled": False}},
+    "certs-off": {"certs": {"enabled": False}, "certificates": {"source": "secret", "secret": {"webhook": "my-tls"}}},
+    "registration-off": {"registration": {"enabled": False}},
+    "extender": {"extender": EXTENDER},
+    "extender-only": {
+        "webhook": {"enabled": False}, "controllers": {"enabled": False},
+        "extender": {"enabled": True, "watch": [], "auth": {"insecure": True}, "workloadAffinity": True},
+    },
+    "kubeadmiral": KUBEADMIRAL,
+    "kubeadmiral-without-plugin": {
+        **KUBEADMIRAL, "extender": {**KUBEADMIRAL["extender"], "kubeAdmiral": {"register": False, "passInDoubt": False}},
+    },
+    "kube-scheduler": {
+        "mode": "single",
+        "webhook": {"enabled": False}, "controllers": {"enabled": False},
+        "extender": {
+            "enabled": True, "watch": ["nodes", "policies"], "auth": {"clientCASecretName": "kube-scheduler-client-ca"},
+            "kubeScheduler": {"example": True, "members": "type=virtual-node", "completeLists": True},
+        },
+    },
+    "cert-manager": {"certificates": {"source": "cert-manager", "webhookExtraNames": ["10.0.0.7", "hooks.example.org"]}},
+    "cert-manager-issuer": {
+        "certificates": {"source": "cert-manager", "certManager": {"issuerRef": {"name": "pki", "kind": "ClusterIssuer"}}},
+    },
+    "controllers-with-everything": {
+        "controllers": {
+            "enable": ["*", "workload-rebalancer"],
+            "featureGates": {"PolicyPreemption": True, "PriorityBasedScheduling": False},
+            "failover": {"mode": "not-ready", "tolerationSeconds": 60},
+            "estimator": {"enabled": True, "tlsSecretName": "estimator-client-tls"},
+            "emptyWorkloadPropagation": True,
+        },
+    },
+    "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
+    "single-with-everything": {
+        "mode": "single",
+        "extender": EXTENDER,
+        "controllers": {"enable": ["*", "workload-rebalancer"], "featureGates": {"PolicyPreemption": True}},
+    },
+    "least-power": {
+        "target": {
+            "rbac": {"manifest": True},
+            "componentKubeconfigSecrets": {
+                "controllers": {"name": "berthmaster-controllers-kubeconfig"},
+                "certs": {"name": "berthmaster-certs-kubeconfig", "key": "config"},
+            },
+            "users": {"controllers": "berthmaster-controllers", "certs": "berthmaster-certs", "register": "berthmaster-register"},
+        },
+    },
+    "webhook-tuned": {
+        "webhook": {
+            "mode": "standalone",
+            "peerChecks": True,
+            "rules": {"spread-max-groups-unset": "deny", "selector-repeated": "off"},
+            "clusterScopedKinds": ["example.org/Gadget"],
+            "namespacedKinds": ["example.org/Widget"],
+            "dropHandlers": ["alice"],
+            "failurePolicy": "Ignore",
+            "timeoutSeconds": 10,
+            "requestTimeoutSeconds": 9,
+            "clientCA": {"secretName": "apiserver-client-ca"},
+            "namespaceSelector": {"matchExpressions": [{"key": "berthmaster", "operator": "NotIn", "values": ["off"]}]},
+            "objectSelector": {"matchLabels": {"team": "shop"}},
+            "matchConditions": [{"name": "people", "expression": "!('system:nodes' in request.userInfo.groups)"}],
+            "extraArgs": ["--keepalive-s=60"],
+        },
+    },
+    "autoscaling": {"webhook": {"autoscaling": {"enabled": True}}, "extender": {**EXTENDER, "autoscaling": {"enabled": True}}},
+    "network-policy": {
+        "networkPolicy": {
+            "enabled": True,
+            "extenderFrom": [{"namespaceSelector": {"matchLabels": {"team": "fleet"}}}],
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
+        },
+        "extender": EXTENDER,
+        "controllers": {"estimator": {"enabled": True}},
+    },
+    "monitoring": {
+        "monitoring": {
+            "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+            "prometheusRule": {"enabled": True, "alertLabels": {"team": "fleet"}},
+            "dashboard": {"enabled": True},
+        },
+        "extender": EXTENDER,
+    },
+    "placed": {
+        "image": {"repository": "registry.example.org/berthmaster", "digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},
+        "bindAddress": "[::]",
+        "pods": {
+            "annotations": {"example.org/team": "fleet"}, "labels": {"team": "fleet"}, "nodeSelector": {"disk": "ssd"},
+            "tolerations": [{"key": "control-plane", "operator": "Exists", "effect": "NoSchedule"}],
+            "priorityClassName": "system-cluster-critical", "antiAffinity": "required", "spreadOverZones": False,
+        },
+        "serviceAccounts": {"annotations": {"example.org/team": "fleet"}},
+    },
+}  # fmt: skip

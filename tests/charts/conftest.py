@@ -1,0 +1,18 @@
+"""The chart's tests need helm: without it they skip and say how to get it, and fail where they are required."""
+
+import os
+from pathlib import Path
+
+import pytest
+from charts.assets import MissingHelmError, helm_binary
+
+
+@pytest.fixture(autouse=True, scope="session")
+def helm() -> Path:
+    """Which helm renders the chart."""
+    try:
+        return helm_binary()
+    except MissingHelmError as problem:
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"the chart's tests are required here, but: {problem}", pytrace=False)
+        pytest.skip(str(problem))

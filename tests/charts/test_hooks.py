@@ -1,0 +1,108 @@
+"""The order of things at install, upgrade, rollback and uninstall."""
+
+import pytest
+from charts.cases import CASES
+
+from charts import helm
+
+HOOK, WEIGHT, POLICY = "helm.sh/hook", "helm.sh/hook-weight", "helm.sh/hook-delete-policy"
+
+
+def hooks(objects):
+    return {
+        (each["kind"], each["metadata"]["name"]): each
+        for each in objects
+        if HOOK in each["metadata"].get("annotations", {})
+    }
+
+
+def events(each):
+    return set(each["metadata"]["annotations"][HOOK].split(","))
+
+
+@pytest.mark.parametrize(
+    ("case", "job", "when", "verb"),
+    [
+        pytest.param(
+            "default", "register", {"post-install", "post-upgrade", "post-rollback"}, "apply", id="last: register"
+        ),
+        pytest.param("default", "cleanup", {"post-delete"}, "remove", id="after an uninstall: Secrets"),
+        pytest.param("default", "unregister", {"pre-delete"}, "remove", id="before an uninstall: remove"),
+        pytest.param(
+            "webhook-off", "unwanted", {"pre-upgrade", "pre-rollback"}, "remove", id="before a switch-off: remove"
+        ),
+        pytest.param(
+            "kubeadmiral-without-plugin",
+            "unwanted",
+            {"pre-upgrade", "pre-rollback"},
+            "remove",
+            id="the same of the plugin",
+        ),
+    ],
+)
+def test_a_job_runs_when_it_should(case, job, when, verb):
+    found = hooks(helm.render(CASES[case]))["Job", f"berthmaster-{job}"]
+    [container] = found["spec"]["template"]["spec"]["containers"]
+    assert events(found) == when
+    assert container["args"][:2] == ["register", verb]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_hooks_are_made_anew_and_their_traces_stay_only_after_failures(case):
+    for each in hooks(helm.render(CASES[case])).values():
+        assert each["metadata"]["annotations"][POLICY] == "before-hook-creation,hook-succeeded"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_ends_by_itself_before_helm_gives_up(case):
+    for each in helm.of_kind(helm.render(CASES[case]), "Job"):
+        assert each["spec"]["activeDeadlineSeconds"] < 300, "helm's own default"
+        assert each["spec"]["backoffLimit"] <= 6
+        assert each["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_job_outside_a_release_brings_all_that_it_needs(case):
+    """The release before may be one without them, and after an uninstall there is none."""
+    objects = helm.render(CASES[case])
+    found = hooks(objects)
+    for (kind, name), job in found.items():
+        if kind != "Job" or not events(job) & {"pre-upgrade", "pre-rollback", "pre-install", "post-delete"}:
+            continue
+        spec = job["spec"]["template"]["spec"]
+        needs = {("ServiceAccount", spec["serviceAccountName"])}
+        needs |= {("ConfigMap", volume["configMap"]["name"]) for volume in spec["volumes"] if "configMap" in volume}
+        for each in needs:
+            assert events(found[each]) >= events(job), name
+            assert int(found[each]["metadata"]["annotations"][WEIGHT]) < int(job["metadata"]["annotations"][WEIGHT])
+        if CASES[case].get("mode") == "single" or "post-delete" in events(job):
+            bindings = [one for (kind, _), one in found.items() if kind.endswith("RoleBinding")]
+            assert spec["serviceAccountName"] in {one["subjects"][0]["name"] for one in bindings}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_jobs_after_an_install_stand_on_what_is_installed(case):
+    """Its ServiceAccount is an object of the release: there after the install, and still there before the uninstall."""
+    objects = helm.render(CASES[case])
+    found = hooks(objects)
+    for (kind, _), job in found.items():
+        if kind == "Job" and events(job) & {"post-install", "pre-delete"}:
+            assert ("ServiceAccount", job["spec"]["template"]["spec"]["serviceAccountName"]) not in found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param({"certificates": {"keepOnUninstall": True}}, id="kept when told so"),
+        pytest.param({"certificates": {"source": "cert-manager"}}, id="left to cert-manager"),
+    ],
+)
+def test_secrets_stay_after_an_uninstall(values):
+    assert not [name for kind, name in hooks(helm.render(values)) if name.endswith("-cleanup")]
+
+
+def test_apply_waits_less_than_its_job_may_take():
+    job = helm.named(helm.render({}), "Job", "berthmaster-register")
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    [wait] = [float(text.partition("=")[2]) for text in container["args"] if text.startswith("--timeout-s=")]
+    assert 2 * wait < job["spec"]["activeDeadlineSeconds"], "time for a second try"

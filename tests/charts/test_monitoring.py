@@ -1,0 +1,182 @@
+"""Alerts and dashboard speak of metrics that are there."""
+
+import json
+import re
+
+import promql_parser
+import pytest
+from charts.cases import CASES
+
+from charts import helm
+from cli.main import _COMMANDS
+
+ROOT = helm.CHART.parents[1]
+METRIC = re.compile(r"berthmaster_[a-z0-9_]+")
+SUFFIX = re.compile(r"_(bucket|sum|count)$")
+# Which command tells a metric, by how its name begins.
+TELLERS = {
+    "berthmaster_webhook_": "webhook",
+    "berthmaster_extender_": "extender",
+    "berthmaster_controllers_": "controllers",
+    "berthmaster_scheduler_": "controllers",
+    "berthmaster_certificate_": "certs",
+}
+SOURCES = "\n".join(
+    path.read_text()
+    for part in ("webhook", "extender", "certs", "cli", "fleet")
+    for path in (ROOT / part).rglob("*.py")
+)
+
+
+@pytest.fixture(scope="module")
+def objects():
+    return helm.render(CASES["monitoring"])
+
+
+@pytest.fixture(scope="module")
+def alerts(objects):
+    [group] = helm.named(objects, "PrometheusRule", "berthmaster-alerts")["spec"]["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+@pytest.fixture(scope="module")
+def dashboard(objects):
+    return json.loads(helm.named(objects, "ConfigMap", "berthmaster-dashboard")["data"]["berthmaster.json"])
+
+
+def expressions(alerts, dashboard):
+    yield from (rule["expr"] for rule in alerts.values())
+    yield from (target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", []))
+
+
+def test_every_metric_is_told_by_a_command(alerts, dashboard):
+    """Of commands that are there."""
+    for expression in expressions(alerts, dashboard):
+        for name in METRIC.findall(re.sub(r'"[^"]*"', "", expression)):
+            [teller] = [command for prefix, command in TELLERS.items() if name.startswith(prefix)]
+            if teller in _COMMANDS:
+                # The client library adds _total to counters by itself.
+                known = {SUFFIX.sub("", name), name.removesuffix("_total")}
+                assert any(f'"{each}"' in SOURCES for each in known), name
+
+
+def test_there_is_an_alert_for_each_thing_that_goes_wrong(alerts):
+    assert set(alerts) == {
+        "BerthmasterWebhookDown", "BerthmasterExtenderDown", "BerthmasterControllersDown", "BerthmasterCertsDown",
+        "BerthmasterCertificateExpires", "BerthmasterCertificateProblems", "BerthmasterWebhookServesOldCertificate",
+        "BerthmasterExtenderServesOldCertificate",
+        "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
+        "BerthmasterFleetStale", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
+    }  # fmt: skip
+
+
+def test_every_alert_is_of_this_release_and_says_what_to_do(alerts):
+    for rule in alerts.values():
+        selectors = re.findall(r"\w+\{([^}]*)\}", rule["expr"])
+        assert selectors
+        assert all('job="berthmaster-metrics",namespace="karmada-system"' in each for each in selectors)
+        assert rule["labels"].keys() == {"severity", "team"}
+        assert rule["annotations"]["summary"].endswith(".")
+        assert len(rule["annotations"]["description"]) > 20
+
+
+def test_nobody_is_alerted_of_what_is_not_installed():
+    values = {**CASES["monitoring"], "extender": {"enabled": False}, "webhook": {"enabled": False}}
+    [group] = helm.named(helm.render(values), "PrometheusRule", "berthmaster-alerts")["spec"]["groups"]
+    assert {rule["alert"] for rule in group["rules"]} == {
+        "BerthmasterControllersDown", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
+    }  # fmt: skip
+
+
+def test_alerts_see_what_the_service_monitor_scrapes(objects, alerts):
+    monitor = helm.named(objects, "ServiceMonitor", "berthmaster-metrics")
+    service = helm.named(objects, "Service", "berthmaster-metrics")
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert monitor["spec"]["podTargetLabels"] == ["app.kubernetes.io/component"]
+    for deployment in helm.of_kind(objects, "Deployment"):
+        component = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+        assert f'app_kubernetes_io_component="{component}"' in alerts[f"Berthmaster{component.title()}Down"]["expr"]
+        assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_panels_do_not_overlap_and_have_ids_of_their_own(dashboard):
+    taken = {}
+    for panel in dashboard["panels"]:
+        place = panel["gridPos"]
+        for x in range(place["x"], place["x"] + place["w"]):
+            for y in range(place["y"], place["y"] + place["h"]):
+                assert taken.setdefault((x, y), panel["title"]) == panel["title"]
+                assert x < 24
+    ids = [panel["id"] for panel in dashboard["panels"]]
+    assert len(ids) == len(set(ids))
+
+
+def test_every_query_is_of_the_chosen_release(dashboard):
+    for panel in dashboard["panels"]:
+        for target in panel.get("targets", []):
+            assert target["expr"].count("{") == target["expr"].count('{job="$job",namespace="$namespace"')
+
+
+def test_prometheus_understands_every_expression(alerts, dashboard):
+    for expression in expressions(alerts, dashboard):
+        promql_parser.parse(expression.replace("$__rate_interval", "5m"))
+
+
+def test_the_check_of_expressions_finds():
+    with pytest.raises(ValueError, match=r"unclosed|expected|unexpected"):
+        promql_parser.parse("sum(rate(a[5m])")
+
+
+# The fields of Prometheus Operator's and cert-manager's kinds that the chart uses, by their references.
+FIELDS = {
+    "ServiceMonitor": {
+        "": {"selector", "namespaceSelector", "podTargetLabels", "endpoints"},
+        "endpoints": {"port", "path", "interval"},
+        "namespaceSelector": {"matchNames"},
+        "selector": {"matchLabels"},
+    },
+    "PrometheusRule": {
+        "": {"groups"},
+        "groups": {"name", "rules"},
+        "groups.rules": {"alert", "expr", "for", "labels", "annotations"},
+    },
+    "Issuer": {"": {"selfSigned", "ca"}, "ca": {"secretName"}, "selfSigned": set()},
+    "Certificate": {
+        "": {
+            "isCA", "commonName", "secretName", "duration", "renewBefore", "privateKey", "usages", "dnsNames",
+            "ipAddresses", "issuerRef",
+        },
+        "privateKey": {"algorithm", "size", "rotationPolicy"},
+        "issuerRef": {"group", "kind", "name"},
+    },
+}  # fmt: skip
+
+
+def unknown(value, known, path=""):
+    """The path of every field that a kind does not have."""
+    if isinstance(value, list):
+        for each in value:
+            yield from unknown(each, known, path)
+    elif isinstance(value, dict) and path in known:
+        for key, each in value.items():
+            here = f"{path}.{key}".lstrip(".")
+            if key not in known[path]:
+                yield here
+            yield from unknown(each, known, here)
+
+
+@pytest.mark.parametrize("case", ["monitoring", "cert-manager", "cert-manager-issuer"])
+def test_kinds_whose_definitions_are_elsewhere_have_fields_that_those_know(case):
+    found = helm.of_kind(helm.render(CASES[case]), *FIELDS)
+    assert found
+    assert [field for each in found for field in unknown(each["spec"], FIELDS[each["kind"]])] == []
+
+
+def test_certificates_of_cert_manager_are_stored_where_pods_look():
+    objects = helm.render(CASES["cert-manager"])
+    certificate = helm.named(objects, "Certificate", "berthmaster-webhook-tls")["spec"]
+    [spec] = [template["spec"] for name, template in helm.pods(objects) if name == "Deployment/berthmaster-webhook"]
+    assert certificate["secretName"] in {volume.get("secret", {}).get("secretName") for volume in spec["volumes"]}
+    assert certificate["issuerRef"]["name"] == helm.named(objects, "Issuer", "berthmaster-ca")["metadata"]["name"]
+    assert (certificate["ipAddresses"], "hooks.example.org" in certificate["dnsNames"]) == (["10.0.0.7"], True)

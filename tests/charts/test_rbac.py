@@ -1,0 +1,211 @@
+"""Who may do what: exactly what the code asks for, by name wherever RBAC can say a name."""
+
+import pytest
+import yaml
+from charts.cases import CASES
+
+from charts import helm
+from extender.controllers.rbac import rules_of
+from extender.controllers.registry import REGISTRY, selected
+from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES
+
+SINGLE = {"mode": "single"}
+# Verbs that no name can restrict.
+UNNAMED = {"create", "list", "watch"}
+REBALANCED = ("get", "list", "watch", "delete")
+
+
+def group_and_plural(path):
+    """Of ``/api/v1/nodes``: core's and ``nodes``."""
+    _, root, *middle, plural = path.split("/")
+    return (middle[0] if root == "apis" else "", plural)
+
+
+WATCHED = {**{kind: [watched] for kind, watched in CLUSTER_KINDS.items()}, "policies": list(KARMADA_POLICIES)}
+
+
+def target_objects(values):
+    """The roles in the target: rendered in mode single, carried by a ConfigMap otherwise."""
+    if values.get("mode") == "single":
+        return helm.render(values)
+    whole = {**values, "target": {**values.get("target", {}), "rbac": {"manifest": True}}}
+    carried = helm.named(helm.render(whole), "ConfigMap", "berthmaster-target-rbac")
+    return [each for each in yaml.safe_load_all(carried["data"]["berthmaster-target-rbac.yaml"]) if each]
+
+
+def roles(objects, component):
+    prefix = f"berthmaster-{component}"
+    return [each for each in helm.of_kind(objects, "Role", "ClusterRole") if prefix in each["metadata"]["name"]]
+
+
+def granted(objects, component, suffix=""):
+    """Every (namespace or "", group, resource, name or "", verb) of a component's roles."""
+    return {
+        (role["metadata"].get("namespace", ""), group, resource, name, verb)
+        for role in roles(objects, component)
+        if suffix in role["metadata"]["name"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for name in rule.get("resourceNames", [""])
+        for verb in rule["verbs"]
+    }
+
+
+def everything(case):
+    values = CASES[case]
+    return [*helm.render(values), *(target_objects(values) if values.get("mode") != "single" else [])]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_no_role_has_a_wildcard_or_a_way_to_more_power(case):
+    for role in helm.of_kind(everything(case), "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
+            assert not words & {"*", "escalate", "bind", "impersonate", "deletecollection"}, role["metadata"]["name"]
+            assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
+            assert not {"pods/exec", "serviceaccounts/token", "nodes/proxy"} & set(rule["resources"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_secrets_are_named_and_never_listed_in_the_host(case):
+    objects = [each for each in helm.render(CASES[case]) if "-target" not in each["metadata"]["name"]]
+    for role in helm.of_kind(objects, "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            if "secrets" in rule["resources"]:
+                assert role["kind"] == "Role"
+                assert "resourceNames" in rule or rule["verbs"] == ["create"]
+                assert not {"list", "watch"} & set(rule["verbs"])
+                assert "delete" not in rule["verbs"] or role["metadata"]["name"] == "berthmaster-cleanup"
+
+
+@pytest.mark.parametrize("component", ["certs", "register"])
+def test_secrets_are_those_that_pods_mount_and_the_authoritys(component):
+    objects = helm.render(CASES["extender"])
+    mounted = {
+        volume["secret"]["secretName"]
+        for _, template in helm.pods(objects)
+        for volume in template["spec"]["volumes"]
+        if volume["name"] == "tls"
+    }
+    named = {name for _, _, resource, name, _ in granted(objects, component) if resource == "secrets" and name}
+    assert named == mounted | {"berthmaster-ca"}
+
+
+def test_provided_certificates_are_only_read():
+    verbs = {verb for *_, verb in granted(helm.render(CASES["certs-off"]), "register")}
+    assert verbs == {"get"}
+
+
+@pytest.mark.parametrize("component", ["certs", "register"])
+@pytest.mark.parametrize("case", ["single", "kubeadmiral", "default"])
+def test_registered_configurations_are_named(case, component):
+    values = CASES[case]
+    registered = {
+        (each["apiVersion"].partition("/")[0], f"{each['kind'].lower()}s", each["metadata"]["name"])
+        for each in helm.registration(helm.render(values))
+    }
+    rights = granted(target_objects(values), component, "-target")
+    assert {each for each in rights if each[2] == "events"} == {("default", "events.k8s.io", "events", "", "create")}
+    rights = {each for each in rights if each[2] != "events"}
+    named = {(group, resource, name) for _, group, resource, name, _ in rights if name}
+    profiles = {each for each in registered if each[1] == "schedulingprofiles"}
+    assert named == (registered if component == "register" else registered - profiles)
+    assert {verb for *_, name, verb in rights if not name} <= {"create"}
+
+
+def test_the_keeper_changes_and_neither_makes_nor_removes():
+    rights = granted(target_objects(SINGLE), "certs", "-target")
+    assert {verb for *_, name, verb in rights if name} == {"get", "patch"}
+    assert {(resource, verb) for _, _, resource, name, verb in rights if not name} == {("events", "create")}
+
+
+@pytest.mark.parametrize("kind", CLUSTER_KINDS)
+def test_the_extender_may_see_what_it_watches(kind):
+    values = {"mode": "single", "extender": {**CASES["extender"]["extender"], "watch": [kind, "policies"]}}
+    wanted = {
+        ("", *group_and_plural(watched.collection.path), "", verb)
+        for word in (kind, "policies")
+        for watched in WATCHED[word]
+        for verb in ("list", "watch")
+    }
+    assert granted(target_objects(values), "extender", "-target") == wanted
+
+
+def test_an_extender_that_watches_nothing_may_do_nothing():
+    assert roles(everything("extender-only"), "extender") == []
+
+
+ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
+
+
+def needed(controllers, *, lease, elects=True, estimators=""):
+    """What the controllers themselves say that they need, with one kind of templates in place of all."""
+    places = {"cluster": "", "lease": lease, "estimators": estimators}
+    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators)):
+        group, resources = ("apps", ["deployments"]) if rule.group == "*" else (rule.group, rule.resources)
+        name = "berthmaster-controllers" if rule.named else ""
+        for resource in resources:
+            yield from ((places[rule.scope], group, resource, name, verb) for verb in rule.verbs)
+
+
+@pytest.mark.parametrize("mode", ["single", "karmada"])
+@pytest.mark.parametrize(
+    ("values", "controllers", "more"),
+    [
+        pytest.param({}, ["binding-scheduler"], {}, id="by default"),
+        pytest.param(
+            {"featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE},
+            ["binding-scheduler", "preemption"], {}, id="policies and templates with preemption",
+        ),
+        pytest.param(
+            {"featureGates": {"PolicyPreemption": True}, "enable": ["*", "-preemption"]},
+            ["binding-scheduler"], {}, id="without, where the controller is off",
+        ),
+        pytest.param(
+            {"enable": ["workload-rebalancer"]}, ["workload-rebalancer"], {}, id="rebalancers with their controller",
+        ),
+        pytest.param(
+            {
+                "enable": ["*", "workload-rebalancer"],
+                "featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE,
+            },
+            ["binding-scheduler", "preemption", "workload-rebalancer"], {}, id="all of them",
+        ),
+        pytest.param(
+            {"estimator": {"enabled": True, "serviceNamespace": "estimators"}},
+            ["binding-scheduler"], {"estimators": "estimators"}, id="Services of estimators where they are asked",
+        ),
+        pytest.param(
+            {"replicas": 1, "leaderElection": {"enabled": False}},
+            ["binding-scheduler"], {"elects": False}, id="no Lease without election",
+        ),
+        pytest.param(
+            {"leaderElection": {"namespace": "leases"}}, ["binding-scheduler"], {"lease": "leases"},
+            id="a Lease elsewhere",
+        ),
+    ],
+)  # fmt: skip
+def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, controllers, more):
+    on = values.get("featureGates", {})
+    running = [
+        each for each in selected(values.get("enable", ["*"]), REGISTRY) if each.gate is None or each.gate.name in on
+    ]
+    assert sorted(each.name for each in running) == controllers, "the table means what the command would run"
+    here = {"lease": helm.NAMESPACE if mode == "single" else "karmada-system"}
+    wanted = set(needed(controllers, **{**here, **more}))
+    assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_verbs_with_a_name_are_those_a_name_can_restrict(case):
+    for role in helm.of_kind(everything(case), "Role", "ClusterRole"):
+        for rule in role["rules"]:
+            assert not ("resourceNames" in rule and UNNAMED & set(rule["verbs"])), role["metadata"]["name"]
+
+
+def test_users_in_a_target_of_its_own_are_the_named_ones():
+    users = CASES["least-power"]["target"]["users"]
+    bindings = helm.of_kind(target_objects(CASES["least-power"]), "RoleBinding", "ClusterRoleBinding")
+    assert {binding["subjects"][0]["name"] for binding in bindings} == set(users.values())
+    assert {binding["subjects"][0]["kind"] for binding in bindings} == {"User"}

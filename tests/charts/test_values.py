@@ -1,0 +1,126 @@
+"""Values: each has a schema, a comment and an effect; what is wrong is refused, and said so."""
+
+import json
+import re
+
+import pytest
+import yaml
+from charts.cases import CASES
+from charts.values_table import readme, table
+
+from charts import helm
+from fleet.version import __version__
+
+SCHEMA = json.loads((helm.CHART / "values.schema.json").read_text())
+DEFAULTS = yaml.safe_load((helm.CHART / "values.yaml").read_text())
+
+
+def leaves(values, schema, path=""):
+    """(path, default, schema) of every value that is not a group of others."""
+    for key, value in values.items():
+        here = f"{path}.{key}".lstrip(".")
+        known = schema["properties"][key]
+        if isinstance(value, dict) and value and known.get("additionalProperties") is False and "$ref" not in known:
+            yield from leaves(value, known, here)
+        else:
+            yield here, value, known
+
+
+def paths(schema, path=""):
+    for key, known in schema.get("properties", {}).items():
+        here = f"{path}.{key}".lstrip(".")
+        yield here
+        if known.get("additionalProperties") is False:
+            yield from paths(known, here)
+
+
+def documented_paths():
+    return {row.path for row in table((helm.CHART / "values.yaml").read_text(), SCHEMA)}
+
+
+def test_every_value_has_a_comment():
+    assert {path for path, *_ in leaves(DEFAULTS, SCHEMA)} == documented_paths()
+
+
+def test_the_schema_knows_no_value_without_a_default():
+    beyond = {
+        "global",  # helm's own
+        *(f"controllers.featureGates.{gate}" for gate in SCHEMA["properties"]["controllers"]["properties"]["featureGates"]["properties"]),
+        *(path for path in paths(SCHEMA) if path.startswith("target.componentKubeconfigSecrets.") and path.count(".") == 3),
+        "pods.affinity.nodeAffinity", "pods.affinity.podAffinity",
+    }  # fmt: skip
+    groups = {path for path in paths(SCHEMA) if any(other.startswith(f"{path}.") for other in paths(SCHEMA))}
+    assert set(paths(SCHEMA)) - groups - beyond <= documented_paths()
+
+
+def test_the_schema_is_closed_at_every_level():
+    def check(known, path):
+        if known.get("type") == "object" and "properties" in known:
+            assert known["additionalProperties"] is False, path
+            for key, inner in known["properties"].items():
+                check(inner, f"{path}.{key}")
+
+    check(SCHEMA, "")
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        pytest.param({"webook": {}}, "webook", id="a misspelt group"),
+        pytest.param({"webhook": {"replica": 2}}, "replica", id="a misspelt value"),
+        pytest.param({"mode": "kubeadmiral"}, r"mode", id="a mode that is none"),
+        pytest.param({"webhook": {"rules": {"group-repeated": False}}}, r"webhook[./]rules", id="a level that YAML made a boolean"),
+        pytest.param({"webhook": {"replicas": 0}}, r"webhook[./]replicas", id="no replicas"),
+        pytest.param({"webhook": {"timeoutSeconds": 31}}, r"webhook[./]timeoutSeconds", id="longer than API servers wait"),
+        pytest.param({"webhook": {"timeoutSeconds": 2}}, "requestTimeoutSeconds has to be less", id="an answer that comes too late"),
+        pytest.param({"webhook": {"reviews": {"karmada": False}}}, "nothing is reviewed", id="a webhook for nothing"),
+        pytest.param({"extender": {"enabled": True}}, "name a Secret with tokens", id="an extender open to everybody"),
+        pytest.param({"extender": {"watch": ["clusters", "nodes"]}}, r"extender[./]watch", id="two kinds of clusters"),
+        pytest.param({"extender": {"watch": ["policies"]}}, r"extender[./]watch", id="policies and no clusters"),
+        pytest.param({"certs": {"enabled": False}}, "certificates.source is own", id="own certificates and nobody to make them"),
+        pytest.param({"certificates": {"source": "secret"}}, "certificates.secret.webhook", id="a given certificate that is not named"),
+        pytest.param(
+            {"extender": {"enabled": True, "auth": {"tokenSecretName": "t"}, "kubeAdmiral": {"register": True}}},
+            "shows no bearer tokens", id="tokens, which KubeAdmiral does not show",
+        ),
+        pytest.param(
+            {"extender": {"enabled": True, "auth": {"clientCASecretName": "c"}, "kubeAdmiral": {"register": True}}},
+            "certData and keyData", id="client certificates, and none for KubeAdmiral",
+        ),
+        pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "run one replica", id="two that both lead"),
+        pytest.param({"controllers": {"enable": ["preemption"]}}, "leaves no controller", id="preemption without its gate"),
+        pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="a gate that is none"),
+        pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="a controller that is none"),
+        pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="a digest that is none"),
+        pytest.param({"webhook": {"extraArgs": "--a"}}, r"webhook[./]extraArgs", id="a text in place of a list"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_refused_and_named(values, told):
+    with pytest.raises(helm.RefusedError) as refused:
+        helm.render(values)
+    assert re.search(told, str(refused.value)), refused.value  # helm 3 and 4 put it differently
+
+
+def test_values_cannot_become_yaml():
+    """A value that would be other YAML, or another argument, stays the text that it is."""
+    nasty = 'x"\n- --insecure: {{ .Release.Name }}'
+    objects = helm.render({"webhook": {"dropHandlers": [nasty]}})
+    [spec] = [template["spec"] for name, template in helm.pods(objects) if name == "Deployment/berthmaster-webhook"]
+    assert f"--drop-handler={nasty}" in spec["containers"][0]["args"]
+
+
+def test_every_value_of_the_cases_is_one_that_the_schema_accepts():
+    assert all(helm.text(values) for values in CASES.values())
+
+
+def test_the_chart_is_of_the_version_that_it_installs():
+    chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == __version__
+
+
+def test_the_readme_says_what_the_values_say(request):
+    path = helm.CHART / "README.md"
+    wanted = readme(path.read_text(), (helm.CHART / "values.yaml").read_text(), SCHEMA)
+    if request.config.getoption("--update-golden"):
+        path.write_text(wanted)
+    assert wanted == path.read_text(), "values changed; write it anew with make chart ARGS=--update-golden"

@@ -1,0 +1,132 @@
+"""What Containerfile runs, run here: the image's environment, made of the files that it copies and of nothing else."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LIMIT_S = 600
+CLEAN = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "LANG": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def copied():
+    """What Containerfile's first stage copies, by where it comes from."""
+    first = (ROOT / "Containerfile").read_text().partition("\n# The same base")[0]
+    for line in re.findall(r"^COPY (.+)$", first, re.MULTILINE):
+        *sources, _ = line.split()
+        yield from sources
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("image")
+    source = folder / "source"
+    source.mkdir()
+    for name in copied():
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / name, source / name)
+    target = folder / "berthmaster"
+    # pip's own settings stay: where packages come from is the machine's business.
+    settings = {
+        key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "HTTP", "http", "UV_"))
+    }
+    done = subprocess.run(
+        ["sh", str(source / "image" / "install.sh"), str(target), sys.executable],
+        env={**CLEAN, "HOME": os.environ.get("HOME", ""), **settings},
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    shutil.rmtree(source)  # nothing may depend on it
+    return target
+
+
+def python(environment, code):
+    done = subprocess.run(
+        [str(environment / "bin" / "python"), "-I", "-c", code],
+        env=CLEAN,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def berthmaster(environment, *arguments, **more):
+    return subprocess.run(
+        [str(environment / "bin" / "berthmaster"), *arguments],
+        env=CLEAN, capture_output=True, text=True, timeout=120, check=False, **more,
+    )  # fmt: skip
+
+
+INSTALLED = """
+import importlib.metadata, json
+found = importlib.metadata.distributions()
+print(json.dumps({each.metadata["Name"].lower().replace("_", "-"): each.version for each in found}))
+"""
+
+
+def test_it_holds_the_pins_and_nothing_else(environment):
+    text = (ROOT / "requirements" / "image.txt").read_text()
+    pinned = set(re.findall(r"^([A-Za-z0-9._-]+)==([^ ;\\]+)", text, re.MULTILINE))  # some by version of Python
+    installed = json.loads(python(environment, INSTALLED))
+    ours = installed.pop("berthmaster")
+    assert ours
+    assert set(installed.items()) <= pinned
+    assert "pip" not in installed
+    assert "hatchling" not in installed
+
+
+def test_the_command_knows_its_version_and_every_service(environment):
+    assert berthmaster(environment, "--version").stdout.startswith("berthmaster ")
+    for service in ("webhook", "extender"):
+        assert "Usage:" in berthmaster(environment, service, "--help").stdout
+
+
+def test_it_has_what_asks_estimators(environment):
+    assert python(environment, "import grpc; print(grpc.__version__)").strip()
+
+
+def test_it_decides_a_real_question(environment, tmp_path):
+    examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
+    done = berthmaster(environment, "simulate", *examples, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "member1" in done.stdout
+
+
+def test_everything_is_compiled_and_stays_so_without_writing(environment):
+    code = (
+        "import sys, fleet, cli.main, webhook.serving, extender.serving, pathlib;"
+        "print([m.__name__ for m in list(sys.modules.values()) if getattr(m, '__cached__', None)"
+        " and 'site-packages' in (m.__file__ or '') and not pathlib.Path(m.__cached__).exists()])"
+    )
+    assert python(environment, code).strip() == "[]"
+    stray = [path for path in environment.rglob("*.pyc") if path.read_bytes()[4:8] != b"\x01\0\0\0"]
+    assert stray == [], "compiled files that depend on the time of their sources"
+
+
+def test_nothing_in_it_remembers_the_sources(environment):
+    link = python(environment, "import fleet; print(fleet.__file__)").strip()
+    assert link.startswith(str(environment))
+    assert not list(environment.rglob("direct_url.json"))
+
+
+def test_it_refuses_to_write_over_something(environment):
+    done = subprocess.run(
+        ["sh", str(ROOT / "image" / "install.sh"), str(environment)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "is there already" in done.stderr
