@@ -44,7 +44,7 @@ _LOG: Final = logging.getLogger("berthmaster.controllers")
 _LOOK_EVERY_S: Final = 0.5
 _STOP_LIMIT_S: Final = 15.0
 # In a burst each binding has two events; the writes that schedule the next one go first.
-_EVENTS_A_SECOND: Final = 100.0
+_EVENTS_A_SECOND: Final = 50.0
 _EVENTS_AT_ONCE: Final = 100
 _FLUSH_LIMIT_S: Final = 3.0
 _RELEASE_LIMIT_S: Final = 5.0

@@ -36,13 +36,12 @@ class Bindings:
             parts.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
         self._written: dict[Key, tuple[set[str], Binding]] = {}
-        for informer in self._informers:
-            informer.subscribe(self._heard)
 
     def subscribe(self, handler: Handler[Binding]) -> None:
-        """Tell ``handler`` what informers hear."""
+        """Tell the one ``handler`` there is what informers hear; while it listens, ``is_own`` tells what is no news."""
         for informer in self._informers:
             informer.subscribe(handler)
+            informer.subscribe(self._heard)
 
     def get(self, key: Key) -> Binding | None:
         """The latest of a binding; None if there is none."""
@@ -64,6 +63,12 @@ class Bindings:
         """A write made ``after`` of ``before``."""
         older, _ = self._written.get(key, (set(), None))
         self._written[key] = {*older, before.metadata.resource_version}, after
+
+    def is_own(self, key: Key, heard: Binding) -> bool:
+        """Whether what an informer heard is only what was written here: there is nothing new in it."""
+        older, written = self._written.get(key, (set(), None))
+        version = heard.metadata.resource_version
+        return written is not None and (version in older or version == written.metadata.resource_version)
 
     def _heard(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
         """Forget what was written once it, or what came after it, was heard of."""

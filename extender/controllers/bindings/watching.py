@@ -56,7 +56,7 @@ class Watching:
             self._queue.leave(key)
         elif before is None or not eligible(before, self._scheduler_name):
             self._push(key, "BindingAdd")
-        elif before.metadata.generation != after.metadata.generation:
+        elif before.metadata.generation != after.metadata.generation and not self._bindings.is_own(key, after):
             self._push(key, "BindingUpdate")
 
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
