@@ -16,7 +16,7 @@ from extender.protocols.route import Call, Reply, Route, problem_reply
 from extender.protocols.services import Services
 from fleet.errors import FieldError, InputError, shown
 from fleet.ops.body import BodyError, lines, read_body
-from fleet.ops.deadline import answer_last
+from fleet.ops.channel import answer_last
 from fleet.ops.logs import fields
 
 if TYPE_CHECKING:

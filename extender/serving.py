@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from extender.protocols.kube_scheduler import Options as KubeSchedulerOptions
 from extender.protocols.services import Limits, Services
@@ -20,7 +20,7 @@ from fleet.errors import InputError
 from fleet.model.template import ReplicaPath
 from fleet.ops.clock import SystemClock
 from fleet.ops.probes import Health
-from fleet.ops.server import PostHealth, ServerOptions
+from fleet.ops.server import Application, PostHealth, ServerOptions
 from fleet.ops.server import serve as run_server
 from fleet.ops.tls import TLSFiles
 from fleet.ops.tokens import TokenFile
@@ -173,7 +173,7 @@ class _Extender:
         if self._source is not None:
             self._source.prepare()
 
-    def application(self) -> Any:  # noqa: ANN401 - a Flask, which gunicorn does not know
+    def application(self) -> Application:
         """The WSGI application of a worker."""
         from extender.app import create_app  # noqa: PLC0415 - Flask is the worker's alone
         from extender.frame import Frame  # noqa: PLC0415 - the same
@@ -192,7 +192,7 @@ class _Extender:
             authenticate=self._authenticated,
         )
         routes = all_routes(pass_in_doubt=options.pass_in_doubt, kube_scheduler_options=options.kube_scheduler)
-        return create_app(frame, routes)
+        return Application(create_app(frame, routes), [route.path for route in routes if route.prompt])
 
     def started(self, post: PostHealth) -> None:
         """Begin to feed the state, and to say how the worker is."""

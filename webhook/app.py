@@ -13,7 +13,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
 from fleet.ops.body import BodyError, read_body, read_head
-from fleet.ops.deadline import answer_last
+from fleet.ops.channel import answer_last
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 

@@ -2,12 +2,12 @@
 
 import logging
 from dataclasses import dataclass, field
-from typing import Any
 
 from fleet.ops.probes import Health
-from fleet.ops.server import PostHealth, ServerOptions
+from fleet.ops.server import Application, PostHealth, ServerOptions
 from fleet.ops.server import serve as run_server
 from fleet.ops.tls import TLSFiles
+from webhook.admission.routes import ROUTES
 from webhook.admission.settings import Settings
 
 
@@ -74,11 +74,12 @@ class _Webhook:
     def __init__(self, options: ServingOptions) -> None:
         self._options = options
 
-    def application(self) -> Any:  # noqa: ANN401 - a Flask, which gunicorn does not know
+    def application(self) -> Application:
         from webhook.app import create_app  # noqa: PLC0415 - see the class
         from webhook.handler import Reviewer  # noqa: PLC0415 - see the class
 
-        return create_app(Reviewer(self._options.settings), body_bytes=self._options.body_bytes)
+        reviewer = Reviewer(self._options.settings)
+        return Application(create_app(reviewer, body_bytes=self._options.body_bytes), ROUTES)
 
     def started(self, post: PostHealth) -> None:
         post(Health())

@@ -65,6 +65,7 @@ class Route(NamedTuple):
         accepts: the content types of its body; empty for any.
         query: the query parameters that it knows; None for any.
         refuse: says in the protocol's own shape that a request was not answered, from wrong method to crash.
+        prompt: a small request is answered within a millisecond or so, and waits for nothing but the state.
     """
 
     method: str
@@ -75,3 +76,4 @@ class Route(NamedTuple):
     accepts: tuple[str, ...] = ()
     query: frozenset[str] | None = None
     refuse: Refuser = problem_reply
+    prompt: bool = False

@@ -6,11 +6,12 @@ import os
 import signal
 import tempfile
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
@@ -19,7 +20,6 @@ from gunicorn.glogging import Logger
 from fleet.errors import InputError
 from fleet.ops import metrics as shared_metrics
 from fleet.ops.board import Board
-from fleet.ops.deadline import TLSDeadlineSocket, limited
 from fleet.ops.probes import Health, Probes, ProbeServer
 from fleet.ops.tls import TLSFiles, TLSSource
 
@@ -60,10 +60,23 @@ class ServerOptions:
     grace_s: int
 
 
+class Application(NamedTuple):
+    """What a worker serves.
+
+    Attributes:
+        wsgi: the WSGI application.
+        prompt_paths: where what is posted is answered within a millisecond or so if it is small, without waiting for
+            anything. The thread that watches all clients answers it itself.
+    """
+
+    wsgi: Any
+    prompt_paths: Collection[str]
+
+
 class Service(Protocol):
     """What a server runs. Made before the fork; all but the constructor is called in a worker."""
 
-    def application(self) -> Any:  # noqa: ANN401 - WSGI's type is not gunicorn's
+    def application(self) -> Application:
         """The WSGI application. Metrics are defined no earlier than here."""
 
     def started(self, post: "PostHealth") -> None:
@@ -103,6 +116,7 @@ class _Application(BaseApplication):
 
     def __init__(self, options: ServerOptions, service: Service, board: Board, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
+        self.prompt_paths: frozenset[str] = frozenset()
         self._options = options
         self._service = service
         self._board = board
@@ -147,7 +161,9 @@ class _Application(BaseApplication):
 
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application
         """The WSGI application, made in each worker."""
-        return self._service.application()
+        application = self._service.application()
+        self.prompt_paths = frozenset(application.prompt_paths)
+        return application.wsgi
 
     def run(self) -> None:
         """Run the arbiter."""
@@ -175,12 +191,7 @@ class _Application(BaseApplication):
                 os.kill(self._probe_pid, signal.SIGKILL)
 
     def _tls_source(self, files: TLSFiles) -> TLSSource:
-        return TLSSource(
-            files,
-            socket_class=limited(TLSDeadlineSocket, self._options.request_timeout_s),
-            on_load=self._certificate_loaded,
-            on_failure=self._certificate_failed,
-        )
+        return TLSSource(files, on_load=self._certificate_loaded, on_failure=self._certificate_failed)
 
     def _refresh_certificate(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         if self._tls is not None:

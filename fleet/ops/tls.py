@@ -56,7 +56,6 @@ class TLSSource:
         self,
         files: TLSFiles,
         *,
-        socket_class: type[ssl.SSLSocket] = ssl.SSLSocket,
         on_load: Callable[[float], None] = lambda _expires_at: None,
         on_failure: Callable[[Exception], None] = lambda _error: None,
     ) -> None:
@@ -64,7 +63,6 @@ class TLSSource:
 
         Args:
             files: what to read.
-            socket_class: what connections become.
             on_load: told when the certificate of each new pair expires.
             on_failure: told why a new pair cannot be used, once for each state of the files.
 
@@ -72,7 +70,6 @@ class TLSSource:
             InputError: the files cannot be used.
         """
         self._files = files
-        self._socket_class = socket_class
         self._on_load, self._on_failure = on_load, on_failure
         self._lock = threading.Lock()
         self._seen: _Signature = ()
@@ -124,7 +121,6 @@ class TLSSource:
     def _load(self) -> tuple[ssl.SSLContext, float]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = MINIMUM_VERSIONS[self._files.minimum_version]
-        context.sslsocket_class = self._socket_class
         context.set_alpn_protocols(["http/1.1"])
         # An encrypted key is refused: without a password given, OpenSSL would ask for one on a terminal.
         context.load_cert_chain(self._files.certificate, self._files.key, password="")

@@ -24,7 +24,7 @@ def routes(options: Options | None = None, profile: Profile | None = None) -> Se
     """
     extender = Extender(options or Options(), profile)
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
-    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL) for verb, handler in verbs.items()]
+    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, prompt=True) for verb, handler in verbs.items()]
 
 
 __all__ = ["PREFIX", "PROTOCOL", "Options", "routes"]

@@ -32,13 +32,15 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
     def filter_refusal(problem: Problem) -> Reply:
         return _reply(FilterResponse(selected=True)) if pass_in_doubt else _reply(_rejected(problem))
 
-    return (
-        Route("POST", f"{PREFIX}/filter", _handler("filter", filter_answer), PROTOCOL, refuse=_refuser(filter_refusal)),
-        Route("POST", f"{PREFIX}/score", _handler("score", score_cluster), PROTOCOL, refuse=_refuser(_score_refusal)),
-        Route(
-            "POST", f"{PREFIX}/select", _handler("select", select_clusters), PROTOCOL, refuse=_refuser(_select_refusal)
-        ),
+    verbs: tuple[tuple[str, Handler, Refuser], ...] = (
+        ("filter", _handler("filter", filter_answer), filter_refusal),
+        ("score", _handler("score", score_cluster), _score_refusal),
+        ("select", _handler("select", select_clusters), _select_refusal),
     )
+    return [
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(in_doubt), prompt=True)
+        for verb, handler, in_doubt in verbs
+    ]
 
 
 def _handler(

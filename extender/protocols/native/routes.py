@@ -37,7 +37,9 @@ def routes() -> Sequence[Route]:
 
     decision = "/v1/bindings/{namespace}/{name}/decision"
     return (
-        Route("POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"})),
+        Route(
+            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), prompt=True
+        ),
         Route(
             "POST", "/v1/schedule/batch", schedule_batch, PROTOCOL, streamed=True, accepts=LINES,
             query=frozenset({"explain"}),
