@@ -2,7 +2,7 @@
 
 import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gunicorn import SERVER
@@ -13,13 +13,13 @@ from fleet.ops.channel import Channel
 from fleet.ops.intake import PlainRequest
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
 
 class Gateway:
     """Calls an application. For one thread."""
 
-    def __init__(self, wsgi: "WSGIApplication", cfg: Any) -> None:  # noqa: ANN401 - gunicorn's own
+    def __init__(self, wsgi: Callable[..., Iterable[bytes]], cfg: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self._wsgi = wsgi
         self._common: WSGIEnvironment = {
             **base_environ(cfg),

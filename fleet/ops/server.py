@@ -20,6 +20,7 @@ from gunicorn.glogging import Logger
 from fleet.errors import InputError
 from fleet.ops import metrics as shared_metrics
 from fleet.ops.board import Board
+from fleet.ops.crew import Crew
 from fleet.ops.probes import Health, Probes, ProbeServer
 from fleet.ops.tls import TLSFiles, TLSSource
 
@@ -117,6 +118,7 @@ class _Application(BaseApplication):
     def __init__(self, options: ServerOptions, service: Service, board: Board, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
         self.prompt_paths: frozenset[str] = frozenset()
+        self.crew = Crew(options.workers)
         self._options = options
         self._service = service
         self._board = board
@@ -223,6 +225,7 @@ class _Application(BaseApplication):
         self._service.started(lambda health: self._board.post(worker.pid, health))
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        self.crew.ended(worker.age)
         self._board.remove(worker.pid)
         shared_metrics.process_ended(worker.pid)
 
