@@ -151,7 +151,7 @@ class Channel:
     # What gunicorn calls, in either kind of thread.
 
     def recv(self, size: int) -> bytes:
-        """What has come, within the deadline."""
+        """What has come, within the deadline; it may be more than was asked for, see ``PIECE_BYTES``."""
         if self.ended:
             return b""
         if self.late:
@@ -159,7 +159,7 @@ class Channel:
         self._arm()
         self.receiving = True
         try:
-            piece = self._socket.recv(size)
+            piece = self._socket.recv(max(size, PIECE_BYTES))
         except TimeoutError:
             raise self._exceeded() from None
         finally:

@@ -23,7 +23,8 @@ class Connection(TConn):
         surroundings: what the WSGI environments of its requests have in common.
         arrived: what was read of requests that have not begun to be answered.
         keep: whether it stays after the answer at hand.
-        gone: it is closed.
+        step: what is done with which event; None while a thread has it, and once it is closed.
+        waiting: among whom it is waited for.
     """
 
     def __init__(self, cfg: Any, channel: Channel, client: Any, server: Any) -> None:  # noqa: ANN401 - gunicorn's own
@@ -35,7 +36,6 @@ class Connection(TConn):
         self.surroundings: dict[str, Any] = {}
         self.arrived = bytearray()
         self.keep = True
-        self.gone = False
         self.step: tuple[int, Step] | None = None
         self.waiting: Waiting[Connection] | None = None
 
@@ -62,14 +62,15 @@ class Watch:
         """Take this step, and no other any more, with every such event of a connection."""
         if conn.step == (event, step):
             return
+        change = self._poller.register if conn.step is None else self._poller.modify
+        conn.step = current = (event, step)
 
         def take(_fd: object) -> None:
-            if not conn.gone:  # another event of the same moment may have been its end
+            # What was polled together is worked off in turn, and something before this may have changed everything.
+            if conn.step is current:
                 step(conn)
 
-        change = self._poller.register if conn.step is None else self._poller.modify
         change(conn.channel.fd, event, take)
-        conn.step = (event, step)
 
     def wait(self, conn: Connection, among: Waiting[Connection]) -> None:
         """Wait for a connection from now on."""

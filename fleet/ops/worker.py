@@ -134,6 +134,8 @@ class DeadlineWorker(ThreadWorker):
             self._watch.on(EVENT_READ, conn, self._shake_hands)
         except ssl.SSLWantWriteError:
             self._watch.on(EVENT_WRITE, conn, self._shake_hands)
+        except ssl.SSLEOFError:
+            self._close(conn)
         except ssl.SSLError as error:
             self.log.warning("no TLS connection with %s: %s", conn.client, error)
             self._end(conn)
@@ -160,8 +162,6 @@ class DeadlineWorker(ThreadWorker):
 
     def _consider(self, conn: Connection) -> None:
         """Begin with a request once it is whole, or goes to a thread, or will never be whole."""
-        if conn.gone:
-            return
         if not conn.arrived:
             if conn.channel.ended:
                 self._close(conn)
@@ -202,9 +202,13 @@ class DeadlineWorker(ThreadWorker):
         self._watch.on(EVENT_READ, conn, self._read)
         if conn.arrived:
             self._watch.wait(conn, self._watch.asking)
-            self.method_queue.defer(self._consider, conn)  # after the others' turn
+            self.method_queue.defer(self._go_on, conn)  # after the others' turn
         else:
             self._watch.wait(conn, self._watch.idle)
+
+    def _go_on(self, conn: Connection) -> None:
+        if conn.step == (EVENT_READ, self._read):  # else it is closed by now, or went on already
+            self._consider(conn)
 
     # A connection's end.
 
@@ -240,7 +244,6 @@ class DeadlineWorker(ThreadWorker):
 
     def _close(self, conn: Connection) -> None:
         self._watch.leave(conn)
-        conn.gone = True
         conn.close()
         self._count(-1)
 

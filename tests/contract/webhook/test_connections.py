@@ -1,0 +1,145 @@
+"""What connections may do to each other: nothing. Over TLS, with a real server behind them."""
+
+import json
+import socket
+import ssl
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+from reviews import admission_review
+from webhook_process import running
+
+POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
+REVIEW = json.dumps(admission_review(POLICY)).encode()
+CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(REVIEW), REVIEW)
+SOON_S = 6  # far above every deadline of the server, so that a busy machine fails no test
+
+
+def opened(server):
+    context = ssl.create_default_context(cafile=server.folder / "tls.crt")
+    return context.wrap_socket(
+        socket.create_connection(("127.0.0.1", server.port), timeout=10), server_hostname="localhost"
+    )
+
+
+def request(*fields, body=REVIEW):
+    fields = fields or (f"Content-Length: {len(REVIEW)}",)
+    head = ("POST /mutate-propagationpolicy?timeout=10s HTTP/1.1", "Host: x", "Content-Type: application/json", *fields)
+    return "\r\n".join((*head, "", "")).encode() + body
+
+
+def answers(client, count):
+    """Read so many answers; whether each was a review that passed."""
+    data, found = b"", []
+    while len(found) < count:
+        head, end, rest = data.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0) if end else 0
+        if end and len(rest) >= length:
+            found.append(head.startswith(b"HTTP/1.1 200 ") and json.loads(rest[:length])["response"]["allowed"])
+            data = rest[length:]
+        else:
+            data += client.recv(65536) or pytest.fail(f"it ended after {found}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param([request()], id="at once"),
+        pytest.param([request()[at : at + 100] for at in range(0, len(request()), 100)], id="in pieces"),
+        pytest.param([request("Transfer-Encoding: chunked", body=CHUNKED)], id="in chunks"),
+        pytest.param([request(f"Content-Length: {len(REVIEW)}", "Connection: Keep-Alive")], id="saying what is meant"),
+    ],
+)
+def test_however_a_request_comes_it_is_answered_and_so_is_the_next(server, sent):
+    with closing(opened(server)) as client:
+        for _ in range(2):
+            for piece in sent:
+                client.sendall(piece)
+            assert answers(client, 1) == [True]
+
+
+def test_requests_of_all_kinds_may_be_sent_at_once(server):
+    chunked = request("Transfer-Encoding: chunked", body=CHUNKED)
+    with closing(opened(server)) as client:
+        client.sendall((request() + chunked + request()) * 20)
+        assert answers(client, 60) == [True] * 60
+
+
+def test_a_client_that_asks_first_is_told_to_go_on(server):
+    with closing(opened(server)) as client:
+        client.sendall(request(f"Content-Length: {len(REVIEW)}", "Expect: 100-continue", body=b""))
+        assert client.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(REVIEW)
+        assert answers(client, 1) == [True]
+
+
+def test_a_client_that_says_so_is_closed_after_its_answer(server):
+    with closing(opened(server)) as client:
+        client.sendall(request(f"Content-Length: {len(REVIEW)}", "Connection: close"))
+        assert answers(client, 1) == [True]
+        assert client.recv(1) == b""
+
+
+def test_a_client_that_reads_nothing_holds_up_nobody(server, connection):
+    with closing(opened(server)) as greedy:
+        greedy.settimeout(0.2)
+        with pytest.raises(OSError):  # noqa: PT011 - it blocks, or is dropped, whichever comes first
+            greedy.sendall(request() * 50_000)
+        started = time.monotonic()
+        connection.request("POST", "/mutate-propagationpolicy", REVIEW, {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 200
+        assert time.monotonic() - started < SOON_S
+
+
+def test_bodies_that_never_end_hold_up_nobody_however_they_come(server):
+    with ExitStack() as stack:
+        for _ in range(12):  # of 8 threads
+            client = stack.enter_context(closing(opened(server)))
+            client.sendall(request("Transfer-Encoding: chunked", body=b"ff\r\nx"))
+        started = time.monotonic()
+        client = stack.enter_context(closing(opened(server)))
+        client.sendall(request("Transfer-Encoding: chunked", body=CHUNKED))
+        assert answers(client, 1) == [True]
+        assert time.monotonic() - started < SOON_S
+
+
+def test_a_handshake_that_stops_half_way_ends_in_time(server, connection):
+    with ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        halves = [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(20)]
+        for half in halves:
+            half.sendall(b"\x16\x03\x01\x02\x00\x01")  # the beginning of a ClientHello
+        started = time.monotonic()
+        connection.request("POST", "/mutate-propagationpolicy", REVIEW, {"Content-Type": "application/json"})
+        assert connection.getresponse().status == 200
+        for half in halves:
+            assert half.recv(1) == b""
+        assert time.monotonic() - started < SOON_S
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts the sockets of a process as Linux shows them")
+def test_connections_are_shared_among_the_workers(tmp_path):
+    with running(tmp_path, "--workers=3", "--drain-s=0") as server:
+        booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
+        workers = [int(message.rsplit(" ", 1)[1]) for message in booted]
+        deadline = time.monotonic() + SOON_S
+        while min(taken := shares(server, workers, 12)) < 3:  # the last worker may still be on its way
+            assert time.monotonic() < deadline, taken
+
+
+def shares(server, workers, connections):
+    """How many of so many connections each worker has."""
+    before = [sockets(worker) for worker in workers]
+    with ExitStack() as stack:
+        for _ in range(connections):
+            client = stack.enter_context(closing(opened(server)))
+            client.sendall(request())
+            assert answers(client, 1) == [True]
+        return [sockets(worker) - count for worker, count in zip(workers, before, strict=True)]
+
+
+def sockets(process):
+    return sum("socket:" in str(each.readlink()) for each in Path(f"/proc/{process}/fd").iterdir())
