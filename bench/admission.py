@@ -4,6 +4,8 @@ It starts ``berthmaster webhook`` on loopback, with a certificate made for the p
 kept-alive connections: mutation, then validation, of a policy that uses most of what there is. The load comes from
 ``wrk`` if that is installed, which takes a small part of what the server does; else from processes of this script
 that write prepared bytes and look for the end of the answer, one for each two connections.
+
+Beside each figure stands what the rest of the machine was busy with meanwhile: that part was not there for the server.
 """
 
 import argparse
@@ -120,6 +122,15 @@ def cpu_seconds(parent: int) -> float:
     return sum(int(each[11]) + int(each[12]) for each in stats) / CLOCK_TICKS
 
 
+def machine_cpu_seconds() -> tuple[float, float]:
+    """What the machine has used so far, and what this script's children have that ended."""
+    user, nice, system, _idle, _wait, *interrupts = map(
+        int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    ended = os.times()
+    return (user + nice + system + sum(interrupts)) / CLOCK_TICKS, ended.children_user + ended.children_system
+
+
 def with_wrk(url: str, body: Path, connections: int, seconds: int, folder: Path) -> Measured:
     """Requests, seconds, p50 and p99 in ms, errors."""
     script = folder / "post.lua"
@@ -168,6 +179,23 @@ def without_wrk(server: Server, path: str, body: Path, connections: int, seconds
     return len(took), seconds, p50, p99, sum(errors for _, errors in answers)
 
 
+def figures(server: Server, path: str, body: Path, connections: int, seconds: int) -> str:
+    """One line of the table."""
+    used, (busy, load) = cpu_seconds(server.process.pid), machine_cpu_seconds()
+    if shutil.which("wrk"):
+        url = f"https://127.0.0.1:{server.port}{path}"
+        measured = with_wrk(url, body, connections, seconds, body.parent)
+    else:
+        measured = without_wrk(server, path, body, connections, seconds)
+    requests, took, p50, p99, errors = measured
+    busy, load = (now - before for now, before in zip(machine_cpu_seconds(), (busy, load), strict=True))
+    used = cpu_seconds(server.process.pid) - used
+    others = (busy - load - used) / took / (os.cpu_count() or 1)
+    micros = used / requests * 1e6
+    shown = (f"{path:30} {connections:11}", f"{requests / took:8.0f} {p50:8.2f} {p99:8.2f}", f"{micros:10.0f}")
+    return " ".join((*shown, f"{others:7.0%} {errors:7}"))
+
+
 def main() -> None:
     """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -175,10 +203,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mode", default="standalone")
     options = parser.parse_args()
-    wrk = shutil.which("wrk") is not None
-    print(f"{options.mode} mode, {options.workers} workers, {os.cpu_count()} cores shared with the load, TLS 1.3, "
-          f"load from {'wrk' if wrk else 'Python processes (install wrk for less of it)'}")  # fmt: skip
-    print(f"{'path':30} {'connections':>11} {'req/s':>8} {'p50 ms':>8} {'p99 ms':>8} {'CPU us/req':>11} {'errors':>7}")
+    load = "wrk" if shutil.which("wrk") else "Python processes (install wrk for less of it)"
+    print(
+        f"{options.mode} mode, {options.workers} workers, {os.cpu_count()} cores shared with the load, TLS 1.3, "
+        f"load from {load}"
+    )
+    titles = (f"{'path':30}", "connections", "   req/s", "  p50 ms", "  p99 ms", "CPU us/req", " others", " errors")
+    print(*titles)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reviews = dict(zip(PATHS, prepared(Settings(mode=Mode(options.mode))), strict=True))
@@ -187,16 +218,7 @@ def main() -> None:
                 body = folder / "review.json"
                 body.write_text(json.dumps(review))
                 for connections in CONNECTIONS:
-                    url = f"https://127.0.0.1:{running.port}{path}"
-                    before = cpu_seconds(running.process.pid)
-                    if wrk:
-                        measured = with_wrk(url, body, connections, options.seconds, folder)
-                    else:
-                        measured = without_wrk(running, path, body, connections, options.seconds)
-                    requests, seconds, p50, p99, errors = measured
-                    cpu_us = (cpu_seconds(running.process.pid) - before) / requests * 1e6
-                    figures = f"{requests / seconds:8.0f} {p50:8.2f} {p99:8.2f} {cpu_us:11.0f} {errors:7}"
-                    print(f"{path:30} {connections:11} {figures}")
+                    print(figures(running, path, body, connections, options.seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from fleet.ops.watch import Connection, Watch
 _HEARTBEAT_S: Final = 1.0
 _LOOK_S: Final = 0.1
 _LEFT_TO_OTHERS_S: Final = 0.005
-_ENDING_BYTES: Final = 2**20
+_ENDING_BYTES: Final = 64 * 2**10
 _STOP_KEEPALIVE_S: Final = 2.0
 """How long a worker that stops keeps idle connections: a request may be on its way already."""
 _CROWDED: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -93,7 +93,7 @@ class DeadlineWorker(ThreadWorker):
         for conn in (*self._watch.idle.overdue(now), *self._watch.ending.overdue(now)):
             self._close(conn)
         for conn in self._watch.asking.overdue(now):
-            if conn.arrived:
+            if conn.arrived and self._reads(conn):
                 conn.channel.late = True
                 self._hand_over(conn)  # that it came too late is the application's to say
             else:
@@ -105,15 +105,14 @@ class DeadlineWorker(ThreadWorker):
     def accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         """Take a connection, unless another worker should."""
         if not self._insists and self._crew.fewest() < self.nr_conns:
-            self.set_accept_enabled(False)
-            self._leaves_to_others = True
-            self._accept_at = time.monotonic() + _LEFT_TO_OTHERS_S
+            self._leave_to_others()
             return
         try:
             client, address = listener.accept()
         except OSError as error:
             if error.errno in _CROWDED:
                 self._drop_longest()
+                self._leave_to_others()
             elif error.errno not in _NOBODY:
                 raise
             return
@@ -126,6 +125,11 @@ class DeadlineWorker(ThreadWorker):
         # Who connects wants something: silence is not kept as long as between requests.
         self._watch.wait(conn, self._watch.asking)
         self._watch.on(EVENT_READ, conn, self._shake_hands if self.cfg.is_ssl else self._read)
+
+    def _leave_to_others(self) -> None:
+        self.set_accept_enabled(False)
+        self._leaves_to_others = True
+        self._accept_at = time.monotonic() + _LEFT_TO_OTHERS_S
 
     def _shake_hands(self, conn: Connection) -> None:
         try:
@@ -207,8 +211,11 @@ class DeadlineWorker(ThreadWorker):
             self._watch.wait(conn, self._watch.idle)
 
     def _go_on(self, conn: Connection) -> None:
-        if conn.step == (EVENT_READ, self._read):  # else it is closed by now, or went on already
+        if self._reads(conn):  # else it is closed by now, or went on already
             self._consider(conn)
+
+    def _reads(self, conn: Connection) -> bool:
+        return conn.step == (EVENT_READ, self._read)
 
     # A connection's end.
 
