@@ -289,5 +289,6 @@ class DeadlineWorker(ThreadWorker):
         except OSError:
             self._close(conn)
             return
-        conn.arrived += conn.unreader.take_buffered()
+        if conn.unreader.buf.getvalue():
+            conn.arrived += conn.unreader.read()  # of the next request
         self._send(conn)

@@ -90,7 +90,7 @@ def parsed(data):
     except (ParseException, StopIteration):
         return None
     environ = create(request, None, CLIENT, SERVER, config)[1]
-    return environ, request.body.read(), parser.unreader.take_buffered()
+    return environ, request.body.read(), parser.unreader.read()
 
 
 GOOD_FIELDS = st.lists(
