@@ -56,7 +56,10 @@ _MIB: Final = 2**20
     "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.2", show_default=True,
     help="The oldest TLS version that is spoken.",
 )  # fmt: skip
-@click.option("--threads", type=click.IntRange(1, 512), default=32, show_default=True, help="Threads in each process.")
+@click.option(
+    "--threads", type=click.IntRange(1, 512), default=32, show_default=True,
+    help="Threads in each process, for requests that are large or out of the ordinary.",
+)  # fmt: skip
 @click.option(
     "--max-body-bytes", type=click.IntRange(1024, 512 * _MIB), default=32 * _MIB, show_default=True,
     help="The largest body that is read.",

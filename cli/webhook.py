@@ -39,7 +39,10 @@ _API_SERVER_TIMEOUT_S: Final = 30
     "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.3", show_default=True,
     help="The oldest TLS version that is spoken.",
 )  # fmt: skip
-@click.option("--threads", type=click.IntRange(1, 512), default=16, show_default=True, help="Threads in each process.")
+@click.option(
+    "--threads", type=click.IntRange(1, 512), default=16, show_default=True,
+    help="Threads in each process, for requests that are large or out of the ordinary.",
+)  # fmt: skip
 @click.option(
     "--max-body-bytes", type=click.IntRange(1024, 64 * 2**20), default=7 * 2**20, show_default=True,
     help="The largest review that is read.",
