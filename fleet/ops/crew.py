@@ -9,6 +9,7 @@ from typing import Final
 
 _SLOT_BYTES: Final = 4
 _NOBODY: Final = 0
+_SOME_MORE: Final = 8
 
 
 class Crew:
@@ -29,6 +30,7 @@ class Crew:
         """A worker is no more."""
         self._slots[worker % self._size] = _NOBODY
 
-    def fewest(self) -> int:
-        """How many the worker with the fewest has."""
-        return min(filter(None, self._slots), default=1) - 1
+    def others_should(self, connections: int) -> bool:
+        """Whether a new one should go to another worker than one that has so many. Among many, few do not matter."""
+        fewest = min(filter(None, self._slots), default=connections + 1) - 1
+        return connections > fewest + fewest // _SOME_MORE

@@ -27,6 +27,7 @@ from fleet.ops.watch import Connection, Watch
 _HEARTBEAT_S: Final = 1.0
 _LOOK_S: Final = 0.1
 _LEFT_TO_OTHERS_S: Final = 0.005
+_LOOK_AT_OTHERS_S: Final = 0.001
 _ENDING_BYTES: Final = 64 * 2**10
 _STOP_KEEPALIVE_S: Final = 2.0
 """How long a worker that stops keeps idle connections: a request may be on its way already."""
@@ -54,7 +55,7 @@ class DeadlineWorker(ThreadWorker):
         while self.alive and self.is_parent_alive():
             self.notify()
             self._attend(time.monotonic() + _HEARTBEAT_S)
-        self.alive = False
+        self.alive = self._leaves_to_others = False
         self._crew.ended(self.age)
         self.set_accept_enabled(False)
         self._bring_to_an_end()
@@ -68,11 +69,11 @@ class DeadlineWorker(ThreadWorker):
         """Do what there is to do until then, or until the worker shall stop, or nobody is left of one that stops."""
         stopping = not self.alive
         while (self.nr_conns if stopping else self.alive) and (now := time.monotonic()) < until:
-            if self._leaves_to_others and now >= self._accept_at:
-                self._leaves_to_others = False
-                self._insists = True  # the others had their chance
-                self.set_accept_enabled(self.alive)
-            for key, _ in self.poller.select(_LEFT_TO_OTHERS_S if self._leaves_to_others else _LOOK_S):
+            if self._leaves_to_others:
+                self._insists = now >= self._accept_at  # the others had their chance
+                self._leaves_to_others = not self._insists and self._crew.others_should(self.nr_conns)
+                self.set_accept_enabled(not self._leaves_to_others)
+            for key, _ in self.poller.select(_LOOK_AT_OTHERS_S if self._leaves_to_others else _LOOK_S):
                 key.data(key.fileobj)
             self._insists = False
             if now >= self._look_at:
@@ -104,7 +105,7 @@ class DeadlineWorker(ThreadWorker):
 
     def accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         """Take a connection, unless another worker should."""
-        if not self._insists and self._crew.fewest() < self.nr_conns:
+        if not self._insists and self._crew.others_should(self.nr_conns):
             self._leave_to_others()
             return
         try:

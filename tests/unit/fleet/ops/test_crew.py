@@ -2,30 +2,42 @@
 
 import os
 
+import pytest
+
 from fleet.ops.crew import Crew
 
 
-def test_the_fewest_are_those_of_a_worker_that_is_there():
-    crew = Crew(2)
+@pytest.mark.parametrize(
+    ("others", "mine", "should"),
+    [
+        pytest.param([], 5, False, id="nobody else is there"),
+        pytest.param([5, 3], 4, True, id="one has fewer"),
+        pytest.param([5, 3], 3, False, id="none has fewer"),
+        pytest.param([100], 112, False, id="one of many has little fewer"),
+        pytest.param([100], 113, True, id="one of many has clearly fewer"),
+    ],
+)
+def test_the_next_is_for_the_worker_with_the_fewest(others, mine, should):
+    crew = Crew(3)
+    for worker, connections in enumerate(others):
+        crew.tell(worker, connections)
+    assert crew.others_should(mine) == should
+
+
+def test_a_worker_that_ended_gets_none():
+    crew = Crew(1)
     crew.tell(1, 5)
-    crew.tell(2, 3)
-    assert crew.fewest() == 3
+    crew.tell(2, 1)
+    assert crew.others_should(3)
     crew.ended(2)
-    assert crew.fewest() == 5
-    crew.tell(3, 0)
-    assert crew.fewest() == 0
-
-
-def test_without_anybody_there_are_none():
-    assert Crew(1).fewest() == 0
+    assert not crew.others_should(3)
 
 
 def test_other_processes_see_it():
     crew = Crew(1)
-    crew.tell(1, 9)
     if child := os.fork():
         os.waitpid(child, 0)
-        assert crew.fewest() == 7
+        assert not crew.others_should(7)
     else:
         crew.tell(1, 7)
         os._exit(0)
