@@ -8,7 +8,7 @@ import click
 from cli.addresses import Address
 from cli.config_file import config_option
 from cli.inputs import deciding_options, profile, workload_affinity_on
-from cli.serving_options import lifetime_options
+from cli.serving_options import lifetime_options, server_options
 from fleet.model.selector_text import parse_selector
 from fleet.model.template import ReplicaPath
 from fleet.ops import logs
@@ -104,22 +104,12 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
 
     serve(
         ServingOptions(
+            server=server_options("berthmaster-extender", given, _tls(given)),
             manifests=given["manifests"],
-            host=given["bind"][0],
-            port=given["bind"][1],
-            probe_host=given["probe_bind"][0],
-            probe_port=given["probe_bind"][1],
-            tls=_tls(given),
             token_file=given["token_file"],
             insecure=given["insecure"],
-            workers=given["workers"],
-            threads=given["threads"],
             limits=Limits(given["max_body_bytes"], given["max_line_bytes"], given["max_batch_lines"]),
-            request_timeout_s=given["request_timeout_s"],
             stream_timeout_s=given["stream_timeout_s"],
-            keepalive_s=given["keepalive_s"],
-            drain_s=given["drain_s"],
-            grace_s=given["grace_s"],
             interval_s=given["interval_s"],
             replica_paths=[ReplicaPath.parse(text) for text in given["replica_paths"]],
             workload_affinity=workload_affinity,

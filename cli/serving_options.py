@@ -1,12 +1,36 @@
 """The options that services have in common, with one meaning and one default."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from fleet.ops import logs
+from fleet.ops.tls import TLSFiles
+
+if TYPE_CHECKING:
+    from fleet.ops.server import ServerOptions
+
+
+def server_options(name: str, given: Mapping[str, Any], tls: TLSFiles | None) -> "ServerOptions":
+    """How to serve, from the options that all services have; ``name`` is what its processes are called."""
+    from fleet.ops.server import ServerOptions  # noqa: PLC0415 - `--help` must not wait for the server
+
+    return ServerOptions(
+        name=name,
+        host=given["bind"][0],
+        port=given["bind"][1],
+        probe_host=given["probe_bind"][0],
+        probe_port=given["probe_bind"][1],
+        tls=tls,
+        workers=given["workers"],
+        threads=given["threads"],
+        request_timeout_s=given["request_timeout_s"],
+        keepalive_s=given["keepalive_s"],
+        drain_s=given["drain_s"],
+        grace_s=given["grace_s"],
+    )
 
 
 def log_level_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -8,7 +8,7 @@ import click
 from cli.addresses import Address
 from cli.config_file import config_option
 from cli.rule_options import rule_levels, rule_options, scopes
-from cli.serving_options import lifetime_options
+from cli.serving_options import lifetime_options, server_options
 from fleet.ops import logs
 from fleet.ops.tls import MINIMUM_VERSIONS, TLSFiles
 from webhook.admission.settings import Mode, Settings
@@ -74,20 +74,5 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     logs.configure(given["log_level"])
     from webhook.serving import ServingOptions, serve  # noqa: PLC0415 - `--help` must not wait for the server
 
-    serve(
-        ServingOptions(
-            tls=files,
-            host=given["bind"][0],
-            port=given["bind"][1],
-            probe_host=given["probe_bind"][0],
-            probe_port=given["probe_bind"][1],
-            workers=given["workers"],
-            threads=given["threads"],
-            body_bytes=given["max_body_bytes"],
-            request_timeout_s=given["request_timeout_s"],
-            keepalive_s=given["keepalive_s"],
-            drain_s=given["drain_s"],
-            grace_s=given["grace_s"],
-            settings=settings,
-        )
-    )
+    server = server_options("berthmaster-webhook", given, files)
+    serve(ServingOptions(server, given["max_body_bytes"], settings))

@@ -22,7 +22,6 @@ from fleet.ops.clock import SystemClock
 from fleet.ops.probes import Health
 from fleet.ops.server import Application, PostHealth, ServerOptions
 from fleet.ops.server import serve as run_server
-from fleet.ops.tls import TLSFiles
 from fleet.ops.tokens import TokenFile
 
 if TYPE_CHECKING:
@@ -37,20 +36,13 @@ class ServingOptions:
     """How to serve.
 
     Attributes:
+        server: where, with how many processes, and for how long.
         manifests: files and folders with clusters, policies, bindings and resources; none for requests that bring
             their own clusters only.
-        host, port: where requests are served.
-        probe_host, probe_port: where probes and metrics are served in plain text.
-        tls: the certificate and its key, and who may connect; None for plain HTTP.
         token_file: bearer tokens; None where none is asked for.
         insecure: serve beyond loopback even without TLS and authentication.
-        workers, threads: processes, and threads in each.
         limits: how much one request may ask for.
-        request_timeout_s: how long a request may take from its first byte to the last of its answer.
         stream_timeout_s: how long a batch may take in all.
-        keepalive_s: how long an idle connection is kept.
-        drain_s: how long readiness fails before the server stops to accept connections.
-        grace_s: how long requests under way may take after that.
         interval_s: how often the manifests are looked at.
         replica_paths: where custom resources keep their replicas.
         workload_affinity: Karmada's gate of that name.
@@ -60,22 +52,12 @@ class ServingOptions:
         kube_scheduler: how that protocol is configured.
     """
 
+    server: ServerOptions
     manifests: Sequence[Path] = ()
-    host: str = "127.0.0.1"
-    port: int = 9443
-    probe_host: str = "127.0.0.1"
-    probe_port: int = 9080
-    tls: TLSFiles | None = None
     token_file: Path | None = None
     insecure: bool = False
-    workers: int = 2
-    threads: int = 32
     limits: Limits = field(default_factory=Limits)
-    request_timeout_s: float = 5.0
     stream_timeout_s: float = 300.0
-    keepalive_s: int = 120
-    drain_s: float = 3.0
-    grace_s: int = 20
     interval_s: float = 2.0
     replica_paths: Sequence[ReplicaPath] = ()
     workload_affinity: bool = False
@@ -96,23 +78,7 @@ def serve(options: ServingOptions) -> None:
         TokenFile(options.token_file)  # each worker reads it by itself; a mistake should show before there are any
     service = _Extender(options)
     service.prepare()
-    run_server(
-        ServerOptions(
-            name="berthmaster-extender",
-            host=options.host,
-            port=options.port,
-            probe_host=options.probe_host,
-            probe_port=options.probe_port,
-            tls=options.tls,
-            workers=options.workers,
-            threads=options.threads,
-            request_timeout_s=options.request_timeout_s,
-            keepalive_s=options.keepalive_s,
-            drain_s=options.drain_s,
-            grace_s=options.grace_s,
-        ),
-        service,
-    )
+    run_server(options.server, service)
 
 
 def require_protection(options: ServingOptions) -> None:
@@ -121,14 +87,16 @@ def require_protection(options: ServingOptions) -> None:
     Raises:
         InputError: it is so, and nobody said that it may.
     """
-    if options.insecure or _is_loopback(options.host):
+    if options.insecure or _is_loopback(options.server.host):
         return
-    authenticated = options.token_file is not None or (options.tls is not None and options.tls.client_ca is not None)
-    if options.tls is None or not authenticated:
-        missing = "TLS" if options.tls is None else "authentication"
+    authenticated = options.token_file is not None or (
+        options.server.tls is not None and options.server.tls.client_ca is not None
+    )
+    if options.server.tls is None or not authenticated:
+        missing = "TLS" if options.server.tls is None else "authentication"
         raise InputError(
-            f"{options.host} can be reached from outside, and there is no {missing}: give --cert-file and --key-file, "
-            "and --client-ca-file or --token-file; or listen on 127.0.0.1; or say --insecure"
+            f"{options.server.host} can be reached from outside, and there is no {missing}: give --cert-file and "
+            "--key-file, and --client-ca-file or --token-file; or listen on 127.0.0.1; or say --insecure"
         )
 
 
@@ -187,7 +155,7 @@ class _Extender:
         frame = Frame(
             Services(self._state, meter, _LOG, self._clock, options.limits),
             meter,
-            request_timeout_s=options.request_timeout_s,
+            request_timeout_s=options.server.request_timeout_s,
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,
         )

@@ -37,19 +37,20 @@ def started(monkeypatch):
 
 def test_defaults(started):
     options = started(*FILES)
-    assert (options.host, options.port, options.workers) == ("0.0.0.0", 8443, 2)  # noqa: S104 - not bound here
-    assert options.tls.certificate == Path("c")
+    server = options.server
+    assert (server.host, server.port, server.workers) == ("0.0.0.0", 8443, 2)  # noqa: S104 - not bound here
+    assert server.tls.certificate == Path("c")
     assert options.settings.mode is Mode.COMPANION
-    assert options.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
+    assert server.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
 
 
 def test_a_flag_wins_over_the_environment_and_that_over_the_file(started, tmp_path):
     file = "workers: 3\nthreads: 3\nbind: 127.0.0.1:3\ncert-file: f\nkey-file: f\n"
     env = {"BERTHMASTER_WEBHOOK_THREADS": "4", "BERTHMASTER_WEBHOOK_BIND": "[::1]:4"}
-    options = started("--bind", "127.0.0.1:5", file=file, env=env, tmp_path=tmp_path)
-    assert (options.workers, options.threads, options.port) == (3, 4, 5)
-    options = started(file=file, env=env, tmp_path=tmp_path)
-    assert (options.host, options.port) == ("::1", 4)
+    server = started("--bind", "127.0.0.1:5", file=file, env=env, tmp_path=tmp_path).server
+    assert (server.workers, server.threads, server.port) == (3, 4, 5)
+    server = started(file=file, env=env, tmp_path=tmp_path).server
+    assert (server.host, server.port) == ("::1", 4)
 
 
 def test_lists_and_mappings_come_from_the_file_too(started, tmp_path):
