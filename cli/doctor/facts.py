@@ -67,6 +67,26 @@ class Setup:
     controllers: tuple[str, ...] = ("binding-scheduler",)
     trial_namespace: str = "default"
 
+    @property
+    def in_release(self) -> str:
+        """``kubectl`` in the release's namespace on the host."""
+        return f"{self.host} -n {self.namespace}"
+
+    @property
+    def in_karmada(self) -> str:
+        """``kubectl`` in the namespace of Karmada's components on the host."""
+        return f"{self.host} -n {self.karmada_namespace}"
+
+    @property
+    def controllers_pods(self) -> str:
+        """How ``kubectl`` selects the controllers' pods."""
+        return "-l app.kubernetes.io/component=controllers"
+
+    @property
+    def upgrade(self) -> str:
+        """``helm`` as it changes some values of the release."""
+        return f"helm upgrade {self.release} charts/berthmaster -n {self.namespace} --reuse-values"
+
 
 @dataclass(frozen=True, slots=True)
 class Server:

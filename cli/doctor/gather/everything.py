@@ -6,7 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from certs.reachability import endpoint_of
+from certs.bundle import Bundle
+from certs.reachability import Endpoint, endpoint_of
 from cli.doctor.facts import Facts, Hook, Seen, Served, Server, Setup, Unknown
 from cli.doctor.fields import API_VERSIONS
 from cli.doctor.gather import fleet, hooks, host, leases, rights, server, trial
@@ -58,6 +59,10 @@ class Round:
             return Facts(setup, now, target)
         now = _by(target, now)
         registered = self._if("registration certificates admission", partial(hooks.hooks, there))
+        # What may not be there is named first: in place, None would be taken for "was not looked for" by the checker.
+        stored = self._on_host("certificates", lambda asker: host.stored(asker, setup))
+        leader = self._if("controllers fleet", partial(leases.lease, there, *setup.lease))
+        theirs = self._if("fleet", partial(leases.lease, there, setup.karmada_namespace, _KARMADA_LEASE))
         asked = Asker(InNameOf(self.target, self.user), self.limit_s) if self.user else there
         return Facts(
             setup=setup,
@@ -67,18 +72,16 @@ class Round:
             kinds={each: self._seen(partial(server.kinds, there, each)) for each in self._api_versions()},
             hooks=registered,
             served=self._served(registered),
-            stored=self._on_host("certificates", lambda asker: host.stored(asker, setup)),
+            stored=stored,
             trial=self._if(
                 "certificates admission",
                 partial(trial.trial, there, setup.trial_namespace, self.clock.monotonic_s),
                 times=trial.TRIES + 1,
             ),
             rights=self._if("rights", partial(rights.rights, asked, setup), times=_LONG),
-            lease=self._if("controllers fleet", partial(leases.lease, there, *setup.lease)),
+            lease=leader,
             other_leases=self._if("conflicts", partial(leases.leases_named, there, setup.lease[1])),
-            karmada_lease=self._if(
-                "fleet", partial(leases.lease, there, setup.karmada_namespace, _KARMADA_LEASE)
-            ),
+            karmada_lease=theirs,
             fleet=self._if("fleet", partial(fleet.fleet, there), times=_LONG),
             bindings=self._if("fleet", partial(fleet.bindings, there, setup.scheduler_name, now), times=_LONG),
             workloads=self._on_host("conflicts registration controllers", lambda asker: host.workloads(asker, setup)),
@@ -109,7 +112,7 @@ class Round:
         """What is to be seen at each place that our webhooks are called at, with each bundle."""
         if registered is None or isinstance(registered, Unknown) or "certificates" not in self.groups:
             return []
-        wanted = {}
+        wanted: dict[tuple[str, int, Bundle], Endpoint] = {}
         for each in registered:
             if each.ours:
                 try:

@@ -1,7 +1,7 @@
 """An API server: its version, its clock, what it serves."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final
@@ -87,15 +87,13 @@ def _ahead(told: list[str], here: datetime) -> timedelta | None:
     return there.astimezone(UTC) + timedelta(seconds=0.5) - here if there is not None else None
 
 
-def _schemas(document: Mapping[str, Any], api_version: str) -> list[tuple[str, Mapping[str, Any]]]:
+def _schemas(document: Mapping[str, Any], api_version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
     group, _, version = api_version.partition("/")
     schemas = (document.get("components") or {}).get("schemas") or {}
-    found = []
     for schema in schemas.values():
         for meant in schema.get("x-kubernetes-group-version-kind") or []:
             if (meant.get("group"), meant.get("version")) == (group, version):
-                found.append((str(meant.get("kind")), _resolved(schema, schemas, _MAX_DEPTH)))
-    return found
+                yield str(meant.get("kind")), _resolved(schema, schemas, _MAX_DEPTH)
 
 
 def _resolved(schema: Any, schemas: Mapping[str, Any], depth: int) -> Any:  # noqa: ANN401 - any JSON value

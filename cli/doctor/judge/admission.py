@@ -69,10 +69,7 @@ def _times(trial: Trial, ours: Sequence[Hook], setup: Setup) -> Finding:
     told = f"a policy passes in {_ms(min(trial.took_s))} to {_ms(slowest_s)}"
     limit_s = min((hook.timeout_s for hook in ours), default=None)
     if limit_s is not None and slowest_s > limit_s - MARGIN_S:
-        remedy = (
-            f"Give the webhook more CPU or time: helm upgrade {setup.release} charts/berthmaster --reuse-values "
-            f"--set webhook.timeoutSeconds={slowest_s + 2:.0f}"
-        )
+        remedy = f"Give the webhook more CPU or time: {setup.upgrade} --set webhook.timeoutSeconds={slowest_s + 2:.0f}"
         return warning(f"{_TRIAL}-time", f"{told}, and the API server waits {limit_s:g} s at most", remedy)
     return ok(_TRIAL, told)
 
@@ -89,7 +86,7 @@ def _defaults(stored: Any, ours: Sequence[Hook], setup: Setup) -> Finding:  # no
             "Name a namespace whose policies are reviewed with --trial-namespace, or widen webhook.namespaceSelector"
         )
         return warning(check, f"no defaults arrive in {setup.trial_namespace}, which selectors may leave out", remedy)
-    remedy = f"See whether the API server calls the webhook: {setup.host} -n {setup.namespace} logs deploy/{setup.release}-webhook"
+    remedy = f"See whether the API server calls it: {setup.in_release} logs deploy/{setup.release}-webhook"
     return failed(check, "policies are stored without defaults: the webhook is not asked, or is away", remedy)
 
 

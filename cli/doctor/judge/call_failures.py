@@ -15,7 +15,7 @@ class Cause(NamedTuple):
     Attributes:
         name: what findings call it.
         told: a sentence about it; ``{host}`` is whom the API server called.
-        remedy: what to do; ``{host}``, ``{target}``, ``{kubectl}``, ``{namespace}`` and ``{release}`` are filled in.
+        remedy: what to do; names in braces are filled in.
     """
 
     name: str
@@ -23,27 +23,27 @@ class Cause(NamedTuple):
     remedy: str
 
 
-_PODS: Final = "{kubectl} -n {namespace} get pods,endpointslices -l app.kubernetes.io/component=webhook"
-_CERTS: Final = "{kubectl} -n {namespace} rollout restart deploy/{release}-certs"
+_PODS: Final = "{in_release} get pods,endpointslices -l app.kubernetes.io/component=webhook"
+_CERTS: Final = "{in_release} rollout restart deploy/{release}-certs"
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)"')
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request')
 _CAUSES: Final = (
     (r"lookup \S+.*(?:no such host|server misbehaving|i/o timeout)|no such host", Cause(
         "name", "the API server cannot resolve {host}",
         "Let the API server's pod resolve it (dnsPolicy ClusterFirstWithHostNet, the release's namespace in the "
-        "name): {kubectl} -n {namespace} get service {release}-webhook")),
+        "name): {in_release} get service {release}-webhook")),
     (r"connection refused", Cause(
         "closed", "nobody listens at {host}", f"See whether the webhook's pods are ready: {_PODS}")),
     (r"certificate has expired or is not yet valid", Cause(
         "expired", "the certificate that {host} shows has expired, or is not valid yet",
         "Let the keeper of certificates renew it, and read in its log why it had not: " + _CERTS)),
-    (r"certificate is valid for|doesn't contain any IP SANs|not valid for any names|certificate is not valid for", Cause(
+    (r"certificate is (?:not )?valid for|doesn't contain any IP SANs|not valid for any names", Cause(
         "names", "the certificate that {host} shows is not for that name",
         "Name that host among those of the certificate: "
-        "helm upgrade {release} charts/berthmaster --reuse-values --set 'certificates.webhookExtraNames={{{bare}}}'")),
+        "{upgrade} --set 'certificates.webhookExtraNames={{{bare}}}'")),
     (r"signed by unknown authority|unknown certificate authority|x509: ", Cause(
         "authority", "the API server does not trust who signed the certificate of {host}",
-        "Let the keeper of certificates put its bundle into caBundle again, and read in its log why it had not: " + _CERTS)),
+        "Let the keeper of certificates put its bundle into caBundle, and read in its log why it had not: " + _CERTS)),
     (r"certificate required|bad certificate|unknown certificate", Cause(
         "client", "{host} wants a client certificate that the API server does not show",
         "Give the API server one (--admission-control-config-file), or leave webhook.clientCA empty in the chart")),
@@ -53,7 +53,7 @@ _CAUSES: Final = (
     (r"no route to host|network is unreachable|connection reset|EOF|proxyconnect|Address is not allowed", Cause(
         "network", "the API server's packets do not reach {host}",
         f"Let the API server reach it (NetworkPolicy, firewall, proxy): {_PODS}")),
-    (r"the server could not find the requested resource|404|expected webhook response|500|unable to parse|invalid", Cause(
+    (r"could not find the requested resource|404|expected webhook response|500|unable to parse|invalid", Cause(
         "answer", "what answers at {host} is not the webhook, or not of this release",
         "Compare the URLs with the release: {target} get mutatingwebhookconfigurations {release} -o yaml")),
 )  # fmt: skip
@@ -84,8 +84,8 @@ def cause_of(problem: str, hook: Hook | None, setup: Setup) -> Cause:
         "host": host,
         "bare": host.rpartition(":")[0] or host,
         "target": setup.target,
-        "kubectl": setup.host,
-        "namespace": setup.namespace,
+        "in_release": setup.in_release,
+        "upgrade": setup.upgrade,
         "release": setup.release,
     }
     return Cause(found.name, found.told.format(**names), found.remedy.format(**names))

@@ -16,7 +16,7 @@ from cli.doctor.judge.call_failures import cause_of, denied_by
 from fleet.errors import InputError
 
 SOON: Final = timedelta(days=7)
-"""Enough for a person to come back from the weekend. Leaves that live shorter are judged by what is left of their life."""
+"""Enough for a person to come back. Leaves that live shorter are judged by what is left of their life."""
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_YET: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
 _NAMES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, of an e-mail address, of an IP address

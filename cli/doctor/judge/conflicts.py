@@ -24,8 +24,8 @@ def conflicts(facts: Facts) -> Iterator[Finding]:
                           "Give access to it with --kubeconfig, or run this inside of it")  # fmt: skip
         return
     if isinstance(seen, Unknown):
-        yield skipped("conflicts/host", f"Deployments on the host cannot be listed: {seen.problem}",
-                      f"Run this as a user who may: {setup.host} auth can-i list deployments -n {setup.namespace}")  # fmt: skip
+        remedy = f"Run this as a user who may: {setup.in_release} auth can-i list deployments"
+        yield skipped("conflicts/host", f"Deployments on the host cannot be listed: {seen.problem}", remedy)
         return
     if not seen:
         told = f"neither Karmada nor Berthmaster runs in {setup.namespace} of the host"
@@ -48,8 +48,10 @@ def _leases(facts: Facts) -> Iterator[Finding]:
     others = [each for each in seen if (each.namespace, each.name) != setup.lease and live(each, facts)]
     if others:
         told = f"a second release's controllers lead, too: {_leaders(others)}"
-        where = others[0].namespace
-        remedy = f"Stop one, or give it another --scheduler-name: {setup.host} -n {where} get deploy -l app.kubernetes.io/part-of=berthmaster"
+        remedy = (
+            "Stop one, or give it another --scheduler-name: "
+            f"{setup.host} get deploy -A -l app.kubernetes.io/part-of=berthmaster"
+        )
         yield failed("conflicts/leases", told, remedy)
     else:
         yield ok("conflicts/leases", "no second controllers lead")
@@ -66,12 +68,15 @@ def _schedulers(workloads: Sequence[Workload], setup: Setup) -> Iterator[Finding
             and each.option("scheduler-name", "default-scheduler") == setup.scheduler_name
         ):
             told = f"{each.name} schedules bindings of {setup.scheduler_name!r} as well: both write the same ones"
-            remedy = f"Give it another name (--scheduler-name): {setup.host} -n {setup.karmada_namespace} edit deploy {each.name}"
+            remedy = f"Give it another --scheduler-name: {setup.in_karmada} edit deploy {each.name}"
             yield failed("conflicts/scheduler", told, remedy)
     ours = [each for each in workloads if each.component == "controllers"]
     if len(ours) > 1:
         told = f"several Deployments run controllers: {', '.join(each.name for each in ours)}"
-        remedy = f"Remove all but one, unless each has a --scheduler-name of its own: {setup.host} -n {setup.namespace} delete deploy {ours[-1].name}"
+        remedy = (
+            "Remove all but one, unless each has a --scheduler-name of its own: "
+            f"{setup.in_release} delete deploy {ours[-1].name}"
+        )
         yield warning("conflicts/scheduler", told, remedy)
 
 
@@ -83,10 +88,7 @@ def _preemption(workloads: Sequence[Workload], setup: Setup) -> Iterator[Finding
     ours = [each for each in workloads if each.component == "controllers" and _gate(each, _OUR_GATE)]
     if theirs and ours:
         told = f"{theirs[0].name} (gate {_THEIR_GATE}) and {ours[0].name} (gate {_OUR_GATE}) both preempt policies"
-        remedy = (
-            f"Turn one off: helm upgrade {setup.release} charts/berthmaster --reuse-values "
-            f"--set controllers.featureGates.{_OUR_GATE}=false"
-        )
+        remedy = f"Turn one off: {setup.upgrade} --set controllers.featureGates.{_OUR_GATE}=false"
         yield failed("conflicts/preemption", told, remedy)
 
 
@@ -102,7 +104,7 @@ def _rebalancing(workloads: Sequence[Workload], setup: Setup) -> Iterator[Findin
         told = f"{theirs[0].name} and {ours[0].name} both work on WorkloadRebalancers"
         remedy = (
             f"Leave it to one: add --controllers=*,-{_THEIR_REBALANCER} with "
-            f"{setup.host} -n {setup.karmada_namespace} edit deploy {theirs[0].name}"
+            f"{setup.in_karmada} edit deploy {theirs[0].name}"
         )
         yield failed("conflicts/rebalancer", told, remedy)
 
@@ -111,7 +113,7 @@ def _elections(workloads: Sequence[Workload], setup: Setup) -> Iterator[Finding]
     for each in workloads:
         if each.component == "controllers" and _NO_ELECTION in each.arguments and each.wanted > 1:
             told = f"{each.name} runs {each.wanted} pods without an election: all of them write"
-            remedy = f"Run one: {setup.host} -n {setup.namespace} scale deploy {each.name} --replicas=1"
+            remedy = f"Run one: {setup.in_release} scale deploy {each.name} --replicas=1"
             yield failed("conflicts/election", told, remedy)
 
 

@@ -52,7 +52,7 @@ def _schedulers(bindings: Bindings, facts: Facts) -> Iterator[Finding]:
     if ours and not leads and not isinstance(facts.lease, Unknown):
         remedy = (
             "Start the controllers, or move the policies to another spec.schedulerName: "
-            f"{setup.host} -n {setup.namespace} get pods -l app.kubernetes.io/component=controllers"
+            f"{setup.in_release} get pods {setup.controllers_pods}"
         )
         yield failed("fleet/scheduler", f"{ours} bindings wait for {setup.scheduler_name}, and nobody leads", remedy)
     names = {setup.scheduler_name, *setup.other_schedulers, *_theirs(facts), ""}
@@ -63,7 +63,7 @@ def _schedulers(bindings: Bindings, facts: Facts) -> Iterator[Finding]:
         yield warning("fleet/strange-scheduler", told, remedy)
     if _karmada_away(bindings, facts):
         count = bindings.by_scheduler[_KARMADA_SCHEDULER]
-        remedy = f"See why karmada-scheduler does not lead: {setup.host} -n {setup.karmada_namespace} get pods"
+        remedy = f"See why karmada-scheduler does not lead: {setup.in_karmada} get pods"
         yield warning("fleet/karmada-scheduler", f"{count} bindings wait for {_KARMADA_SCHEDULER}", remedy)
 
 
@@ -86,8 +86,9 @@ def _pending(bindings: Bindings, facts: Facts) -> Iterator[Finding]:
     setup = facts.setup
     ours = bindings.by_scheduler.get(setup.scheduler_name, 0)
     if bindings.lagging:
-        told = f"of {ours} bindings the last change of {len(bindings.lagging)} has not been scheduled{more}: {_some(bindings.lagging)}"
-        remedy = f"See what the leader does: {setup.host} -n {setup.namespace} logs -l app.kubernetes.io/component=controllers --tail=50"
+        count = len(bindings.lagging)
+        told = f"of {ours} bindings {count} changed and are not scheduled again{more}: {_some(bindings.lagging)}"
+        remedy = f"See what the leader does: {setup.in_release} logs {setup.controllers_pods} --tail=50"
         yield warning("fleet/lagging", told, remedy)
     if bindings.unschedulable:
         name, reason = bindings.unschedulable[0]

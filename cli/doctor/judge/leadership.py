@@ -25,7 +25,7 @@ def leadership(facts: Facts) -> Iterator[Finding]:
     if isinstance(lease, Unknown):
         yield skipped(_CHECK, f"the lease cannot be read: {lease.problem}")
         return
-    pods = f"{setup.host} -n {setup.namespace} logs -l app.kubernetes.io/component=controllers --tail=50"
+    pods = f"{setup.in_release} logs {setup.controllers_pods} --tail=50"
     if lease is None:
         remedy = f"Start them, or name their lease with --leader-elect-namespace and --leader-elect-name: {pods}"
         yield failed(_CHECK, f"no controllers have ever led: there is no lease {_where(setup)}", remedy)
