@@ -238,7 +238,10 @@ def test_a_webhook_that_never_answers(examine: Examine, api: Api, service: Servi
 
 def test_a_webhook_that_is_slow(examine: Examine, api: Api, service: Service):
     service.start()
-    with Delayed(service.front.port, 1.2) as slow, installed(api, slow.url, service.authority.certificate, timeoutSeconds=2):
+    with (
+        Delayed(service.front.port, 0.6) as slow,
+        installed(api, slow.url, service.authority.certificate, timeoutSeconds=2),
+    ):
         finding = settled(examine, "admission/trial-time").of("admission/trial-time")
         assert finding["verdict"] == "warning"
         assert "webhook.timeoutSeconds=" in finding["remedy"]
@@ -418,25 +421,38 @@ class Delayed:
     """A forwarder that keeps what the server says for some time, each piece anew."""
 
     def __init__(self, port: int, delay_s: float) -> None:
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
         self._to = port
         self._delay_s = delay_s
         self._listener = socket.create_server((HOST, 0))
         self.url = f"https://{HOST}:{self._listener.getsockname()[1]}"
 
     def __enter__(self) -> "Delayed":
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._start(self._accept)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._listener.close()
+        for each in (self._listener, *self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LIMIT_S)
+        for each in (self._listener, *self._open):
+            each.close()
+
+    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self._threads[-1].start()
 
     def _accept(self) -> None:
         with suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
                 server = socket.create_connection((HOST, self._to))
-                threading.Thread(target=self._pass, args=(client, server, 0.0), daemon=True).start()
-                threading.Thread(target=self._pass, args=(server, client, self._delay_s), daemon=True).start()
+                self._open += [client, server]
+                self._start(self._pass, client, server, 0.0)
+                self._start(self._pass, server, client, self._delay_s)
 
     @staticmethod
     def _pass(source: socket.socket, sink: socket.socket, delay_s: float) -> None:

@@ -8,7 +8,7 @@ from cli.doctor.finding import Finding, failed, ok, skipped, warning
 from cli.doctor.judge.call_failures import called, cause_of, denied_by
 
 MARGIN_S: Final = 1.0
-"""How much of timeoutSeconds the slowest answer leaves at least."""
+"""How much of timeoutSeconds the slowest try leaves at least, though it holds two calls, one of each configuration."""
 _FORBIDDEN: Final = 403
 _NOT_FOUND: Final = 404
 _PERMANENT_ID: Final = "propagationpolicy.karmada.io/permanent-id"

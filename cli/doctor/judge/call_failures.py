@@ -74,12 +74,20 @@ def denied_by(problem: str) -> str:
     return found[1] if found else ""
 
 
-def cause_of(problem: str, hook: Hook | None, setup: Setup) -> Cause:
-    """The cause, with names filled in."""
+def known(name: str, hook: Hook, setup: Setup) -> Cause:
+    """The cause of a name."""
+    return _filled(next(cause for _, cause in _CAUSES if cause.name == name), hook, setup)
+
+
+def cause_of(problem: str, hook: Hook, setup: Setup) -> Cause:
+    """The cause that the API server's words stand for."""
     # What a URL holds must not decide: a host may be called anything.
     words = re.sub(r'Post "[^"]*"', "", problem)
-    found = next((cause for pattern, cause in _CAUSES if re.search(pattern, words)), _OTHER)
-    host = hook.url.removeprefix("https://").partition("/")[0] if hook is not None else "the webhook"
+    return _filled(next((cause for pattern, cause in _CAUSES if re.search(pattern, words)), _OTHER), hook, setup)
+
+
+def _filled(found: Cause, hook: Hook, setup: Setup) -> Cause:
+    host = hook.url.removeprefix("https://").partition("/")[0]
     names = {
         "host": host,
         "bare": host.rpartition(":")[0] or host,

@@ -12,7 +12,7 @@ from certs.reachability import Endpoint, endpoint_of
 from certs.reading import issued_by, names_of
 from cli.doctor.facts import Facts, Hook, Served, Setup, Stored, Trial, Unknown
 from cli.doctor.finding import Finding, failed, ok, skipped, warning
-from cli.doctor.judge.call_failures import cause_of, denied_by
+from cli.doctor.judge.call_failures import cause_of, denied_by, known
 from fleet.errors import InputError
 
 SOON: Final = timedelta(days=7)
@@ -20,7 +20,6 @@ SOON: Final = timedelta(days=7)
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_YET: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
 _NAMES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, of an e-mail address, of an IP address
-_WORDS: Final = {"expired": "certificate has expired", "names": "certificate is valid for", "authority": "x509: "}
 
 
 def certificates(facts: Facts) -> Iterator[Finding]:
@@ -39,7 +38,7 @@ def certificates(facts: Facts) -> Iterator[Finding]:
 def _bundles(ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
     """One finding about all, the worst."""
     check = "certificates/bundle"
-    remedy = cause_of(_WORDS["authority"], ours[0], facts.setup).remedy
+    remedy = known("authority", ours[0], facts.setup).remedy
     for hook in ours:
         where = f"{hook.configuration}/{hook.name}"
         if not hook.has_bundle:
@@ -53,11 +52,12 @@ def _bundles(ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
     if not all(living):
         yield failed(check, "every authority in caBundle has expired, or is not valid yet", remedy)
         return
-    ends = min(max(each.not_valid_after_utc for each in bundle) for bundle in living)
-    if ends - facts.now < SOON:
-        yield warning(check, f"the authority in caBundle ends {_in(ends - facts.now)}", remedy)
+    last = min((max(bundle, key=_end) for bundle in living), key=_end)
+    left = _end(last) - facts.now
+    if _neglected(last, facts.now):
+        yield warning(check, f"the authority in caBundle ends {_in(left)}, and has no successor", remedy)
     else:
-        yield ok(check, f"the API server trusts an authority that lives {_for(ends - facts.now)}")
+        yield ok(check, f"the API server trusts an authority that lives {_for(left)}")
 
 
 def _served(served: Served, ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def _served(served: Served, ours: Sequence[Hook], facts: Facts) -> Iterator[Find
         return
     if served.leaf is None:
         told = f"{where} shows a certificate that cannot be read"
-        yield failed("certificates/served", told, cause_of(_WORDS["expired"], hook, facts.setup).remedy)
+        yield failed("certificates/served", told, known("expired", hook, facts.setup).remedy)
         return
     yield _life("certificates/life", f"the certificate of {where}", served.leaf, hook, facts)
     yield _match(served, where, hook, facts.setup)
@@ -84,11 +84,11 @@ def _match(served: Served, where: str, hook: Hook, setup: Setup) -> Finding:
     elif served.mistrust_code in _NAMES:
         kind = "names"
         names = ", ".join(sorted(names_of(served.leaf))) if served.leaf is not None else ""
-        cause = cause_of(_WORDS[kind], hook, setup)
+        cause = known(kind, hook, setup)
         return failed(f"{check}-names", f"{cause.told}: it is for {names or 'nobody'}", cause.remedy)
     else:
         kind = "authority"
-    cause = cause_of(_WORDS[kind], hook, setup)
+    cause = known(kind, hook, setup)
     return failed(f"{check}-{kind}", f"{cause.told} ({served.mistrust})", cause.remedy)
 
 
@@ -111,7 +111,7 @@ def _stored(stored: Stored | Unknown, ours: Sequence[Hook], facts: Facts) -> Ite
     if isinstance(stored, Unknown):
         yield skipped(check, f"the serving Secret cannot be read: {stored.problem}")
         return
-    renewal = cause_of(_WORDS["expired"], ours[0], setup).remedy
+    renewal = known("expired", ours[0], setup).remedy
     if stored.leaf is None:
         yield failed(check, f"Secret {stored.name} holds no certificate", renewal)
         return
@@ -125,12 +125,12 @@ def _stored(stored: Stored | Unknown, ours: Sequence[Hook], facts: Facts) -> Ite
 def _fit(check: str, stored: Stored, leaf: x509.Certificate, ours: Sequence[Hook], setup: Setup) -> Finding:
     for hook in ours:
         if len(hook.bundle) and not any(issued_by(leaf, each) for each in hook.bundle):
-            cause = cause_of(_WORDS["authority"], hook, setup)
+            cause = known("authority", hook, setup)
             told = f"caBundle of {hook.configuration}/{hook.name} does not vouch for Secret {stored.name}"
             return failed(check, told, cause.remedy)
         host = _endpoint(hook).host
         if host and not _is_for(leaf, host):
-            cause = cause_of(_WORDS["names"], hook, setup)
+            cause = known("names", hook, setup)
             told = f"the certificate in Secret {stored.name} is for {', '.join(sorted(names_of(leaf)))}, not for {host}"
             return failed(check, told, cause.remedy)
     return ok(check, f"Secret {stored.name} holds a certificate that caBundle vouches for, with the names of all URLs")
@@ -138,16 +138,24 @@ def _fit(check: str, stored: Stored, leaf: x509.Certificate, ours: Sequence[Hook
 
 def _life(check: str, what: str, leaf: x509.Certificate, hook: Hook, facts: Facts) -> Finding:
     now, ends = facts.now, leaf.not_valid_after_utc
-    remedy = cause_of(_WORDS["expired"], hook, facts.setup).remedy
+    remedy = known("expired", hook, facts.setup).remedy
     if now < leaf.not_valid_before_utc:
         return failed(check, f"{what} is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", remedy)
     if ends <= now:
         return failed(check, f"{what} expired {_for(now - ends)} ago", remedy)
-    short = ends - leaf.not_valid_before_utc < SOON * 4
-    overdue = moment_of_life(leaf, OVERDUE_AT) <= now
-    if overdue or (not short and ends - now < SOON):
+    if _neglected(leaf, now):
         return warning(check, f"{what} ends {_in(ends - now)}, and nobody has renewed it", remedy)
     return ok(check, f"{what} lives {_for(ends - now)}")
+
+
+def _neglected(certificate: x509.Certificate, now: datetime) -> bool:
+    """Whether it should have been replaced, or a person has little time left to see to it."""
+    long = _end(certificate) - certificate.not_valid_before_utc > 4 * SOON
+    return moment_of_life(certificate, OVERDUE_AT) <= now or (long and _end(certificate) - now < SOON)
+
+
+def _end(certificate: x509.Certificate) -> datetime:
+    return certificate.not_valid_after_utc
 
 
 def _living(bundle: Bundle, now: datetime) -> list[x509.Certificate]:
