@@ -16,12 +16,12 @@ from cli.doctor.gather.everything import Round
 from cli.doctor.judge.everything import GROUPS, findings
 from cli.doctor.report import as_data, print_findings
 from cli.main import EXIT_CHECK_FAILED
-from extender.controllers.registry import REGISTRY, selected
+from extender.controllers.registry import REGISTRY, gated, selected
 from extender.controllers.settings import GATES
 from fleet.kube.connection import connect
 from fleet.kube.transport import Connection
 from fleet.ops.clock import SystemClock
-from fleet.ops.feature_gates import POLICY_PREEMPTION, FeatureGates
+from fleet.ops.feature_gates import FeatureGates
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _BEFORE: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
@@ -59,6 +59,7 @@ _scope = _options(
     click.option(
         "--skip", "skipped", multiple=True, type=click.Choice(GROUPS), help="A part not to look at. Repeatable."
     ),
+    click.option("-v", "--verbose", is_flag=True, help="Say what was seen of what is well, too."),
     click.option("--strict", is_flag=True, help="Exit with 1 on warnings too."),
     click.option(
         "--probe", "probes", multiple=True, metavar="URL",
@@ -91,6 +92,9 @@ _setup_options = _options(
         help="Which controllers are meant to run, as of `berthmaster controllers`.",
     ),
     click.option("--feature-gates", default="", metavar="LIST", help="Their gates, NAME=true|false, by commas."),
+    click.option(
+        "--enable-scheduler-estimator", is_flag=True, help="The controllers are meant to ask Karmada's estimators."
+    ),
     click.option(
         "--leader-elect-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
         help="Where their lease is, in the target.",
@@ -126,7 +130,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     ).facts()
     found = findings(facts, groups)
     if given["output"] == "table":
-        print_findings(stdout(), found)
+        print_findings(stdout(), found, verbose=given["verbose"])
     else:
         print_data(as_data(found), given["output"])
     wrong = {Verdict.FAILED, Verdict.WARNING} if given["strict"] else {Verdict.FAILED}
@@ -161,15 +165,15 @@ def _setup(given: dict[str, Any]) -> Setup:
         lease=(given["leader_elect_namespace"], given["leader_elect_name"]),
         controllers=_controllers(given),
         trial_namespace=given["trial_namespace"],
+        estimators=given["enable_scheduler_estimator"],
     )
 
 
 def _controllers(given: dict[str, Any]) -> tuple[str, ...]:
-    """Those that run: preemption does nothing, and needs no rights, without its gate."""
+    """Those that run, since only they need rights."""
     switches = [part.strip() for part in given["controllers"].split(",") if part.strip()]
     gates = FeatureGates.parse(given["feature_gates"], GATES)
-    names = [each.name for each in selected(switches, REGISTRY)]
-    return tuple(name for name in names if name != "preemption" or gates.on(POLICY_PREEMPTION))
+    return tuple(each.name for each in gated(selected(switches, REGISTRY), gates))
 
 
 def _kubectl(kubeconfig: Path | None, context: str | None) -> str:

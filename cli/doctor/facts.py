@@ -53,6 +53,7 @@ class Setup:
         lease: namespace and name of the controllers' lease.
         controllers: which of them are meant to run.
         trial_namespace: where a policy is created on trial.
+        estimators: whether the controllers are meant to ask Karmada's scheduler estimators.
     """
 
     target: str = "kubectl"
@@ -66,6 +67,7 @@ class Setup:
     lease: tuple[str, str] = (KARMADA_NAMESPACE, LEASE_NAME)
     controllers: tuple[str, ...] = ("binding-scheduler",)
     trial_namespace: str = "default"
+    estimators: bool = False
 
     @property
     def in_release(self) -> str:
@@ -85,7 +87,7 @@ class Setup:
     @property
     def upgrade(self) -> str:
         """``helm`` as it changes some values of the release."""
-        return f"helm upgrade {self.release} charts/berthmaster -n {self.namespace} --reuse-values"
+        return f"helm upgrade --install {self.release} charts/berthmaster -n {self.namespace} --reuse-values"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         """The part of the set-up."""
         return self.check.partition("/")[0]
 
+    @property
+    def name(self) -> str:
+        """What of that part."""
+        return self.check.partition("/")[2]
+
 
 def ok(check: str, told: str) -> Finding:
     """It is as it should be."""

@@ -5,7 +5,6 @@ from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 
 from cli.doctor.finding import Finding, Verdict
 from cli.doctor.judge.everything import GROUPS
@@ -36,13 +35,23 @@ def as_data(findings: Sequence[Finding]) -> dict[str, Any]:
     return {"summary": counts(findings), "findings": told}
 
 
-def print_findings(console: Console, findings: Sequence[Finding]) -> None:
-    """For people."""
+def print_findings(console: Console, findings: Sequence[Finding], *, verbose: bool = False) -> None:
+    """For people; what is well in one line for each part, unless they want all of it."""
     for finding in in_order(findings):
-        style = _STYLES[finding.verdict]
-        word = f"[{style}]{finding.verdict.value:<{_WIDTH}}[/]"
-        console.print(f"{word} {finding.check}: {escape(finding.told)}", soft_wrap=True)
+        if finding.verdict is Verdict.OK and not verbose:
+            continue
+        _line(console, finding.verdict, f"{finding.check}: {finding.told}")
         if finding.remedy:
-            console.print(Padding(f"-> {escape(finding.remedy)}", (0, 0, 0, _WIDTH + 1)), soft_wrap=True)
+            # Not wrapped: a command that is cut in lines cannot be copied.
+            console.print(f"{'':<{_WIDTH}} -> {escape(finding.remedy)}", soft_wrap=True)
+    if not verbose:
+        for group in GROUPS:
+            fine = [each.name for each in findings if each.verdict is Verdict.OK and each.group == group]
+            if fine:
+                _line(console, Verdict.OK, f"{group}: {', '.join(dict.fromkeys(fine))}")
     said = ", ".join(f"{count} {verdict}" for verdict, count in counts(findings).items() if count)
     console.print(f"{len(findings)} checks: {said}")
+
+
+def _line(console: Console, verdict: Verdict, text: str) -> None:
+    console.print(f"[{_STYLES[verdict]}]{verdict.value:<{_WIDTH}}[/] {escape(text)}", soft_wrap=True)

@@ -11,7 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pytest
 from e2e import karmada
@@ -274,7 +274,7 @@ def test_a_companion_without_karmadas_own_webhook(examine: Examine, api: Api, pr
             assert_failed(diagnosis, "admission/permanent-id", "webhook.mode=standalone")
 
 
-def test_a_controllers_user_who_lacks_a_verb(examine: Examine, api: Api, control_plane: ControlPlane, namespace: str):
+def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: ControlPlane, namespace: str):
     user = unique("controllers")
     reads = [
         ({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list", "watch"]}, None),
@@ -428,7 +428,7 @@ class Delayed:
         self._listener = socket.create_server((HOST, 0))
         self.url = f"https://{HOST}:{self._listener.getsockname()[1]}"
 
-    def __enter__(self) -> "Delayed":
+    def __enter__(self) -> Self:
         self._start(self._accept)
         return self
 

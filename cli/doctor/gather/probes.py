@@ -18,12 +18,12 @@ def probe(url: str, limit_s: float) -> Probe:
         url: ``http://HOST[:PORT]``; a path in it takes the place of ``/readyz``.
         limit_s: how long the server may be silent.
     """
-    parts = urlsplit(url)
-    path = parts.path if parts.path not in {"", "/"} else "/readyz"
     try:
-        with closing(
-            http.client.HTTPConnection(parts.hostname or "", parts.port or _PLAIN_PORT, timeout=limit_s)
-        ) as link:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            return Probe(url, 0, "it is no URL as http://127.0.0.1:9080")
+        path = parts.path if parts.path not in {"", "/"} else "/readyz"
+        with closing(http.client.HTTPConnection(parts.hostname, parts.port or _PLAIN_PORT, timeout=limit_s)) as link:
             link.request("GET", path)
             answer = link.getresponse()
             return Probe(url, answer.status, _line(answer.read(_MAX_BYTES)))

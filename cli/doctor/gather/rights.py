@@ -55,7 +55,7 @@ def rights(asker: Asker, setup: Setup) -> Rights:
         ApiError: the API server does not tell.
     """
     denied, checked = [], 0
-    for question in questions(rules_of(setup.controllers), setup):
+    for question in questions(rules_of(setup.controllers, estimators=setup.estimators), setup):
         checked += 1
         if not _allowed(asker, question.attributes):
             denied.append((question.rule, question.told))

@@ -100,7 +100,8 @@ def _unseen(served: Served, where: str, hook: Hook, ours: Sequence[Hook], facts:
     if _proven(facts.trial, ours):
         return skipped(check, f"{told}; the API server reaches it")
     if served.contact == "unresolved":
-        remedy = f"Believe admission/trial, or look from the host: {facts.setup.host} run -it --rm doctor --image=IMAGE"
+        ports = f"port-forward service/{facts.setup.release}-webhook 8443:443"
+        remedy = f"Rely on admission/trial; to look closer, forward its port: {facts.setup.in_release} {ports}"
         return warning(check, told, remedy)
     cause = cause_of(f"dial: {served.problem}".lower(), hook, facts.setup)
     return failed(check, told, cause.remedy)

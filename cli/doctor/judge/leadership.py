@@ -25,26 +25,29 @@ def leadership(facts: Facts) -> Iterator[Finding]:
     if isinstance(lease, Unknown):
         yield skipped(_CHECK, f"the lease cannot be read: {lease.problem}")
         return
-    pods = f"{setup.in_release} logs {setup.controllers_pods} --tail=50"
     if lease is None:
+        pods = f"{setup.in_release} get pods {setup.controllers_pods}"
         remedy = f"Start them, or name their lease with --leader-elect-namespace and --leader-elect-name: {pods}"
         yield failed(_CHECK, f"no controllers have ever led: there is no lease {_where(setup)}", remedy)
         return
-    yield _held(lease, facts, pods)
+    yield _held(lease, facts)
 
 
-def _held(lease: LeaseSeen, facts: Facts, pods: str) -> Finding:
-    where = _where(facts.setup)
+def _held(lease: LeaseSeen, facts: Facts) -> Finding:
+    setup, where = facts.setup, _where(facts.setup)
+    logs = f"{setup.in_release} logs {setup.controllers_pods} --tail=50"
     if not lease.holder:
         return failed(
-            _CHECK, f"nobody leads: {where} was given back, and nobody took it", f"Start a controller: {pods}"
+            _CHECK,
+            f"nobody leads: {where} was given back, and nobody took it",
+            f"Start the controllers: {setup.in_release} get pods {setup.controllers_pods}",
         )
     if lease.renewed is None:
-        return failed(_CHECK, f"{lease.holder} holds {where} and has never renewed it", f"See what it does: {pods}")
+        return failed(_CHECK, f"{lease.holder} holds {where} and has never renewed it", f"See what it does: {logs}")
     age = facts.now - lease.renewed
     if not live(lease, facts):
         told = f"{lease.holder} leads by {where} and has given no sign for {_seconds(age)}"
-        return failed(_CHECK, told, f"See why it and all others are stuck: {pods}")
+        return failed(_CHECK, told, f"See why it and all others are stuck: {logs}")
     if age < -SLACK:
         told = f"the clock of {lease.holder} is {_seconds(-age)} ahead of the API server's"
         return warning(_CHECK, told, "Synchronize the host's machines with NTP: timedatectl timesync-status")

@@ -20,11 +20,11 @@ _PLURALS: Final = {
     "PropagationPolicy": "propagationpolicies", "ClusterPropagationPolicy": "clusterpropagationpolicies",
     "WorkloadRebalancer": "workloadrebalancers",
 }  # fmt: skip
-_APPLY: Final = "helm upgrade --install berthmaster charts/berthmaster --reuse-values"
 
 
 def registration(facts: Facts) -> Iterator[Finding]:
     """Everything about the configurations."""
+    setup = facts.setup
     if facts.hooks is None:
         return
     if isinstance(facts.hooks, Unknown):
@@ -35,23 +35,23 @@ def registration(facts: Facts) -> Iterator[Finding]:
         return
     ours = [hook for hook in facts.hooks if hook.ours]
     if not ours:
-        remedy = f"Register it: {_APPLY} --set webhook.enabled=true --set registration.enabled=true"
+        remedy = f"Register it: {setup.upgrade} --set webhook.enabled=true --set registration.enabled=true"
         yield failed("registration/present", "no webhook of Berthmaster's is registered", remedy)
         return
-    yield from _coverage(ours)
+    yield from _coverage(ours, facts.setup)
     yield from _copies(ours, facts.setup)
     yield from _forms(ours, facts.setup)
-    yield _failure_policy(ours)
-    yield _timeouts(ours)
-    yield from _request_timeout(ours, facts.workloads)
+    yield _failure_policy(ours, facts.setup)
+    yield _timeouts(ours, facts.setup)
+    yield from _request_timeout(ours, facts.workloads, facts.setup)
 
 
-def _coverage(ours: Sequence[Hook]) -> Iterator[Finding]:
+def _coverage(ours: Sequence[Hook], setup: Setup) -> Iterator[Finding]:
     covered = {(hook.path, resource) for hook in ours for resource in hook.resources}
     missing = [path for path, route in WANTED.items() if (path, f"{_PLURALS[route.kind]}.{route.group}") not in covered]
     if missing:
         told = f"the API server does not ask about {', '.join(missing)}"
-        yield warning("registration/present", told, f"Register the webhooks of this release: {_APPLY}")
+        yield warning("registration/present", told, f"Register the webhooks of this release: {setup.upgrade}")
     else:
         yield ok("registration/present", f"{len(ours)} webhooks of ours are registered")
 
@@ -76,28 +76,30 @@ def _forms(ours: Sequence[Hook], setup: Setup) -> Iterator[Finding]:
     wrong = [hook for hook in ours if _unreadable(hook.url)]
     if wrong:
         told = f"{wrong[0].configuration}/{wrong[0].name} has no URL that can be called: {wrong[0].url!r}"
-        yield failed(check, told, f"Register the webhooks of this release: {_APPLY}")
+        yield failed(check, told, f"Register the webhooks of this release: {setup.upgrade}")
         return
     if any(hook.is_service for hook in ours) and not setup.single:
         told = "webhooks are registered by a Service, which the target API server does not have"
-        yield failed(check, told, f"Register them by URL: {_APPLY} --set registration.clientConfig=url")
+        yield failed(check, told, f"Register them by URL: {setup.upgrade} --set registration.clientConfig=url")
         return
     yield ok(check, f"they are called at {_list(dict.fromkeys(endpoint_of(hook.url).host for hook in ours))}")
 
 
-def _failure_policy(ours: Sequence[Hook]) -> Finding:
+def _failure_policy(ours: Sequence[Hook], setup: Setup) -> Finding:
     check = "registration/failure-policy"
     open_ = [hook.name for hook in ours if not hook.fails_closed]
     if open_:
         told = f"while the webhook is away, policies pass unseen: {_list(dict.fromkeys(open_))}"
-        return warning(check, told, f"Close it once the webhook answers: {_APPLY} --set webhook.failurePolicy=Fail")
+        return warning(
+            check, told, f"Close it once the webhook answers: {setup.upgrade} --set webhook.failurePolicy=Fail"
+        )
     return ok(check, "no policy passes unseen")
 
 
-def _timeouts(ours: Sequence[Hook]) -> Finding:
+def _timeouts(ours: Sequence[Hook], setup: Setup) -> Finding:
     check = "registration/timeout"
     shortest, longest = min(hook.timeout_s for hook in ours), max(hook.timeout_s for hook in ours)
-    remedy = f"Set it to 3: {_APPLY} --set webhook.timeoutSeconds=3"
+    remedy = f"Set it to 3: {setup.upgrade} --set webhook.timeoutSeconds=3"
     if shortest < SHORTEST_S:
         return warning(check, f"timeoutSeconds is {shortest:g}: a busy moment refuses a policy", remedy)
     if longest > LONGEST_S:
@@ -105,7 +107,9 @@ def _timeouts(ours: Sequence[Hook]) -> Finding:
     return ok(check, f"timeoutSeconds is {shortest:g}")
 
 
-def _request_timeout(ours: Sequence[Hook], workloads: Sequence[Workload] | Unknown | None) -> Iterator[Finding]:
+def _request_timeout(
+    ours: Sequence[Hook], workloads: Sequence[Workload] | Unknown | None, setup: Setup
+) -> Iterator[Finding]:
     """The webhook has to give up before the API server does, or nobody learns why."""
     if workloads is None or isinstance(workloads, Unknown):
         return
@@ -114,7 +118,7 @@ def _request_timeout(ours: Sequence[Hook], workloads: Sequence[Workload] | Unkno
         own_s = _seconds(workload.option("request-timeout-s", "2.5"))
         if workload.component == "webhook" and own_s is not None and own_s >= timeout_s:
             told = f"{workload.name} works on a review for up to {own_s:g} s, and the API server waits {timeout_s:g} s"
-            remedy = f"Set it below: {_APPLY} --set webhook.requestTimeoutSeconds={timeout_s - 0.5:g}"
+            remedy = f"Set it below: {setup.upgrade} --set webhook.requestTimeoutSeconds={timeout_s - 0.5:g}"
             yield failed("registration/request-timeout", told, remedy)
 
 
