@@ -291,7 +291,7 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
     for diagnosis in (examine(*flags, f"--as={user}"), examine(*flags, kubeconfig=own)):
         denied = [each for each in diagnosis.findings if each["check"].startswith("rights/")]
         assert len(denied) == 1, denied
-        assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", f"--as={user}")
+        assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", "helm upgrade --install berthmaster")
         assert f"{user} may not patch resourcebindings.work.karmada.io" in denied[0]["told"]
 
 

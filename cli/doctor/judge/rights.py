@@ -42,14 +42,15 @@ def _denied(rule: Rule, missing: list[str], who: str, setup: Setup) -> Finding:
         # The chart grants it for the kinds that its values name.
         remedy = "See that controllers.templates in the chart's values names every kind that policies select"
         return warning("rights/templates", f"{who} may not touch templates of every kind", remedy)
-    verb, _, rest = missing[0].partition(" ")
-    where = f" -n {setup.lease[0]}" if rule.scope == "lease" else ""
-    resource = rest.partition(" ")[0]
-    return failed(
-        check, told,
-        "Apply the chart's roles in the target (credentials.rbac.manifest renders them), then ask again: "
-        f"{setup.target} auth can-i {verb} {resource}{where} --as={who}",
-    )  # fmt: skip
+    return failed(check, told, _grant(setup))
+
+
+def _grant(setup: Setup) -> str:
+    """The chart makes roles where it is installed; for another API server it only writes them down."""
+    if setup.single:
+        return f"Let the chart make its roles again: {setup.upgrade}"
+    roles = f"{setup.in_release} get configmap {setup.release}-target-rbac -o jsonpath='{{.data.*}}'"
+    return f"Apply the roles that target.rbac.manifest=true renders: {roles} | {setup.target} apply -f -"
 
 
 def _allowed(seen: Rights, who: str) -> Finding:

@@ -1,9 +1,12 @@
 """Broken set-ups, one a row: what the doctor says, and what it says to do."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+import yaml
 from examined import (
     AUTHORITY,
     DAY,
@@ -182,10 +185,10 @@ ADMISSION = [
 BINDINGS_RULE, STATUS_RULE = RULES["binding-scheduler"][1:]
 RIGHTS = [
     case("a verb is missing", "rights/resourcebindings.work.karmada.io", FAILED, "may not patch resourcebindings",
-         "auth can-i patch resourcebindings.work.karmada.io --as=system:serviceaccount",
+         "get configmap berthmaster-target-rbac -o jsonpath='{.data.*}' | kubectl --context=karmada apply -f -",
          rights=rights((BINDINGS_RULE, "patch resourcebindings.work.karmada.io"))),
     case("the lease is out of reach", "rights/leases.coordination.k8s.io", FAILED, "in karmada-system",
-         "-n karmada-system --as=", rights=rights((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
+         "helm upgrade", setup=replace(SETUP, single=True), rights=rights((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
     case("templates of named kinds only", "rights/templates", WARNING, "every kind", "controllers.templates",
          rights=rights((RULES["preemption"][1], "get *.*"))),
     case("a user who may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", rights=FORBIDDEN),
@@ -254,13 +257,34 @@ PROBES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("facts", "check", "verdict", "told", "remedy"),
-    [
-        *API_SERVER, *DEFINITIONS, *REGISTRATION, *CERTIFICATES, *ADMISSION, *RIGHTS, *CONFLICTS, *CONTROLLERS, *FLEET,
-        *PROBES,
-    ],
-)  # fmt: skip
+SET_UPS = [
+    *API_SERVER, *DEFINITIONS, *REGISTRATION, *CERTIFICATES, *ADMISSION, *RIGHTS, *CONFLICTS, *CONTROLLERS, *FLEET,
+    *PROBES,
+]  # fmt: skip
+VALUES = yaml.safe_load(Path(__file__).parents[4].joinpath("charts/berthmaster/values.yaml").read_text())
+NAMED_VALUE = re.compile(r"(?<![-.\w])((?:certificates|controllers|registration|target|webhook)\.[a-zA-Z.]+[a-zA-Z])")
+
+
+def has(values, path):
+    """Whether the chart has a value; below a mapping that is empty by default anything may be."""
+    node = values
+    for name in path.split("."):
+        if node == {}:
+            return True
+        if not isinstance(node, dict) or name not in node:
+            return False
+        node = node[name]
+    return True
+
+
+@pytest.mark.parametrize(("facts", "check", "verdict", "told", "remedy"), SET_UPS)
+def test_the_chart_has_every_value_that_a_remedy_names(facts, check, verdict, told, remedy):
+    del check, verdict, told, remedy
+    named = [path for each in examined(well(**facts)) for path in NAMED_VALUE.findall(each.remedy)]
+    assert not [path for path in named if not has(VALUES, path)]
+
+
+@pytest.mark.parametrize(("facts", "check", "verdict", "told", "remedy"), SET_UPS)
 def test_a_set_up(facts, check, verdict, told, remedy):
     found = [each for each in examined(well(**facts)) if each.check == check]
     assert found, f"nothing about {check}"
@@ -269,7 +293,7 @@ def test_a_set_up(facts, check, verdict, told, remedy):
     assert told in worst.told
     assert remedy in worst.remedy
     assert bool(worst.remedy) or verdict in {OK, SKIPPED}, "what is wrong has a remedy"
-    assert "{" not in worst.remedy.replace(f"{{{HOST}}}", "").replace("'{.status", ""), "names are filled in"
+    assert "{" not in worst.remedy.replace(f"{{{HOST}}}", "").replace("'{.", ""), "names are filled in"
 
 
 def test_a_set_up_that_is_well_has_nothing_but_good_findings():
