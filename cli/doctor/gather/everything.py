@@ -84,7 +84,7 @@ class Round:
             karmada_lease=theirs,
             fleet=self._if("fleet", partial(fleet.fleet, there), times=_LONG),
             bindings=self._if("fleet", partial(fleet.bindings, there, setup.scheduler_name, now), times=_LONG),
-            workloads=self._on_host("conflicts registration controllers", lambda asker: host.workloads(asker, setup)),
+            workloads=self._on_host("conflicts registration fleet probes", lambda asker: host.workloads(asker, setup)),
             probes=[probe(url, self.limit_s) for url in self.probes],
         )  # fmt: skip
 

@@ -188,7 +188,8 @@ RIGHTS = [
          "get configmap berthmaster-target-rbac -o jsonpath='{.data.*}' | kubectl --context=karmada apply -f -",
          rights=rights((BINDINGS_RULE, "patch resourcebindings.work.karmada.io"))),
     case("the lease is out of reach", "rights/leases.coordination.k8s.io", FAILED, "in karmada-system",
-         "helm upgrade", setup=replace(SETUP, single=True), rights=rights((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
+         "helm upgrade", setup=replace(SETUP, single=True),
+         rights=rights((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
     case("templates of named kinds only", "rights/templates", WARNING, "every kind", "controllers.templates",
          rights=rights((RULES["preemption"][1], "get *.*"))),
     case("a user who may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", rights=FORBIDDEN),
@@ -250,6 +251,12 @@ FLEET = [
     case("bindings that are not ours to see", "fleet/bindings", SKIPPED, "403", "", bindings=FORBIDDEN),
 ]  # fmt: skip
 PROBES = [
+    case("no pod is ready", "probes/pods", FAILED, "berthmaster-webhook has 0 of 2", "component=webhook",
+         workloads=(replace(workload("webhook", name="berthmaster-webhook", wanted=2), ready=0),)),
+    case("one pod is ready", "probes/pods", WARNING, "1 of 2 pods", "describe pods",
+         workloads=(replace(workload("controllers", wanted=2), ready=1),)),
+    case("no pod is wanted", "probes/pods", WARNING, "0 of 0 pods", "scale deploy webhook",
+         workloads=(workload("webhook", wanted=0),)),
     case("a process that is not ready", "probes/ready", FAILED, "no lists yet", "kubectl -n karmada-system get pods",
          probes=(Probe("http://h", 503, "no lists yet"),)),
     case("a process that is not there", "probes/ready", FAILED, "does not answer", "port-forward",
