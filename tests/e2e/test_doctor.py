@@ -195,6 +195,16 @@ def test_a_host_that_the_api_server_cannot_resolve(examine: Examine, api: Api, s
         assert diagnosis.of("certificates/served")["verdict"] == "warning", "the API server may know more names"
 
 
+def test_a_service_that_is_not_in_the_target(
+    examine: Examine, api: Api, service: Service, namespace: str, control_plane: ControlPlane
+):
+    client = {"url": None, "service": {"namespace": namespace, "name": "berthmaster-webhook", "path": "/mutate"}}
+    with installed(api, service.url, service.authority.certificate, client=client, failurePolicy="Ignore"):
+        diagnosis = examine(f"--target-kubeconfig={control_plane.kubeconfig}", "--skip=admission", "--skip=fleet")
+    assert_failed(diagnosis, "registration/url", "registration.clientConfig=url")
+    assert diagnosis.of("api-server/host")["verdict"] == "ok", "the host is looked at, too"
+
+
 def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):
     service.start()
     with installed(api, service.url, Authority("somebody-else").certificate):
@@ -326,8 +336,10 @@ def test_two_schedulers_by_two_leases(examine: Examine, api: Api, namespace: str
         make_lease(api, each, f"controllers-of-{each}", 0, duration_s=60)
     try:
         diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
-        assert_failed(diagnosis, "conflicts/leases", "--scheduler-name")
-        assert f"controllers-of-{other}" in diagnosis.of("conflicts/leases")["told"]
+        finding = diagnosis.of("conflicts/leases")
+        assert finding["verdict"] == "warning", "each may have a name of its own, which a lease does not tell"
+        assert "--scheduler-name" in finding["remedy"]
+        assert f"controllers-of-{other}" in finding["told"]
     finally:
         for each in (namespace, other):
             api.delete(lease(each, "", 0, 1))

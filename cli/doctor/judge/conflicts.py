@@ -38,7 +38,7 @@ def conflicts(facts: Facts) -> Iterator[Finding]:
 
 
 def _leases(facts: Facts) -> Iterator[Finding]:
-    """Two elections are two leaders, who undo each other's writes."""
+    """Two elections are two leaders: of the same scheduler name they undo each other's writes."""
     seen, setup = facts.other_leases, facts.setup
     if seen is None:
         return
@@ -49,10 +49,10 @@ def _leases(facts: Facts) -> Iterator[Finding]:
     if others:
         told = f"a second release's controllers lead, too: {_leaders(others)}"
         remedy = (
-            "Stop one, or give it another --scheduler-name: "
+            "Stop one, unless each has a --scheduler-name of its own: "
             f"{setup.host} get deploy -A -l app.kubernetes.io/part-of=berthmaster"
         )
-        yield failed("conflicts/leases", told, remedy)
+        yield warning("conflicts/leases", told, remedy)
     else:
         yield ok("conflicts/leases", "no second controllers lead")
 
