@@ -155,6 +155,9 @@ CERTIFICATES = [
 ADMISSION = [
     case("a webhook that is away", "admission/trial-closed", FAILED, f"nobody listens at {HOST}:443",
          "get pods,endpointslices", trial=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
+    case("a webhook that is away, in configurations that may not be read", "admission/trial-closed", FAILED,
+         f"nobody listens at {HOST}:443", "get pods,endpointslices", hooks=FORBIDDEN,
+         trial=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
     case("a webhook that is late", "admission/trial-late", FAILED, "within timeoutSeconds", "NetworkPolicy",
          trial=not_called("context deadline exceeded")),
     case("somebody else's webhook that is away", "admission/trial", FAILED, "another webhook, policy.example.org",
