@@ -22,6 +22,7 @@ _COMMANDS: Final = {
     "certs": ("cli.certs", "Make, keep and replace serving certificates, and the bundles that clients trust."),
     "controllers": ("cli.controllers", "Schedule bindings, rebalance and preempt, beside a running control plane."),
     "demo": ("cli.demo.command", "Start both services on loopback and ask them real questions."),
+    "doctor": ("cli.doctor.command", "Look at an installation, and say what is wrong and what to do."),
     "explain": ("cli.explain", "Show why one workload landed where it did, and why not elsewhere."),
     "extender": ("cli.extender", "Serve scheduling decisions over HTTP."),
     "lint": ("cli.lint", "Check policies as the admission webhook would, offline."),

@@ -73,7 +73,7 @@ class OfficialConnection:
             headers["Content-Type"] = request.content_type
         for setting in cast("dict[str, dict[str, str]]", self._configuration.auth_settings()).values():
             headers[setting["key"]] = setting["value"]
-        return headers
+        return headers | dict(request.headers)
 
 
 def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConnection:
@@ -112,6 +112,9 @@ class _Streamed(AbstractContextManager["_Streamed"]):
                 yield chunk
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise ApiError(0, "", f"{_name(self._request)}: {_told(error)}") from None
+
+    def header(self, name: str) -> list[str]:
+        return self._answer.headers.getlist(name)
 
     def abort(self) -> None:
         try:

@@ -75,6 +75,7 @@ class Request(NamedTuple):
         body: what is sent along; empty for nothing.
         content_type: of the body.
         accept: in which form the answer may come.
+        headers: further ones, such as those by which a request is made in the name of somebody else.
     """
 
     path: str
@@ -84,6 +85,7 @@ class Request(NamedTuple):
     body: bytes = b""
     content_type: str = _JSON
     accept: str = _JSON
+    headers: Query = ()
 
     @property
     def reads(self) -> bool:

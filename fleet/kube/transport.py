@@ -27,6 +27,9 @@ class Answer(Protocol):
             ApiError: the connection broke, or the server was silent for too long.
         """
 
+    def header(self, name: str) -> list[str]:
+        """Every value of a header, in order."""
+
     def abort(self) -> None:
         """End a reading that goes on in another thread."""
 

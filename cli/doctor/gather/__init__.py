@@ -1,0 +1,1 @@
+"""Asks what a set-up is like. Every question has a bound, and none changes anything."""

@@ -1,0 +1,476 @@
+"""The doctor beside a real API server: set-ups that are broken on purpose, and one that is well."""
+
+import base64
+import json
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final, Self
+
+import pytest
+from e2e import karmada
+from e2e.api import Api
+from e2e.certificates import Authority
+from e2e.control_plane import HOST, ControlPlane
+from e2e.controllers_process import start_controllers, wait_for_leader
+from e2e.manifests import unique
+from e2e.processes import Processes, wait_for
+from e2e.service import COMMAND, KARMADA_HOOKS, REBALANCER_HOOK, Service
+
+from certs.authority import issue, new_authority
+
+pytestmark = pytest.mark.e2e
+
+HOOKS: Final = (*KARMADA_HOOKS, REBALANCER_HOOK)
+LIMIT_S: Final = 60.0
+EFFECT_S: Final = 15.0
+QUESTION_S: Final = 3.0
+DAY: Final = timedelta(days=1)
+_KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What the doctor said."""
+
+    code: int
+    findings: tuple[dict[str, str], ...]
+
+    def of(self, check: str) -> dict[str, str]:
+        found = [each for each in self.findings if each["check"] == check]
+        assert found, f"nothing about {check}: {json.dumps(self.findings, indent=1)}"
+        return found[0]
+
+    def wrong(self) -> list[dict[str, str]]:
+        return [each for each in self.findings if each["verdict"] in {"failed", "warning"}]
+
+
+Examine = Callable[..., Diagnosis]
+
+
+@pytest.fixture
+def examine(control_plane: ControlPlane) -> Examine:
+    """A function that runs the command with flags, as an administrator unless told."""
+
+    def run(*flags: str, kubeconfig: Path | None = None) -> Diagnosis:
+        done = subprocess.run(
+            [
+                str(COMMAND), "doctor", f"--kubeconfig={kubeconfig or control_plane.kubeconfig}", "-o", "json",
+                f"--timeout-s={QUESTION_S}", *flags,
+            ],
+            capture_output=True, timeout=LIMIT_S, check=False, text=True,
+        )  # fmt: skip
+        assert done.returncode in {0, 1}, done.stderr
+        return Diagnosis(done.returncode, tuple(json.loads(done.stdout)["findings"]))
+
+    return run
+
+
+@pytest.fixture
+def service(processes: Processes, tmp_path: Path) -> Iterator[Service]:
+    """The webhook's address, without a replica."""
+    with closing(Service(processes, tmp_path, "standalone")) as one:
+        yield one
+
+
+def entry(hook: Any, name: str, url: str, bundle: bytes, **settings: Any) -> dict[str, Any]:
+    """A webhook as the chart registers it; settings replace what it says."""
+    content = hook.entry(name, url, bundle)
+    content["clientConfig"].update(settings.pop("client", {}))
+    for rule in content["rules"]:
+        rule["operations"] = ["CREATE", "UPDATE"]
+    return {**content, "timeoutSeconds": 3, **settings}
+
+
+@contextmanager
+def installed(api: Api, url: str, bundle: bytes, name: str = "", **settings: Any) -> Iterator[str]:
+    """Our webhooks, registered by whatever URL and bundle."""
+    name = name or unique("berthmaster")
+    objects = [
+        {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name},
+            "webhooks": [
+                entry(hook, f"{hook.path.partition('-')[2]}.berthmaster.io", url, bundle, **settings)
+                for hook in HOOKS
+                if hook.verb == verb
+            ],
+        }
+        for verb, kind in _KINDS.items()
+    ]
+    for each in objects:
+        api.create(each)
+    try:
+        yield name
+    finally:
+        for each in objects:
+            api.delete(each)
+
+
+def settled(examine: Examine, check: str, *flags: str) -> Diagnosis:
+    """Examine until there is a finding: an API server acts on configurations at its leisure."""
+
+    def found() -> Diagnosis:
+        diagnosis = examine("--skip=fleet", "--skip=rights", "--skip=definitions", *flags)
+        diagnosis.of(check)
+        return diagnosis
+
+    return wait_for(f"a finding about {check}", found, EFFECT_S)
+
+
+def assert_failed(diagnosis: Diagnosis, check: str, remedy: str) -> None:
+    finding = diagnosis.of(check)
+    assert finding["verdict"] == "failed", finding
+    assert remedy in finding["remedy"], finding
+    assert diagnosis.code == 1
+
+
+def test_a_target_that_is_not_there_is_the_one_finding(examine: Examine, control_plane: ControlPlane, tmp_path: Path):
+    content = json.loads(control_plane.kubeconfig.read_text())
+    content["clusters"][0]["cluster"]["server"] = f"https://{HOST}:{control_plane.processes.ports.free()}"
+    path = tmp_path / "kubeconfig"
+    path.write_text(json.dumps(content))
+    diagnosis = examine(kubeconfig=path)
+    assert [each["check"] for each in diagnosis.findings] == ["api-server/target"]
+    assert_failed(diagnosis, "api-server/target", f"kubectl --kubeconfig={path} version")
+
+
+def test_nothing_is_installed(examine: Examine):
+    diagnosis = examine("--skip=fleet")
+    assert_failed(diagnosis, "registration/present", "--set registration.enabled=true")
+    assert_failed(diagnosis, "controllers/leader", "Start them")
+
+
+def test_before_an_install_only_its_ground_is_looked_at(examine: Examine, api: Api):
+    karmada.install_clusters(api)
+    diagnosis = examine("--before-install")
+    assert diagnosis.code == 0, diagnosis.wrong()
+    assert {each["group"] for each in diagnosis.findings} == {"api-server", "definitions", "rights", "conflicts"}
+    assert diagnosis.of("definitions/propagationpolicies")["verdict"] == "ok"
+
+
+def test_a_definition_without_the_fields_that_are_needed(examine: Examine, api: Api):
+    target = {
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "workloadrebalancers.apps.karmada.io"},
+    }  # fmt: skip
+    before = api.get(target)
+    versions = json.loads(json.dumps(before["spec"]["versions"]))
+    schema = versions[0]["schema"]["openAPIV3Schema"]
+    schema["properties"]["spec"]["properties"].pop("workloads")
+    schema["properties"]["spec"]["required"] = []
+    api.patch(target, {"spec": {"versions": versions}})
+    try:
+
+        def found() -> bool:
+            diagnosis = examine("--before-install")
+            assert_failed(diagnosis, "definitions/workloadrebalancers", "apply --server-side")
+            assert "spec.workloads" in diagnosis.of("definitions/workloadrebalancers")["told"]
+            return True
+
+        wait_for("the schema to be served", found, EFFECT_S)
+    finally:
+        api.patch(target, {"spec": {"versions": before["spec"]["versions"]}})
+
+
+def test_a_url_where_nobody_listens(examine: Examine, api: Api, service: Service, processes: Processes):
+    url = f"https://{HOST}:{processes.ports.free()}"
+    with installed(api, url, service.authority.certificate):
+        diagnosis = settled(examine, "admission/trial-closed")
+        assert_failed(diagnosis, "admission/trial-closed", "get pods,endpointslices")
+        assert_failed(diagnosis, "certificates/served", "get pods,endpointslices")
+
+
+def test_a_host_that_the_api_server_cannot_resolve(examine: Examine, api: Api, service: Service):
+    with installed(api, "https://berthmaster-webhook.nowhere.invalid:443", service.authority.certificate):
+        diagnosis = settled(examine, "admission/trial-name")
+        assert_failed(diagnosis, "admission/trial-name", "dnsPolicy")
+        assert diagnosis.of("certificates/served")["verdict"] == "warning", "the API server may know more names"
+
+
+def test_a_service_that_is_not_in_the_target(
+    examine: Examine, api: Api, service: Service, namespace: str, control_plane: ControlPlane
+):
+    client = {"url": None, "service": {"namespace": namespace, "name": "berthmaster-webhook", "path": "/mutate"}}
+    with installed(api, service.url, service.authority.certificate, client=client, failurePolicy="Ignore"):
+        diagnosis = examine(f"--target-kubeconfig={control_plane.kubeconfig}", "--skip=admission", "--skip=fleet")
+    assert_failed(diagnosis, "registration/url", "registration.clientConfig=url")
+    assert diagnosis.of("api-server/host")["verdict"] == "ok", "the host is looked at, too"
+
+
+def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):
+    service.start()
+    with installed(api, service.url, Authority("somebody-else").certificate):
+        diagnosis = settled(examine, "admission/trial-authority")
+        for check in ("admission/trial-authority", "certificates/served-authority"):
+            assert_failed(diagnosis, check, "rollout restart deploy/berthmaster-certs")
+
+
+def test_a_certificate_for_other_names(examine: Examine, api: Api, service: Service):
+    service.write(service.authority.issue("webhook", hosts=("berthmaster-webhook.elsewhere.svc",)))
+    service.start()
+    with installed(api, service.url, service.authority.certificate):
+        diagnosis = settled(examine, "admission/trial-names")
+        for check in ("admission/trial-names", "certificates/served-names"):
+            assert_failed(diagnosis, check, f"certificates.webhookExtraNames={{{HOST}}}")
+        assert "berthmaster-webhook.elsewhere.svc" in diagnosis.of("certificates/served-names")["told"]
+
+
+def test_a_certificate_that_has_expired(examine: Examine, api: Api, service: Service):
+    authority = new_authority("expiring", DAY, datetime.now(UTC) - DAY / 2)
+    leaf = issue(authority, "webhook", (HOST,), timedelta(hours=1), datetime.now(UTC) - timedelta(hours=3))
+    service.certificate_file.write_bytes(leaf.certificate_pem)
+    service.key_file.write_bytes(leaf.key_pem)
+    service.start()
+    with installed(api, service.url, authority.certificate_pem):
+        diagnosis = settled(examine, "admission/trial-expired")
+        for check in ("admission/trial-expired", "certificates/served-expired", "certificates/life"):
+            assert_failed(diagnosis, check, "rollout restart deploy/berthmaster-certs")
+
+
+def test_a_webhook_that_never_answers(examine: Examine, api: Api, service: Service):
+    with socket.create_server((HOST, 0)) as listener:  # the kernel accepts, and nobody ever reads
+        url = f"https://{HOST}:{listener.getsockname()[1]}"
+        started = time.monotonic()
+        with installed(api, url, service.authority.certificate, timeoutSeconds=1):
+            diagnosis = settled(examine, "admission/trial-late")
+            assert_failed(diagnosis, "admission/trial-late", "NetworkPolicy")
+            assert diagnosis.of("registration/timeout")["verdict"] == "warning"
+        assert time.monotonic() - started < LIMIT_S
+
+
+def test_a_webhook_that_is_slow(examine: Examine, api: Api, service: Service):
+    service.start()
+    with (
+        Delayed(service.front.port, 0.6) as slow,
+        installed(api, slow.url, service.authority.certificate, timeoutSeconds=2),
+    ):
+        finding = settled(examine, "admission/trial-time").of("admission/trial-time")
+        assert finding["verdict"] == "warning"
+        assert "webhook.timeoutSeconds=" in finding["remedy"]
+
+
+def test_a_webhook_that_lets_everything_pass_while_it_is_away(
+    examine: Examine, api: Api, service: Service, processes: Processes
+):
+    url = f"https://{HOST}:{processes.ports.free()}"
+    with installed(api, url, service.authority.certificate, failurePolicy="Ignore"):
+        diagnosis = settled(examine, "admission/defaults")
+        assert_failed(diagnosis, "admission/defaults", "logs deploy/berthmaster-webhook")
+        assert_failed(diagnosis, "certificates/served", "get pods,endpointslices")
+        assert "webhook.failurePolicy=Fail" in diagnosis.of("registration/failure-policy")["remedy"]
+
+
+def test_two_copies_of_our_webhook(examine: Examine, api: Api, service: Service):
+    service.start()
+    bundle = service.authority.certificate
+    with installed(api, service.url, bundle, "berthmaster"), installed(api, service.url, bundle, "forgotten"):
+        diagnosis = settled(examine, "registration/once")
+        assert_failed(diagnosis, "registration/once", "delete MutatingWebhookConfiguration forgotten")
+
+
+def test_a_companion_without_karmadas_own_webhook(examine: Examine, api: Api, processes: Processes, tmp_path: Path):
+    with closing(Service(processes, tmp_path, "companion")) as companion:
+        companion.start()
+        with installed(api, companion.url, companion.authority.certificate):
+            diagnosis = settled(examine, "admission/permanent-id")
+            assert_failed(diagnosis, "admission/permanent-id", "webhook.mode=standalone")
+
+
+def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: ControlPlane, namespace: str):
+    user = unique("controllers")
+    reads = [
+        ({"apiGroups": ["cluster.karmada.io"], "resources": ["clusters"], "verbs": ["list", "watch"]}, None),
+        ({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}, None),
+        ({"apiGroups": ["work.karmada.io"], "resources": ["resourcebindings", "clusterresourcebindings"],
+          "verbs": ["list", "watch"]}, None),
+        ({"apiGroups": ["work.karmada.io"],
+          "resources": ["resourcebindings/status", "clusterresourcebindings/status"], "verbs": ["patch"]}, None),
+        ({"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create", "get", "update"]},
+         namespace),
+    ]  # fmt: skip
+    own = control_plane.user(user, reads)
+    flags = ("--before-install", f"--leader-elect-namespace={namespace}")
+    for diagnosis in (examine(*flags, f"--as={user}"), examine(*flags, kubeconfig=own)):
+        denied = [each for each in diagnosis.findings if each["check"].startswith("rights/")]
+        assert len(denied) == 1, denied
+        assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", "helm upgrade --install berthmaster")
+        assert f"{user} may not patch resourcebindings.work.karmada.io" in denied[0]["told"]
+
+
+@pytest.mark.parametrize(
+    ("holder", "age_s", "told"),
+    [
+        pytest.param("", 1, "nobody leads", id="a lease that was given back, and nobody took it"),
+        pytest.param("controllers-0", 600, "no sign", id="a leader that is stuck"),
+    ],
+)
+def test_a_lease(examine: Examine, api: Api, namespace: str, holder: str, age_s: float, told: str):
+    make_lease(api, namespace, holder, age_s)
+    diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
+    assert_failed(diagnosis, "controllers/leader", "app.kubernetes.io/component=controllers")
+    assert told in diagnosis.of("controllers/leader")["told"]
+
+
+def test_bindings_that_nobody_schedules(examine: Examine, api: Api, namespace: str):
+    karmada.install_clusters(api)
+    for scheduler in (karmada.SCHEDULER, "gone-scheduler"):
+        api.create(karmada.binding(namespace, karmada.divided(("all", ["m1"])), schedulerName=scheduler))
+    diagnosis = examine(f"--leader-elect-namespace={namespace}")
+    assert_failed(diagnosis, "fleet/scheduler", "Start the controllers")
+    strange = diagnosis.of("fleet/strange-scheduler")
+    assert strange["verdict"] == "warning"
+    assert "--other-scheduler=gone-scheduler" in strange["remedy"]
+
+
+def test_two_schedulers_by_two_leases(examine: Examine, api: Api, namespace: str, control_plane: ControlPlane):
+    other = control_plane.new_namespace()
+    for each in (namespace, other):
+        make_lease(api, each, f"controllers-of-{each}", 0, duration_s=60)
+    try:
+        diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
+        finding = diagnosis.of("conflicts/leases")
+        assert finding["verdict"] == "warning", "each may have a name of its own, which a lease does not tell"
+        assert "--scheduler-name" in finding["remedy"]
+        assert f"controllers-of-{other}" in finding["told"]
+    finally:
+        for each in (namespace, other):
+            api.delete(lease(each, "", 0, 1))
+
+
+def test_karmadas_own_components_do_the_same_work(examine: Examine, api: Api, namespace: str):
+    gate = "--feature-gates=Failover=true,PropagationPolicyPreemption=true"
+    api.create(deployment(namespace, "karmada-controller-manager", "/bin/karmada-controller-manager", gate))
+    api.create(deployment(namespace, "karmada-scheduler", "/bin/karmada-scheduler", "--scheduler-name=berthmaster"))
+    ours = ("controllers", "--feature-gates=PolicyPreemption=true", "--controllers=*,workload-rebalancer")
+    api.create(deployment(namespace, "berthmaster-controllers", *ours, "--no-leader-elect", replicas=2))
+    where = (f"--namespace={namespace}", f"--karmada-namespace={namespace}")
+    diagnosis = examine("--before-install", *where)
+    assert_failed(diagnosis, "conflicts/preemption", "controllers.featureGates.PolicyPreemption=false")
+    assert_failed(diagnosis, "conflicts/rebalancer", "--controllers=*,-workloadRebalancer")
+    assert_failed(diagnosis, "conflicts/scheduler", "edit deploy karmada-scheduler")
+    assert_failed(diagnosis, "conflicts/election", "--replicas=1")
+
+
+def test_a_torn_pair_in_the_serving_secret(examine: Examine, api: Api, namespace: str, service: Service):
+    service.start()
+    first, second = service.issue(), service.issue()
+    data = {"tls.crt": base64.b64encode(first.certificate).decode(), "tls.key": base64.b64encode(second.key).decode()}
+    name = {"name": "berthmaster-webhook-tls", "namespace": namespace}
+    api.create({"apiVersion": "v1", "kind": "Secret", "metadata": name, "type": "kubernetes.io/tls", "data": data})
+    with installed(api, service.url, service.authority.certificate):
+        diagnosis = settled(examine, "certificates/secret", f"--namespace={namespace}")
+        assert_failed(diagnosis, "certificates/secret", "rollout restart deploy/berthmaster-certs")
+
+
+def test_all_is_well(
+    examine: Examine, api: Api, control_plane: ControlPlane, processes: Processes, service: Service, namespace: str
+):
+    karmada.install_clusters(api)
+    member = karmada.cluster()
+    karmada.join(api, member)
+    service.start()
+    scheduler = unique("scheduler")
+    running = start_controllers(processes, control_plane, namespace, f"--scheduler-name={scheduler}")
+    mine = (f"--scheduler-name={scheduler}", f"--leader-elect-namespace={namespace}", f"--probe={running.probe_url}")
+    try:
+        wait_for_leader([running], EFFECT_S)
+        binding = karmada.binding(
+            namespace, karmada.divided(("all", [member["metadata"]["name"]])), schedulerName=scheduler
+        )
+        api.create(binding)
+        wait_for("the binding to be scheduled", lambda: karmada.assigned(api.get(binding)), EFFECT_S)
+        with installed(api, service.url, service.authority.certificate, "berthmaster"):
+            diagnosis = wait_for("all to be well", lambda: well(examine(*mine)), EFFECT_S)
+    finally:
+        running.process.stop()
+        api.delete(member)
+    assert diagnosis.of("admission/rules")["told"] == "a policy against the rules gets a warning"
+    assert "leads" in diagnosis.of("controllers/leader")["told"]
+
+
+def well(diagnosis: Diagnosis) -> Diagnosis:
+    # What other tests leave behind in the shared control plane is theirs.
+    failed = [each for each in diagnosis.wrong() if not each["check"].startswith("fleet/")]
+    assert not failed, json.dumps(failed, indent=1)
+    assert diagnosis.code == 0
+    return diagnosis
+
+
+def lease(namespace: str, holder: str, age_s: float, duration_s: int) -> dict[str, Any]:
+    moment = (datetime.now(UTC) - timedelta(seconds=age_s)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": holder, "leaseDurationSeconds": duration_s, "renewTime": moment, "acquireTime": moment}
+    return {
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "berthmaster-controllers", "namespace": namespace}, "spec": spec,
+    }  # fmt: skip
+
+
+def make_lease(api: Api, namespace: str, holder: str, age_s: float, duration_s: int = 15) -> None:
+    api.create(lease(namespace, holder, age_s, duration_s))
+
+
+def deployment(namespace: str, name: str, *arguments: str, replicas: int = 1) -> dict[str, Any]:
+    container = {"name": "main", "image": "example.org/none:1", "args": list(arguments)}
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "replicas": replicas, "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    }  # fmt: skip
+
+
+class Delayed:
+    """A forwarder that keeps what the server says for some time, each piece anew."""
+
+    def __init__(self, port: int, delay_s: float) -> None:
+        self._open: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._to = port
+        self._delay_s = delay_s
+        self._listener = socket.create_server((HOST, 0))
+        self.url = f"https://{HOST}:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for each in (self._listener, *self._open):
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._threads:
+            thread.join(LIMIT_S)
+        for each in (self._listener, *self._open):
+            each.close()
+
+    def _start(self, target: Callable[..., None], *arguments: Any) -> None:
+        self._threads.append(threading.Thread(target=target, args=arguments, daemon=True))
+        self._threads[-1].start()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._listener.accept()
+                server = socket.create_connection((HOST, self._to))
+                self._open += [client, server]
+                self._start(self._pass, client, server, 0.0)
+                self._start(self._pass, server, client, self._delay_s)
+
+    @staticmethod
+    def _pass(source: socket.socket, sink: socket.socket, delay_s: float) -> None:
+        with suppress(OSError):
+            while piece := source.recv(65536):
+                time.sleep(delay_s)
+                sink.sendall(piece)
+        with suppress(OSError):
+            sink.shutdown(socket.SHUT_WR)
