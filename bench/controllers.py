@@ -84,7 +84,7 @@ def await_all(controllers: Controllers, bindings: int) -> tuple[float, float]:
             first_s = time.monotonic()
         if time.monotonic() > deadline_s:
             raise click.ClickException(f"only {done} of {bindings} were scheduled in {_LIMIT_S:g} s")
-        time.sleep(0.05)
+        time.sleep(0.2)
     return first_s, time.monotonic()
 
 
