@@ -64,6 +64,7 @@ class BindingReconciler:
     def reconcile(self, key: Key) -> Again | None:
         """See ``Reconciler``."""
         binding = self._bindings.get(key)
+        self._desk.settle(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.leave(key)
             return None
@@ -74,6 +75,7 @@ class BindingReconciler:
         except ApiError as error:
             self._attempted("error", step, started_s)
             if error.absent:
+                self._desk.settle(key, None)
                 return None
             raise
         if step.trigger is not Trigger.NONE:
@@ -97,7 +99,7 @@ class BindingReconciler:
             try:
                 version = self._patched(key, step.write.patch(latest))
             except ApiError:
-                self._desk.undo(key, step)
+                self._desk.unsure(key, step)
                 raise
             latest = step.write.applied(latest, version)
             self._bindings.written(key, binding, latest)

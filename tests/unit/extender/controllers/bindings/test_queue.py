@@ -128,7 +128,7 @@ def test_nothing_is_left_alone_for_longer_than_five_minutes(queue: SchedulingQue
     queue.park(key("one"))
     clock.time_s = LONGEST_PARKING_S - 1
     queue.wake_old()
-    assert queue.parked() == [key("one")]
+    assert queue.asleep() == [key("one")]
     clock.time_s = LONGEST_PARKING_S
     queue.wake_old()
     assert taken(queue) == ["one"]
