@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from extender.controllers.bindings.bindings import Bindings
-from extender.controllers.bindings.desk import Desk, FailoverOptions
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.estimating import Estimating
+from extender.controllers.bindings.failover import FailoverOptions
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.reconciler import BindingReconciler, SchedulingMeter
 from extender.controllers.bindings.watching import IncomingMeter, Watching

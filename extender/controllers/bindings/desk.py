@@ -6,24 +6,13 @@ any cleverness; what takes long, the writes, happens outside.
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 from extender.controllers.bindings import words
 from extender.controllers.bindings.assumptions import Assumptions, Load
-from extender.controllers.bindings.failover import Replacement, eviction_tasks, replacement
-from extender.controllers.bindings.plan import (
-    REASONS,
-    SCHEDULED,
-    SUCCESS,
-    AssignmentWrite,
-    StatusWrite,
-    Verdict,
-    assignment_write,
-    effective,
-    status_write,
-    targets,
-)
+from extender.controllers.bindings.failover import FailoverOptions, Replacement, eviction_tasks, replacement
+from extender.controllers.bindings.plan import REASONS, SUCCESS, Verdict, assignment_write, effective, targets
+from extender.controllers.bindings.step import Step, as_it_was
 from extender.estimators.bounds import Question, question_of
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.request import Request
@@ -34,55 +23,6 @@ from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.placement import Placement
 from fleet.ops.clock import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class FailoverOptions:
-    """What happens to workloads on clusters that are not ready.
-
-    Attributes:
-        after_s: how long a cluster may be not ready; None if nothing is to happen (Karmada's taints see to it).
-        producer: by which name eviction tasks say who made them.
-    """
-
-    after_s: float | None = None
-    producer: str = "berthmaster"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is to be done for a binding.
-
-    Attributes:
-        trigger: why.
-        binding: the binding it was decided for, with the group its assignment really came from.
-        verdict: what its condition is to say.
-        write: the write to the binding; None if there is nothing to write.
-        refresh: the time of the last scheduling moves.
-        warning: what people should hear besides; empty for nothing.
-        again_s: in how many seconds it has to be looked at again; None for never.
-        assumed_before: what was on its way before this, in case the write fails; None if that did not change.
-        clusters: the replicas by cluster that were decided; None if nothing was.
-    """
-
-    trigger: Trigger
-    binding: Binding
-    verdict: Verdict
-    write: AssignmentWrite | None = None
-    refresh: bool = False
-    warning: str = ""
-    again_s: float | None = None
-    assumed_before: Mapping[str, Load] | None = None
-    clusters: Mapping[str, int] | None = None
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether it should be tried again once a cluster has more to offer."""
-        return not self.verdict.ok or bool(self.warning)
-
-    def status_write(self, written: Binding, now: datetime) -> StatusWrite:
-        """The write to the status of the binding as it was written."""
-        return status_write(written, self.verdict, now, refresh=self.refresh)
 
 
 class Desk:
@@ -148,8 +88,12 @@ class Desk:
 
     def arrived(self, key: Key, clusters: Iterable[str]) -> None:
         """A binding's replicas run on these clusters: they show in the clusters' numbers from now on."""
+        names = list(clusters)
         with self._lock:
-            self._free(self._assumptions.release(key, clusters))
+            self._free(self._assumptions.release(key, names))
+            if (step := self._unsure.get(key)) is not None and step.assumed_before:
+                left = {name: load for name, load in step.assumed_before.items() if name not in names}
+                self._unsure[key] = replace(step, assumed_before=left)
 
     def gone(self, key: Key, binding: Binding) -> None:
         """A binding is not there any more."""
@@ -225,7 +169,7 @@ class Desk:
                 warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
             trigger = trigger_of(binding, self._scheduler.fleet)
             if trigger is Trigger.NONE:
-                return Step(trigger, binding, _as_it_was(binding), warning=warning, again_s=again_s)
+                return Step(trigger, binding, as_it_was(binding), warning=warning, again_s=again_s)
             return self._schedule(key, binding, request, trigger, warning, again_s)
 
     def _bounded(self, binding: Binding) -> Request:
@@ -322,16 +266,6 @@ class Desk:
     def _see(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
             self._scheduler.fleet.apply(cluster)
-
-
-def _as_it_was(binding: Binding) -> Verdict:
-    """The verdict on a binding that has nothing to be decided: it is scheduled, be it that its status lags behind."""
-    group = binding.status.scheduler_observing_affinity_name
-    if binding.status.scheduler_observed_generation == binding.metadata.generation:
-        for condition in binding.status.conditions:
-            if condition.type == SCHEDULED and condition.status == "True":
-                return Verdict(SUCCESS, condition.message, group)
-    return Verdict(SUCCESS, words.scheduled(group, targets(binding)), group)
 
 
 def _reported(binding: Binding) -> dict[str, int]:

@@ -6,13 +6,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from extender.controllers.bindings.bindings import Bindings, collection_of
-from extender.controllers.bindings.desk import Desk, Step
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.eligibility import eligible
 from extender.controllers.bindings.plan import SCHEDULED, Version
 from extender.controllers.bindings.queue import SchedulingQueue
+from extender.controllers.bindings.step import Step
 from extender.controllers.controller import Again
 from extender.scheduling.trigger import Trigger
-from fleet.errors import ApiError
+from fleet.errors import ApiError, BerthmasterError
 from fleet.kube.events import Recorder, Reference
 from fleet.kube.messages import Key
 from fleet.kube.requests import ONLY_METADATA, merge_patch
@@ -98,7 +99,7 @@ class BindingReconciler:
         if step.write is not None:
             try:
                 version = self._patched(key, step.write.patch(latest))
-            except ApiError:
+            except BerthmasterError:  # an answer that cannot be read is as good as none
                 self._desk.unsure(key, step)
                 raise
             latest = step.write.applied(latest, version)

@@ -140,3 +140,23 @@ def test_what_means_nothing_any_more_is_forgotten(queue: SchedulingQueue):
     queue.leave(key("one"))
     queue.leave(key("two"))
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}
+
+
+def test_what_is_being_found_to_fit_nowhere_hears_of_the_room_that_it_missed(queue: SchedulingQueue):
+    queue.add(key("one"))
+    assert queue.take() == key("one")
+    assert queue.asleep() == [key("one")]
+    assert queue.wake([key("one")]) == 1
+    queue.park(key("one"))
+    queue.done(key("one"))
+    assert taken(queue) == ["one"]
+    assert queue.asleep() == []
+
+
+def test_what_comes_by_its_own_time_is_not_left_alone_any_more(queue: SchedulingQueue, clock: HandClock):
+    queue.park(key("one"))
+    queue.add_after(key("one"), 5.0)
+    clock.time_s = 6.0
+    assert queue.take() == key("one")
+    queue.done(key("one"))
+    assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}
