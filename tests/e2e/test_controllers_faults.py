@@ -92,8 +92,8 @@ class Scene:
         wait_for("a part of the burst", lambda: self.burst.finished(self.plane.api) >= PART, LIMIT_S)
 
     def assert_unfinished(self) -> None:
-        """See that the fault came in time."""
-        assert self.burst.finished(self.plane.api) < BINDINGS, "it came too late to show anything"
+        """See that the fault comes in time."""
+        assert self.burst.finished(self.plane.api) < BINDINGS, "it comes too late to show anything"
 
     def await_all(self) -> None:
         """Wait for the end of the burst."""
@@ -167,8 +167,8 @@ def test_without_faults_each_binding_is_written_to_twice(scene: Scene, report: C
 def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[[Writes], None]):
     leader = scene.start(*PATIENT)
     scene.await_part()
-    scene.plane.restart_apiserver()
     scene.assert_unfinished()
+    scene.plane.restart_apiserver()
     writes = scene.judged()
     report(writes)
     assert_once(scene.burst, writes)
@@ -207,8 +207,8 @@ def test_the_leader_and_the_api_server_are_killed_together(scene: Scene, report:
     standby = scene.start()
     scene.await_part()
     leader.kill()
-    scene.plane.restart_apiserver()
     scene.assert_unfinished()
+    scene.plane.restart_apiserver()
     wait_for_leader([standby], ELECTION_S)
     writes = scene.judged()
     report(writes)
