@@ -27,7 +27,7 @@ def bindings(parts: Parts) -> Bindings:
 
 @pytest.fixture
 def informer(parts: Parts, bindings: Bindings) -> Informer[Binding]:
-    assert not list(bindings.items())
+    bindings.subscribe(lambda _key, _before, _after: None)
     return parts.informers[RESOURCE_BINDINGS]
 
 
@@ -85,6 +85,15 @@ def test_nothing_is_kept_of_a_write_that_is_history_when_its_answer_comes(
     assert not bindings._written
     assert version(bindings) in {"", "2", "9"}
     assert bindings.get(KEY) is informer.get(KEY)
+
+
+def test_a_write_of_our_own_is_no_news_and_anothers_is(bindings: Bindings, informer: Informer[Binding]):
+    before = heard(informer, "1")
+    bindings.written(KEY, before, at(before, "2"))
+    assert bindings.is_own(KEY, at(before, "2"))
+    assert not bindings.is_own(KEY, at(before, "3"))
+    heard(informer, "3")
+    assert not bindings.is_own(KEY, at(before, "2")), "it is history"
 
 
 def test_nothing_is_kept_of_a_binding_that_is_gone(bindings: Bindings, informer: Informer[Binding]):
