@@ -13,6 +13,7 @@ from typing import Final
 import pytest
 import yaml
 from e2e import bursts, karmada, skewed_controllers
+from e2e.assets import binary
 from e2e.bursts import Burst, Writes, writes_of
 from e2e.conftest import CHILDREN, needed
 from e2e.control_plane import HOST, ControlPlane, crd_folder
@@ -41,12 +42,14 @@ PATIENT: Final = ("--leader-elect-lease-s=60", "--leader-elect-renew-s=50")
 @pytest.fixture(scope="module")
 def plane(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane that may be killed, and that puts down every write to a binding."""
-    needed(crd_folder)
+    crds = needed(crd_folder)
+    for name in ("etcd", "kube-apiserver"):
+        needed(lambda name=name: binary(name))
     children = Processes(tmp_path_factory.mktemp("faulty-control-plane"))
     before, request.config.stash[CHILDREN] = request.config.stash.get(CHILDREN, None), children
     try:
         made = ControlPlane(children, audited=["work.karmada.io"])
-        made.install(crd_folder())
+        made.install(crds)
         karmada.install_clusters(made.api)
         yield made
     finally:
