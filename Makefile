@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "berthmaster needs Python 3.11 or newer; name it with PYTHON=/path/to/python3" >&2; exit 2; }
@@ -91,6 +91,10 @@ bench-extender: $(VENV)/.run ## Time the extender's service over real sockets
 .PHONY: bench-controllers
 bench-controllers: $(VENV)/.e2e ## Time the binding scheduler on a real API server (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/controllers.py $(ARGS)
+
+.PHONY: bench-controllers-memory
+bench-controllers-memory: $(VENV)/.e2e ## Weigh the binding scheduler with 10,000 bindings and 1,000 clusters (after e2e-assets)
+	@PYTHONPATH=tests $(BIN)/python bench/controllers_memory.py $(ARGS)
 
 .PHONY: soak
 soak: $(VENV)/.run ## Show that the service stands bad company: dropped connections, slow clients, half bodies

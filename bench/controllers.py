@@ -10,7 +10,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,22 +28,33 @@ from fleet.kube.transport import ask
 from fleet.model.decode import builtins
 
 _CLUSTERS: Final = Collection.of(karmada.CLUSTERS, "clusters")
-_BINDINGS: Final = Collection.of(karmada.BINDINGS, "resourcebindings")
-_WRITERS: Final = 8
+BINDINGS: Final = Collection.of(karmada.BINDINGS, "resourcebindings")
+WRITERS: Final = 8
 _LIMIT_S: Final = 900.0
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 _ATTEMPTS: Final = "berthmaster_scheduler_schedule_attempts_total"
 
 
-def make(connection: OfficialConnection, bindings: int, clusters: int) -> str:
-    """Fill the API server; the namespace of the bindings."""
+def as_it_is(raw: dict[str, Any]) -> dict[str, Any]:
+    """Nothing besides."""
+    return raw
+
+
+def make(
+    connection: OfficialConnection,
+    bindings: int,
+    clusters: int,
+    dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
+) -> str:
+    """Fill the API server; the namespace of the bindings. ``dressed`` adds to each object what else there is."""
     workload = next(each for each in generated(1) if len(each.clusters) == clusters)
     namespace = "bench"
     ask(connection, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
 
     def cluster(raw: dict[str, Any]) -> None:
+        raw = dressed({**raw, "apiVersion": karmada.CLUSTERS, "kind": "Cluster"})
         name = raw["metadata"]["name"]
-        ask(connection, create(_CLUSTERS, "", {**raw, "apiVersion": karmada.CLUSTERS, "kind": "Cluster"}))
+        ask(connection, create(_CLUSTERS, "", raw))
         ask(connection, merge_patch(_CLUSTERS, ("", name), {"status": raw["status"]}, "status"))
 
     def binding(number: int) -> None:
@@ -51,9 +63,9 @@ def make(connection: OfficialConnection, bindings: int, clusters: int) -> str:
         raw["metadata"] = {"name": f"w{number}-deployment", "namespace": namespace, "labels": {karmada.LABEL: "bench"}}
         raw["spec"] |= {"schedulerName": karmada.SCHEDULER, "replicas": 3}
         raw["spec"]["resource"] |= {"uid": f"uid-{number}", "name": f"w{number}", "namespace": namespace}
-        ask(connection, create(_BINDINGS, namespace, raw))
+        ask(connection, create(BINDINGS, namespace, dressed(raw)))
 
-    with concurrent.futures.ThreadPoolExecutor(_WRITERS) as writers:
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(cluster, [builtins(each) for each in workload.clusters]))
         list(writers.map(binding, range(bindings)))
     return namespace
@@ -65,10 +77,10 @@ def cpu_s(process: Process) -> float:
     return (int(after_name[11]) + int(after_name[12])) / _TICKS_A_SECOND
 
 
-def resident_mib(process: Process) -> int:
-    """The memory that a process holds."""
+def resident_mib(process: Process, measure: str = "VmRSS") -> int:
+    """The memory that a process holds; ``VmHWM`` measures the most it ever held."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) // 1024
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{measure}:")) // 1024
 
 
 def attempts(controllers: Controllers) -> int:
@@ -115,13 +127,9 @@ def measure(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[s
         print(f"{count:8d} reconciled: {result}")
 
 
-@click.command()
-@click.option("--bindings", default=1024, show_default=True, help="How many.")
-@click.option("--clusters", default=100, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
-@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
-@click.argument("flags", nargs=-1)
-def main(bindings: int, clusters: int, settle_s: float, flags: tuple[str, ...]) -> None:
-    """Time it, with further FLAGS for the controllers after --."""
+@contextmanager
+def control_plane(settle_s: float) -> Iterator[ControlPlane]:
+    """A real one with Karmada's kinds, left in peace for some seconds; it ends with all that runs beside it."""
     folder = Path(tempfile.mkdtemp(prefix="berthmaster-bench-"))
     processes = Processes(folder)
     try:
@@ -129,10 +137,21 @@ def main(bindings: int, clusters: int, settle_s: float, flags: tuple[str, ...]) 
         plane.install(crd_folder())
         karmada.install_clusters(plane.api)
         time.sleep(settle_s)  # it builds its OpenAPI documents anew for each kind, for seconds
-        measure(plane, bindings, clusters, flags)
+        yield plane
     finally:
         processes.stop_all()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@click.command()
+@click.option("--bindings", default=1024, show_default=True, help="How many.")
+@click.option("--clusters", default=100, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
+@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+@click.argument("flags", nargs=-1)
+def main(bindings: int, clusters: int, settle_s: float, flags: tuple[str, ...]) -> None:
+    """Time it, with further FLAGS for the controllers after --."""
+    with control_plane(settle_s) as plane:
+        measure(plane, bindings, clusters, flags)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from fleet.errors import ApiError
 from fleet.kube.connection import OfficialConnection
 from fleet.kube.requests import Request
 
-OBJECT = re.compile(r".*/namespaces/[^/]+/(?P<plural>[a-z]+)/[^/]+")
+OBJECT = re.compile(r"(?P<group>/api/v1|/apis/[^/]+/[^/]+)(/namespaces/[^/]+)?/(?P<plural>[a-z]+)/[^/]+")
 Storm = Callable[[str], str]
 """What befalls the next request of a verb: nothing (empty), a status, ``cut`` before anything happened, or ``half`` an
 answer after it did."""
@@ -49,8 +49,8 @@ class KubeOverHttp:
         oldest: from which version on watches are remembered; older ones are told 410.
     """
 
-    def __init__(self) -> None:
-        self.api = FakeApi()
+    def __init__(self, api: FakeApi | None = None) -> None:
+        self.api = api or FakeApi()
         self.storm: Storm = no_storm
         self.befallen: dict[str, int] = {}
         self.retry_after_s = 0
@@ -136,8 +136,7 @@ class KubeOverHttp:
 
 def _belongs(path: str, collection: str) -> bool:
     match = OBJECT.fullmatch(path)
-    prefix, _, plural = collection.rpartition("/")
-    return match is not None and match["plural"] == plural and path.startswith(f"{prefix}/namespaces/")
+    return match is not None and f"{match['group']}/{match['plural']}" == collection
 
 
 def _status(status: int, headers: dict[str, Any] | None = None) -> Response:

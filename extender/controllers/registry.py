@@ -32,8 +32,8 @@ class Registration:
 
 def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
     from extender.controllers.bindings.controller import BindingScheduler, Options  # noqa: PLC0415 - see Registration
-    from extender.controllers.bindings.desk import FailoverOptions  # noqa: PLC0415 - the same
     from extender.controllers.bindings.estimating import estimating  # noqa: PLC0415 - the same
+    from extender.controllers.bindings.failover import FailoverOptions  # noqa: PLC0415 - the same
     from extender.controllers.bindings.metrics import (  # noqa: PLC0415 - the same
         PrometheusEstimatorMeter,
         PrometheusMeter,

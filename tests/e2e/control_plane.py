@@ -63,8 +63,15 @@ class ControlPlane:
         api: the administrator's client.
     """
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, audited: Sequence[str] = AUDITED_GROUPS) -> None:
+        """Start it.
+
+        Args:
+            processes: where its parts are put.
+            audited: the API groups of which every write is put down in the audit log.
+        """
         self.processes = processes
+        self._audited = audited
         self._folder = processes.folder
         self.authority = Authority("berthmaster-e2e")
         self._write_certificates()
@@ -95,13 +102,16 @@ class ControlPlane:
     def audit_annotations(self, target: Manifest) -> list[dict[str, str]]:
         """For each write to an object so far, in order, what was annotated in the audit log."""
         wanted = (target["metadata"].get("namespace"), target["metadata"]["name"])
-        events = map(json.loads, self._file("audit.jsonl").read_text().splitlines())
-        about = ((event, event["objectRef"]) for event in events)
+        about = ((event, event["objectRef"]) for event in self.audit_events())
         return [
             event.get("annotations", {})
             for event, thing in about
             if (thing.get("namespace"), thing.get("name")) == wanted
         ]
+
+    def audit_events(self) -> list[dict[str, Any]]:
+        """Every write that is audited and was answered so far, in order, as ``audit.k8s.io/v1`` Events."""
+        return [json.loads(line) for line in self._file("audit.jsonl").read_text().splitlines()]
 
     def new_namespace(self) -> str:
         """Make a namespace nobody else uses; its name."""
@@ -206,7 +216,7 @@ class ControlPlane:
         return path
 
     def _write_audit_policy(self) -> Path:
-        """A file that says what is audited: writes to policies, without their contents."""
+        """A file that says what is audited: writes to some groups, without their contents."""
         policy = {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
@@ -215,7 +225,7 @@ class ControlPlane:
                 {
                     "level": "Metadata",
                     "verbs": ["create", "update", "patch", "delete"],
-                    "resources": [{"group": group} for group in AUDITED_GROUPS],
+                    "resources": [{"group": group} for group in self._audited],
                 },
                 {"level": "None"},
             ],

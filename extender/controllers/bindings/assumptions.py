@@ -76,6 +76,17 @@ class Assumptions:
                 changed.add(name)
         return self._seen(changed)
 
+    def adopt(self, key: Key, replicas: Mapping[str, int], requests: Requests | None, now_s: float) -> list[Cluster]:
+        """A binding is heard to have been given these replicas, by cluster: they count where none of its do yet."""
+        missing = {
+            name: count
+            for name, count in replicas.items()
+            if count > 0 and (loaded := self._clusters.get(name)) is not None and key not in loaded.loads
+        }
+        for name, count in missing.items():
+            self._put(key, name, Load(count, requests or (), now_s + LIFETIME_S))
+        return self._seen(missing)
+
     def of(self, key: Key) -> dict[str, Load]:
         """What is on its way for a binding, by cluster."""
         return {name: self._clusters[name].loads[key] for name in self._on.get(key, ())}

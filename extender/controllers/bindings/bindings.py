@@ -1,12 +1,13 @@
 """All bindings, each as new as this process knows it."""
 
+import threading
 from collections.abc import Iterator
 from typing import Final
 
 import msgspec.structs
 
 from extender.controllers.parts import Parts
-from fleet.kube.informer import Handler
+from fleet.kube.informer import Handler, Informer
 from fleet.kube.messages import Key
 from fleet.kube.requests import Collection
 from fleet.model.binding import Binding
@@ -35,7 +36,8 @@ class Bindings:
         self._informers = [
             parts.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
-        self._written: dict[Key, tuple[set[str], Binding]] = {}
+        self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
+        self._writing = threading.Lock()
 
     def subscribe(self, handler: Handler[Binding]) -> None:
         """Tell the one ``handler`` there is what informers hear; while it listens, ``is_own`` tells what is no news."""
@@ -45,8 +47,8 @@ class Bindings:
 
     def get(self, key: Key) -> Binding | None:
         """The latest of a binding; None if there is none."""
-        heard = self._informers[0 if key[0] else 1].get(key)
-        older, written = self._written.get(key, (set(), None))
+        heard = self._informer(key).get(key)
+        older, written = self._written.get(key, (frozenset(), None))
         if heard is not None and written is not None and heard.metadata.resource_version in older:
             return written
         return heard
@@ -61,20 +63,31 @@ class Bindings:
 
     def written(self, key: Key, before: Binding, after: Binding) -> None:
         """A write made ``after`` of ``before``."""
-        older, _ = self._written.get(key, (set(), None))
-        self._written[key] = {*older, before.metadata.resource_version}, after
+        with self._writing:
+            older, _ = self._written.get(key, (frozenset(), None))
+            older |= {before.metadata.resource_version}
+            heard = self._informer(key).get(key)
+            # An informer may be quicker than the answer to a write: nothing would take the entry away again.
+            if heard is None or heard.metadata.resource_version not in older:
+                self._written.pop(key, None)
+            else:
+                self._written[key] = older, after
 
     def is_own(self, key: Key, heard: Binding) -> bool:
         """Whether what an informer heard is only what was written here: there is nothing new in it."""
-        older, written = self._written.get(key, (set(), None))
+        older, written = self._written.get(key, (frozenset(), None))
         version = heard.metadata.resource_version
         return written is not None and (version in older or version == written.metadata.resource_version)
 
     def _heard(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
         """Forget what was written once it, or what came after it, was heard of."""
-        known = self._written.get(key)
-        if known is not None and (after is None or after.metadata.resource_version not in known[0]):
-            self._written.pop(key, None)
+        with self._writing:
+            known = self._written.get(key)
+            if known is not None and (after is None or after.metadata.resource_version not in known[0]):
+                del self._written[key]
+
+    def _informer(self, key: Key) -> Informer[Binding]:
+        return self._informers[0 if key[0] else 1]
 
     def _read(self, raw: bytes) -> Binding:
         """A binding; thousands share the few placements of their policies."""

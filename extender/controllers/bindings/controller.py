@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from extender.controllers.bindings.bindings import Bindings
-from extender.controllers.bindings.desk import Desk, FailoverOptions
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.estimating import Estimating
+from extender.controllers.bindings.failover import FailoverOptions
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.reconciler import BindingReconciler, SchedulingMeter
 from extender.controllers.bindings.watching import IncomingMeter, Watching
@@ -57,6 +58,8 @@ class BindingScheduler:
     def __init__(self, parts: Parts, options: Options, meter: Meter, estimating: Estimating | None = None) -> None:
         self._meter = meter
         self._estimating = estimating
+        # The first informer is the first to tell: what bindings have on its way counts on clusters that are known.
+        clusters = parts.informer(*KARMADA_CLUSTERS)
         self._bindings = Bindings(parts)
         self._desk = Desk(
             options.profile, parts.clock, options.failover, estimating.ask if estimating is not None else None
@@ -79,8 +82,8 @@ class BindingScheduler:
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
         if estimating is not None:
-            parts.informer(*KARMADA_CLUSTERS).subscribe(estimating.cluster_changed)
-        parts.informer(*KARMADA_CLUSTERS).subscribe(self._watching.cluster_changed)
+            clusters.subscribe(estimating.cluster_changed)
+        clusters.subscribe(self._watching.cluster_changed)
         self._bindings.subscribe(self._watching.binding_changed)
 
     def load(self) -> Load:

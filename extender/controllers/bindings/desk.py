@@ -6,24 +6,13 @@ any cleverness; what takes long, the writes, happens outside.
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import replace
 
 from extender.controllers.bindings import words
 from extender.controllers.bindings.assumptions import Assumptions, Load
-from extender.controllers.bindings.failover import Replacement, eviction_tasks, replacement
-from extender.controllers.bindings.plan import (
-    REASONS,
-    SCHEDULED,
-    SUCCESS,
-    AssignmentWrite,
-    StatusWrite,
-    Verdict,
-    assignment_write,
-    effective,
-    status_write,
-    targets,
-)
+from extender.controllers.bindings.failover import FailoverOptions, Replacement, eviction_tasks, replacement
+from extender.controllers.bindings.plan import REASONS, SUCCESS, Verdict, assignment_write, effective, targets
+from extender.controllers.bindings.step import Step, as_it_was
 from extender.estimators.bounds import Question, question_of
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.request import Request
@@ -34,53 +23,6 @@ from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.placement import Placement
 from fleet.ops.clock import Clock
-
-
-@dataclass(frozen=True, slots=True)
-class FailoverOptions:
-    """What happens to workloads on clusters that are not ready.
-
-    Attributes:
-        after_s: how long a cluster may be not ready; None if nothing is to happen (Karmada's taints see to it).
-        producer: by which name eviction tasks say who made them.
-    """
-
-    after_s: float | None = None
-    producer: str = "berthmaster"
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is to be done for a binding.
-
-    Attributes:
-        trigger: why.
-        binding: the binding it was decided for, with the group its assignment really came from.
-        verdict: what its condition is to say.
-        write: the write to the binding; None if there is nothing to write.
-        refresh: the time of the last scheduling moves.
-        warning: what people should hear besides; empty for nothing.
-        again_s: in how many seconds it has to be looked at again; None for never.
-        assumed_before: what was on its way before this, in case the write fails; None if that did not change.
-    """
-
-    trigger: Trigger
-    binding: Binding
-    verdict: Verdict
-    write: AssignmentWrite | None = None
-    refresh: bool = False
-    warning: str = ""
-    again_s: float | None = None
-    assumed_before: Mapping[str, Load] | None = None
-
-    @property
-    def waits_for_room(self) -> bool:
-        """Whether it should be tried again once a cluster has more to offer."""
-        return not self.verdict.ok or bool(self.warning)
-
-    def status_write(self, written: Binding, now: datetime) -> StatusWrite:
-        """The write to the status of the binding as it was written."""
-        return status_write(written, self.verdict, now, refresh=self.refresh)
 
 
 class Desk:
@@ -103,6 +45,8 @@ class Desk:
         self._failover = failover
         self._ask = ask
         self._unready_since_s: dict[str, float] = {}
+        self._unsure: dict[Key, Step] = {}
+        self._freed: set[str] = set()
 
     def cluster_changed(self, cluster: Cluster) -> None:
         """A cluster is new, or has changed."""
@@ -126,27 +70,73 @@ class Desk:
             with self._lock:
                 self._scheduler.peers.place(Request.of(binding), targets(binding))
 
+    def assigned(self, key: Key, before: Binding | None, after: Binding) -> None:
+        """A binding of ours is heard to be assigned: by us, or by the process that led before this one.
+
+        What it was given counts as on its way unless it does already. Of a binding that is new here that is what no
+        cluster has reported of yet; it does not need to be known when, or by whose clock, it was assigned.
+        """
+        if not after.spec.clusters or (before is not None and before.spec.clusters == after.spec.clusters):
+            return
+        request = Request.of(after)
+        if not request.divides_replicas:
+            return
+        shown = targets(before) if before is not None else _reported(after)
+        added = {name: replicas - shown.get(name, 0) for name, replicas in request.current.items()}
+        with self._lock:
+            self._see(self._assumptions.adopt(key, added, request.requests, self._clock.monotonic_s()))
+
     def arrived(self, key: Key, clusters: Iterable[str]) -> None:
         """A binding's replicas run on these clusters: they show in the clusters' numbers from now on."""
+        names = list(clusters)
         with self._lock:
-            self._see(self._assumptions.release(key, clusters))
+            self._free(self._assumptions.release(key, names))
+            if (step := self._unsure.get(key)) is not None and step.assumed_before:
+                left = {name: load for name, load in step.assumed_before.items() if name not in names}
+                self._unsure[key] = replace(step, assumed_before=left)
 
     def gone(self, key: Key, binding: Binding) -> None:
         """A binding is not there any more."""
         with self._lock:
-            self._see(self._assumptions.release(key))
+            self._unsure.pop(key, None)
+            self._free(self._assumptions.release(key))
             self._scheduler.peers.place(Request.of(binding), ())
 
-    def undo(self, key: Key, step: Step) -> None:
-        """What was decided could not be written."""
-        if step.assumed_before is not None:
+    def unsure(self, key: Key, step: Step) -> None:
+        """What was decided was not written, or its answer was lost; it counts until ``settle`` sees which of the two.
+
+        To give its room away meanwhile would give it away twice if the API server did carry the write out.
+        """
+        if step.clusters is not None:
             with self._lock:
-                self._see(self._assumptions.restore(key, step.assumed_before))
+                self._unsure[key] = step
+
+    def settle(self, key: Key, binding: Binding | None) -> None:
+        """A binding is as it is (None for gone): what was decided for it and is not so, counts no more."""
+        if key not in self._unsure:  # only the worker that has the key puts it there
+            return
+        with self._lock:
+            step = self._unsure.pop(key, None)
+            if step is None:
+                return
+            if binding is None or binding.metadata.uid != step.binding.metadata.uid:
+                self._free(self._assumptions.release(key))
+            elif targets(binding) == step.clusters:
+                return
+            elif step.assumed_before is not None:
+                self._free(self._assumptions.restore(key, step.assumed_before))
+            self._scheduler.peers.place(Request.of(binding or step.binding), targets(binding) if binding else ())
 
     def expire(self) -> None:
         """Forget assumptions that are too old."""
         with self._lock:
-            self._see(self._assumptions.expire(self._clock.monotonic_s()))
+            self._free(self._assumptions.expire(self._clock.monotonic_s()))
+
+    def freed(self) -> set[str]:
+        """The clusters on which room that was held was given up since this was asked last."""
+        with self._lock:
+            freed, self._freed = self._freed, set()
+            return freed
 
     def assumptions(self) -> int:
         """How many assumptions there are."""
@@ -179,7 +169,7 @@ class Desk:
                 warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
             trigger = trigger_of(binding, self._scheduler.fleet)
             if trigger is Trigger.NONE:
-                return Step(trigger, binding, _as_it_was(binding), warning=warning, again_s=again_s)
+                return Step(trigger, binding, as_it_was(binding), warning=warning, again_s=again_s)
             return self._schedule(key, binding, request, trigger, warning, again_s)
 
     def _bounded(self, binding: Binding) -> Request:
@@ -207,9 +197,13 @@ class Desk:
         decision = self._scheduler.schedule(request)
         if decision.failure is not None:
             verdict = Verdict(REASONS[decision.failure.kind], words.failure(self._scheduler, request, decision))
-            write = assignment_write(binding, request.placement, {}, "") if decision.clears_assignment else None
-            before = self._assume(key, request, {}) if decision.clears_assignment else None
-            return Step(trigger, binding, verdict, write, warning=warning, again_s=again_s, assumed_before=before)
+            if not decision.clears_assignment:
+                return Step(trigger, binding, verdict, warning=warning, again_s=again_s)
+            write = assignment_write(binding, request.placement, {}, "")
+            before = self._assume(key, request, {})
+            return Step(
+                trigger, binding, verdict, write, warning=warning, again_s=again_s, assumed_before=before, clusters={}
+            )
         group = decision.group or ""
         write = assignment_write(binding, request.placement, decision.assignment, group)
         return Step(
@@ -221,6 +215,7 @@ class Desk:
             warning,
             again_s,
             self._assume(key, request, decision.assignment),
+            decision.assignment,
         )
 
     def _replace(self, key: Key, binding: Binding, request: Request, found: Replacement) -> Step:
@@ -233,6 +228,7 @@ class Desk:
             assignment_write(binding, request.placement, found.clusters, found.group, tasks),
             refresh=True,
             assumed_before=self._assume(key, request, found.clusters),
+            clusters=found.clusters,
         )
 
     def _assume(self, key: Key, request: Request, clusters: Mapping[str, int]) -> Mapping[str, Load] | None:
@@ -244,6 +240,9 @@ class Desk:
         before = self._assumptions.of(key)
         now_s = self._clock.monotonic_s()
         self._see(self._assumptions.assume(key, request.current, clusters, request.requests, now_s))
+        self._freed.update(
+            name for name, load in before.items() if clusters.get(name, 0) < request.current.get(name, 0)
+        )
         return before
 
     def _lost(self, binding: Binding) -> tuple[frozenset[str], float | None]:
@@ -259,15 +258,17 @@ class Desk:
         lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
         return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
 
+    def _free(self, clusters: Iterable[Cluster]) -> None:
+        for cluster in clusters:
+            self._freed.add(cluster.name)
+            self._scheduler.fleet.apply(cluster)
+
     def _see(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
             self._scheduler.fleet.apply(cluster)
 
 
-def _as_it_was(binding: Binding) -> Verdict:
-    """The verdict on a binding that has nothing to be decided: it is scheduled, be it that its status lags behind."""
-    group = binding.status.scheduler_observing_affinity_name
-    for condition in binding.status.conditions:
-        if condition.type == SCHEDULED and condition.status == "True":
-            return Verdict(SUCCESS, condition.message, group)
-    return Verdict(SUCCESS, f"scheduled to {words.assignment(targets(binding))}", group)
+def _reported(binding: Binding) -> dict[str, int]:
+    """The replicas on clusters that have reported of the workload: they show in the clusters' numbers."""
+    reported = {each.cluster_name for each in binding.status.aggregated_status}
+    return {target.name: target.replicas for target in binding.spec.clusters if target.name in reported}

@@ -19,6 +19,19 @@ REASON = "ClusterNotReady"
 
 
 @dataclass(frozen=True, slots=True)
+class FailoverOptions:
+    """What happens to workloads on clusters that are not ready.
+
+    Attributes:
+        after_s: how long a cluster may be not ready; None if nothing is to happen (Karmada's taints see to it).
+        producer: by which name eviction tasks say who made them.
+    """
+
+    after_s: float | None = None
+    producer: str = "berthmaster"
+
+
+@dataclass(frozen=True, slots=True)
 class Replacement:
     """An assignment without the clusters that are lost.
 

@@ -44,9 +44,13 @@ class SchedulingQueue(WorkQueue[Key]):
                 self._parked[key] = self._clock.monotonic_s()
 
     def wake(self, keys: Iterable[Key] | None = None) -> int:
-        """Have parked keys worked on, all of them or those of ``keys``; how many that are."""
+        """Have parked keys worked on, all of them or those of ``keys``; how many that are.
+
+        Those being worked on are looked at once more: what was decided for them may have missed why they are woken.
+        """
         with self._changed:
-            woken = [key for key in (list(self._parked) if keys is None else keys) if key in self._parked]
+            asleep = self._parked.keys() | self._taken
+            woken = list(asleep) if keys is None else [key for key in keys if key in asleep]
             for key in woken:
                 self.add(key)
             return len(woken)
@@ -57,10 +61,10 @@ class SchedulingQueue(WorkQueue[Key]):
             before_s = self._clock.monotonic_s() - LONGEST_PARKING_S
             self.wake([key for key, since_s in self._parked.items() if since_s <= before_s])
 
-    def parked(self) -> list[Key]:
-        """The keys that are left alone."""
+    def asleep(self) -> list[Key]:
+        """The keys that are left alone, or are just being worked on and may be left alone next."""
         with self._changed:
-            return list(self._parked)
+            return list(self._parked.keys() | self._taken)
 
     def leave(self, key: Key) -> None:
         """A key means nothing any more."""
@@ -85,5 +89,6 @@ class SchedulingQueue(WorkQueue[Key]):
             key = entry[2]
             if self._entry.get(key) is entry:  # else it was moved
                 del self._entry[key]
+                self._parked.pop(key, None)  # its time came by itself
                 return key
         return None

@@ -6,13 +6,14 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from extender.controllers.bindings.bindings import Bindings, collection_of
-from extender.controllers.bindings.desk import Desk, Step
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.eligibility import eligible
 from extender.controllers.bindings.plan import SCHEDULED, Version
 from extender.controllers.bindings.queue import SchedulingQueue
+from extender.controllers.bindings.step import Step
 from extender.controllers.controller import Again
 from extender.scheduling.trigger import Trigger
-from fleet.errors import ApiError
+from fleet.errors import ApiError, BerthmasterError
 from fleet.kube.events import Recorder, Reference
 from fleet.kube.messages import Key
 from fleet.kube.requests import ONLY_METADATA, merge_patch
@@ -64,6 +65,7 @@ class BindingReconciler:
     def reconcile(self, key: Key) -> Again | None:
         """See ``Reconciler``."""
         binding = self._bindings.get(key)
+        self._desk.settle(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.leave(key)
             return None
@@ -74,6 +76,7 @@ class BindingReconciler:
         except ApiError as error:
             self._attempted("error", step, started_s)
             if error.absent:
+                self._desk.settle(key, None)
                 return None
             raise
         if step.trigger is not Trigger.NONE:
@@ -96,8 +99,8 @@ class BindingReconciler:
         if step.write is not None:
             try:
                 version = self._patched(key, step.write.patch(latest))
-            except ApiError:
-                self._desk.undo(key, step)
+            except BerthmasterError:  # an answer that cannot be read is as good as none
+                self._desk.unsure(key, step)
                 raise
             latest = step.write.applied(latest, version)
             self._bindings.written(key, binding, latest)

@@ -44,12 +44,19 @@ class Watching:
 
     def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
         """See ``Handler``."""
+        if before is not None and after is not None and before.metadata.uid != after.metadata.uid:
+            # It was deleted and made anew between two looks.
+            self.binding_changed(key, before, None)
+            before = None
         if after is None:
             if before is not None:
                 self._desk.gone(key, before)
             self._queue.leave(key)
             return
-        self._desk.placed(self._bindings.get(key) or after)
+        latest = self._bindings.get(key) or after
+        self._desk.placed(latest)
+        if named(after, self._scheduler_name):
+            self._desk.assigned(key, before, latest)
         if before is not None:
             self._desk.arrived(key, _became_healthy(before, after))
         if not eligible(after, self._scheduler_name):
@@ -78,8 +85,9 @@ class Watching:
         """Have those that fit nowhere tried again, if a cluster they could go to has gained something."""
         with self._gaining:
             gained, self._gained = self._gained, set()
+        gained |= self._desk.freed()
         if gained:
-            self._queue.wake(list(self._concerned(self._queue.parked(), gained)))
+            self._queue.wake(list(self._concerned(self._queue.asleep(), gained)))
         self._queue.wake_old()
 
     def _concerned(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:

@@ -21,8 +21,13 @@ _RULED_OUT: Final = {
 
 def success(decision: Decision) -> str:
     """Where a workload went."""
-    where = f"group {decision.group}" if decision.group else "the clusters that fit"
-    return f"scheduled to {where}: {assignment(decision.assignment)}"
+    return scheduled(decision.group or "", decision.assignment)
+
+
+def scheduled(group: str, replicas: Mapping[str, int]) -> str:
+    """Where a workload is, with the group that this came from; empty for none."""
+    where = f"group {group}" if group else "the clusters that fit"
+    return f"scheduled to {where}: {assignment(replicas)}"
 
 
 def assignment(replicas: Mapping[str, int]) -> str:

@@ -208,6 +208,48 @@ def test_faults_delay_and_change_nothing(
         wait_until_settled(api, made)
 
 
+def test_lost_answers_give_no_room_away_twice(api: FakeApi):
+    dynamic = [binding(4 * number) for number in range(BINDINGS)]
+    for number, cpu in enumerate((30, 24, 18), 1):  # for 72 replicas
+        api.put(CLUSTERS, member(f"m{number}") | {"status": {**member("")["status"], **holding(cpu)}})
+    api.after = one_in(2, lambda: lost(Request("")))
+    made = [api.put(RESOURCE_BINDINGS, each) for each in dynamic]
+    with scheduler(api):
+        wait_until_settled(api, made)
+    taken: Counter[str] = Counter()
+    for each in made:
+        for target in api.get(RESOURCE_BINDINGS, each)["spec"]["clusters"]:
+            taken[target["name"]] += target["replicas"]
+    assert taken == {"m1": 30, "m2": 24, "m3": 18}
+
+
+def holding(cpu: int) -> JSON:
+    return {"resourceSummary": {"allocatable": {"cpu": str(cpu), "pods": "1000"}}}
+
+
+def test_a_takeover_gives_no_room_away_twice(api: FakeApi):
+    for number in range(1, 4):
+        api.put(CLUSTERS, member(f"m{number}") | {"status": {**member("")["status"], **holding(24)}})
+    made = []
+    for half in (range(0, BINDINGS, 2), range(1, BINDINGS, 2)):
+        made += [api.put(RESOURCE_BINDINGS, binding(4 * number)) for number in half]
+        with scheduler(api):
+            wait_until_settled(api, made)
+    late = api.put(RESOURCE_BINDINGS, binding(4 * BINDINGS))
+    with scheduler(api):
+        wait_until(lambda: "conditions" in (api.get(RESOURCE_BINDINGS, late).get("status") or {}))
+        assert "clusters" not in api.get(RESOURCE_BINDINGS, late)["spec"], "72 replicas are all there is room for"
+        api.remove(RESOURCE_BINDINGS, made[0])
+        wait_until_settled(api, [late])
+
+
+def wait_until(check: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + LIMIT_S
+    while not check():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
 def test_cut_watches_lose_nothing(api: FakeApi):
     made = []
     with scheduler(api):

@@ -11,8 +11,9 @@ from estimator_server import EstimatorServer, Services
 from msgspec.structs import replace
 
 from extender.controllers.bindings.assumptions import Assumptions
-from extender.controllers.bindings.desk import Desk, FailoverOptions
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.estimating import estimating
+from extender.controllers.bindings.failover import FailoverOptions
 from extender.controllers.bindings.plan import Version
 from extender.controllers.parts import Parts
 from extender.controllers.settings import EstimatorSettings

@@ -128,7 +128,7 @@ def test_nothing_is_left_alone_for_longer_than_five_minutes(queue: SchedulingQue
     queue.park(key("one"))
     clock.time_s = LONGEST_PARKING_S - 1
     queue.wake_old()
-    assert queue.parked() == [key("one")]
+    assert queue.asleep() == [key("one")]
     clock.time_s = LONGEST_PARKING_S
     queue.wake_old()
     assert taken(queue) == ["one"]
@@ -139,4 +139,24 @@ def test_what_means_nothing_any_more_is_forgotten(queue: SchedulingQueue):
     queue.retry(key("two"))
     queue.leave(key("one"))
     queue.leave(key("two"))
+    assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}
+
+
+def test_what_is_being_found_to_fit_nowhere_hears_of_the_room_that_it_missed(queue: SchedulingQueue):
+    queue.add(key("one"))
+    assert queue.take() == key("one")
+    assert queue.asleep() == [key("one")]
+    assert queue.wake([key("one")]) == 1
+    queue.park(key("one"))
+    queue.done(key("one"))
+    assert taken(queue) == ["one"]
+    assert queue.asleep() == []
+
+
+def test_what_comes_by_its_own_time_is_not_left_alone_any_more(queue: SchedulingQueue, clock: HandClock):
+    queue.park(key("one"))
+    queue.add_after(key("one"), 5.0)
+    clock.time_s = 6.0
+    assert queue.take() == key("one")
+    queue.done(key("one"))
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}

@@ -5,9 +5,19 @@ from typing import Any
 import msgspec
 import pytest
 from builders import binding, cluster
+from decisions import AGGREGATED, asked
+from fake_kube import FakeApi, FakeClock
 
+from extender.controllers.bindings.bindings import Bindings
+from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.eligibility import MANAGED_BY, eligible
-from extender.controllers.bindings.watching import gains
+from extender.controllers.bindings.failover import FailoverOptions
+from extender.controllers.bindings.queue import SchedulingQueue
+from extender.controllers.bindings.watching import Watching, gains
+from extender.controllers.parts import Parts
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from fleet.kube.messages import Key
 from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.policy import Suspension
@@ -70,3 +80,50 @@ def test_a_binding_without_a_scheduler_is_the_default_scheduler_s():
 )
 def test_when_a_cluster_may_hold_what_it_could_not_hold(*, before: Cluster, after: Cluster, more: bool):
     assert gains(before, after) is more
+
+
+class Uncounted:
+    def incoming(self, event: str) -> None:
+        pass
+
+
+class Heard:
+    """A watching over a fleet of one cluster with ten cores, and the queue that it fills."""
+
+    def __init__(self) -> None:
+        clock = FakeClock()
+        self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
+        self.queue = SchedulingQueue(clock, lambda _: 0)
+        bindings = Bindings(Parts(FakeApi(), clock, None, None))  # type: ignore[arg-type] # nothing is told or counted
+        self.watching = Watching(bindings, self.desk, self.queue, Uncounted(), "me")
+        self.watching.cluster_changed(("", "m"), None, cluster("m", cpu=10))
+
+    def work_off(self) -> list[Key]:
+        """The keys that are ready, which are taken and done."""
+        found: list[Key] = []
+        while self.queue.lengths()["active"]:
+            key = self.queue.take()
+            assert key is not None
+            found.append(key)
+            self.queue.done(key)
+        return found
+
+
+def ours(name: str, uid: str, **spec: Any) -> Binding:
+    made = labelled(asked(name=name, scheduler_name="me", **spec), **{MANAGED_BY[0]: "x"})
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid=uid, generation=1))
+
+
+def test_a_binding_that_was_made_anew_between_two_looks_is_a_new_one():
+    heard = Heard()
+    key = "default", "web"
+    old = ours("web", "old", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4)
+    heard.watching.binding_changed(key, None, old)
+    heard.desk.decide(key, old)
+    assert heard.work_off() == [key]
+    assert heard.desk.assumptions() == 1
+
+    heard.watching.binding_changed(key, old, ours("web", "new", replicas=4))
+
+    assert heard.desk.assumptions() == 0
+    assert heard.work_off() == [key], "although its generation is the same"

@@ -1,0 +1,193 @@
+"""What the binding scheduler holds in memory: ``make bench-controllers-memory``.
+
+Bindings of all strategies over a generated fleet, each object as large as Karmada's controllers make it: clusters serve
+two hundred kinds, bindings carry the annotations of a policy and what every member reports. The process is weighed
+after it has listed everything, after it has scheduled everything, after all members have reported, and after another
+one has taken over. At the end everything is read once more here, and weighed field by field.
+"""
+
+import concurrent.futures
+import sys
+from collections import Counter
+from typing import Any, Final
+
+import click
+import msgspec
+from controllers import BINDINGS, WRITERS, await_all, control_plane, make, resident_mib
+from e2e import karmada
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
+from e2e.processes import wait_for
+
+from extender.controllers.bindings.bindings import Bindings
+from extender.controllers.metrics import PrometheusMeter
+from extender.controllers.parts import Parts
+from extender.state.kinds import KARMADA_CLUSTERS
+from fleet.kube.connection import OfficialConnection, connect
+from fleet.kube.event_recorder import EventRecorder
+from fleet.kube.requests import merge_patch
+from fleet.kube.transport import ask
+from fleet.ops.clock import SystemClock
+
+LIMIT_MIB: Final = 500
+_LIMIT_S: Final = 300.0
+_MIB: Final = 2**20
+_GROUPS: Final = 40
+_KINDS: Final = 5
+_ANNOTATIONS: Final = {
+    "policy.karmada.io/generation": "1",
+    "propagationpolicy.karmada.io/name": "web-everywhere",
+    "propagationpolicy.karmada.io/namespace": "bench",
+}
+
+
+def dressed(raw: dict[str, Any]) -> dict[str, Any]:
+    """An object with what Karmada's own controllers add to it."""
+    if raw["kind"] == "Cluster":
+        served = [
+            {
+                "groupVersion": f"group{group}.example.org/v1",
+                "resources": [
+                    {"kind": f"Kind{group}x{kind}", "name": f"kind{group}x{kind}s"} for kind in range(_KINDS)
+                ],
+            }
+            for group in range(_GROUPS)
+        ]
+        raw["status"] = {**raw["status"], "apiEnablements": [*raw["status"]["apiEnablements"], *served]}
+    else:
+        raw["metadata"] |= {"annotations": _ANNOTATIONS, "finalizers": ["karmada.io/binding-controller"]}
+    return raw
+
+
+def reported(clusters: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What members say of a Deployment that runs on them."""
+    return [
+        {
+            "clusterName": each["name"],
+            "applied": True,
+            "health": "Healthy",
+            "status": {
+                "availableReplicas": each.get("replicas", 0),
+                "generation": 1,
+                "observedGeneration": 1,
+                "readyReplicas": each.get("replicas", 0),
+                "replicas": each.get("replicas", 0),
+                "resourceTemplateGeneration": 1,
+                "updatedReplicas": each.get("replicas", 0),
+            },
+        }
+        for each in clusters
+    ]
+
+
+def report_all(plane: ControlPlane, connection: OfficialConnection, namespace: str) -> None:
+    """Have every member report of every workload that it has."""
+
+    def one(found: dict[str, Any]) -> None:
+        status = {"aggregatedStatus": reported(found["spec"].get("clusters", []))}
+        name = found["metadata"]["name"]
+        ask(connection, merge_patch(BINDINGS, (namespace, name), {"status": status}, "status"))
+
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
+        list(writers.map(one, plane.api.list(karmada.BINDINGS, "ResourceBinding", namespace)))
+
+
+def weigh(value: object, seen: set[int]) -> int:
+    """The bytes of a value and all it refers to, without what was seen before."""
+    if id(value) in seen or value is None or isinstance(value, bool | type):
+        return 0
+    seen.add(id(value))
+    return sys.getsizeof(value) + sum(weigh(each, seen) for each in _parts(value))
+
+
+def _parts(value: object) -> list[Any]:
+    if isinstance(value, msgspec.Struct):
+        return [getattr(value, name) for name in value.__struct_fields__]
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return list(value) if isinstance(value, list | tuple | set | frozenset) else []
+
+
+def by_field(values: list[Any]) -> Counter[str]:
+    """The bytes of objects by ``part.field``; what several share counts for the first of them."""
+    seen: set[int] = set()
+    counted: Counter[str] = Counter()
+    for value in values:
+        for part in ("metadata", "spec", "status"):
+            inner = getattr(value, part)
+            for name in inner.__struct_fields__:
+                counted[f"{part}.{name}"] += weigh(getattr(inner, name), seen)
+        counted["the objects themselves"] += weigh(value, seen)
+    return counted
+
+
+def show_fields(plane: ControlPlane) -> None:
+    """Read everything as the scheduler does, and say where the bytes are."""
+    connection, clock = connect(plane.kubeconfig), SystemClock()
+    meter = PrometheusMeter()
+    parts = Parts(connection, clock, EventRecorder(connection, clock, "bench", "bench", meter.event), meter)
+    clusters, bindings = parts.informer(*KARMADA_CLUSTERS), Bindings(parts)
+    for informer in parts.informers.values():
+        informer.start(connection)
+        informer.wait(_LIMIT_S)
+    for what, values in (("bindings", bindings.items()), ("clusters", clusters.items())):
+        counted = by_field([value for _, value in values])
+        print(f"{counted.total() / _MIB:8.1f} MiB in all decoded {what}, of which")
+        for name, size in counted.most_common(6):
+            print(f"{size / _MIB:12.1f} MiB {name}")
+    for informer in parts.informers.values():
+        informer.stop()
+
+
+def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Controllers:
+    """A process that leads, takes the bindings of a scheduler name, and has listed everything."""
+    controllers = start_controllers(
+        plane.processes, plane, namespace, "--controllers=binding-scheduler", f"--scheduler-name={scheduler_name}",
+        "--kube-api-qps=0", "--log-level=warning", f"--leader-elect-name={scheduler_name}",
+    )  # fmt: skip
+    wait_for_leader([controllers], _LIMIT_S)
+    return controllers
+
+
+@click.command()
+@click.option("--bindings", default=10_000, show_default=True, help="How many.")
+@click.option("--clusters", default=1000, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
+@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+def main(bindings: int, clusters: int, settle_s: float) -> None:
+    """Weigh it."""
+    with control_plane(settle_s) as plane:
+        connection = connect(plane.kubeconfig)
+        show = lambda process, what: print(f"{resident_mib(process):6d} MiB {what}", flush=True)  # noqa: E731
+        nothing = started(plane, "default", "nothing-to-do").process
+        show(nothing, "with nothing to do")
+        nothing.stop()
+        namespace = make(connection, bindings, clusters, dressed)
+        idle = started(plane, namespace, "nobody").process
+        show(idle, "with everything listed, nothing to be scheduled")
+        idle.stop()
+        controllers = started(plane, namespace, karmada.SCHEDULER)
+        await_all(controllers, bindings)
+        show(controllers.process, "with everything scheduled")
+        report_all(plane, connection, namespace)
+        wait_for("all reports to be heard", lambda: quiet(controllers), _LIMIT_S)
+        show(controllers.process, "with all members having reported")
+        most_mib = resident_mib(controllers.process, "VmHWM")
+        print(f"{most_mib:6d} MiB at most", flush=True)
+        controllers.process.stop()
+        controllers = started(plane, namespace, karmada.SCHEDULER)
+        show(controllers.process, "started anew")
+        anew_mib = resident_mib(controllers.process, "VmHWM")
+        print(f"{anew_mib:6d} MiB at most while it did")
+        most_mib = max(most_mib, anew_mib)
+        show_fields(plane)
+        if most_mib > LIMIT_MIB:
+            raise click.ClickException(f"more than {LIMIT_MIB} MiB")
+
+
+def quiet(controllers: Controllers) -> bool:
+    """Whether nothing is on its way any more: each cluster has reported of what it was given."""
+    return not controllers.measure("berthmaster_scheduler_assumed_assignments")
+
+
+if __name__ == "__main__":
+    main()

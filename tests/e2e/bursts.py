@@ -1,0 +1,205 @@
+"""Bursts of bindings of all strategies, and the judgement on what became of them."""
+
+import concurrent.futures
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec.structs
+from e2e import karmada
+from e2e.api import Api
+from e2e.control_plane import ControlPlane
+from e2e.karmada import assigned, binding, cluster, condition
+from e2e.manifests import JSON, unique
+
+from extender.scheduling.fleet import Fleet
+from extender.scheduling.request import Request
+from extender.scheduling.scheduler import Scheduler
+from extender.scheduling.trigger import Trigger, trigger_of
+from fleet.model.binding import Binding
+from fleet.model.cluster import Cluster
+from fleet.model.decode import convert
+
+REPLICAS: Final = 3
+GROUP: Final = "large"
+"""The group that everything ends in: of the first one, each cluster is tainted or too small."""
+_WRITERS: Final = 4
+_OTHERS: Final = "example.org/others"
+_HEALTH: Final = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": "by somebody else"}
+# What one of them holds beyond the others is what a scheduler that forgets its burst gives away twice.
+_SHARES: Final = (0.6, 0.3, 0.25)
+
+
+@dataclass(frozen=True)
+class Burst:
+    """Bindings that were made at once.
+
+    Attributes:
+        namespace: where they are.
+        scheduler_name: who has to schedule them.
+        capacity: for each cluster that several bindings share, how many replicas it holds.
+        strategies: the strategy of each binding by its name.
+    """
+
+    namespace: str
+    scheduler_name: str
+    capacity: Mapping[str, int]
+    strategies: Mapping[str, str] = field(default_factory=dict)
+
+    def found(self, api: Api) -> list[JSON]:
+        """The bindings as they are."""
+        return api.list(karmada.BINDINGS, "ResourceBinding", self.namespace)
+
+    def finished(self, api: Api) -> int:
+        """How many have a status that says all of it."""
+        return sum("lastScheduledTime" in each.get("status", {}) for each in self.found(api))
+
+
+def weights(*groups: tuple[str, list[str]], preference: str, static: Mapping[str, int] | None = None) -> JSON:
+    """A placement that divides replicas, over the first group that holds them."""
+    placement = karmada.divided(*groups)
+    scheduling = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": preference}
+    if static:
+        listed = [{"targetCluster": {"clusterNames": [name]}, "weight": weight} for name, weight in static.items()]
+        scheduling["weightPreference"] = {"staticWeightList": listed}
+    return {**placement, "replicaScheduling": scheduling}
+
+
+def make(plane: ControlPlane, namespace: str, scheduler_name: str, count: int) -> Burst:
+    """Have a fleet join, and make ``count`` bindings over it, of four strategies in turn."""
+    api, shared = plane.api, -(-count // 4) * REPLICAS
+    tainted = karmada.join(api, cluster(taints=[{"key": "broken", "effect": "NoSchedule"}]))["metadata"]["name"]
+    tiny = karmada.join(api, cluster(cpu=str(REPLICAS - 1)))["metadata"]["name"]
+    roomy = [karmada.join(api, cluster(cpu="100000"))["metadata"]["name"] for _ in range(2)]
+    capacity = {unique("dynamic"): int(share * shared) for share in _SHARES} | {
+        unique("aggregated"): int(share * shared) for share in _SHARES
+    }
+    for name, cpu in capacity.items():
+        karmada.join(api, cluster(name, str(cpu)))
+    dynamic, aggregated = list(capacity)[:3], list(capacity)[3:]
+    duplicated = karmada.divided(("small", [tainted]), (GROUP, roomy))
+    placements = {
+        "duplicated": {**duplicated, "replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
+        "static": weights(
+            ("small", [tainted]), (GROUP, roomy), preference="Weighted", static={roomy[0]: 2, roomy[1]: 1}
+        ),
+        "dynamic": karmada.divided(("small", [tiny]), (GROUP, dynamic)),
+        "aggregated": weights(("small", [tiny]), (GROUP, aggregated), preference="Aggregated"),
+    }
+
+    def one(number: int) -> tuple[str, str]:
+        strategy = list(placements)[number % len(placements)]
+        wanted = binding(namespace, placements[strategy], replicas=REPLICAS, schedulerName=scheduler_name)
+        wanted["metadata"]["annotations"] = {_OTHERS: "stays"}
+        made = api.create(wanted).object
+        api.patch(made, {"status": {"conditions": [_health()]}}, subresource="status")
+        return str(made["metadata"]["name"]), strategy
+
+    with concurrent.futures.ThreadPoolExecutor(_WRITERS) as writers:
+        return Burst(namespace, scheduler_name, capacity, dict(writers.map(one, range(count))))
+
+
+def _health() -> JSON:
+    return {**_HEALTH, "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def judge(api: Api, burst: Burst) -> None:
+    """See that every binding is scheduled exactly as the core says, with all that is told of it.
+
+    Raises:
+        AssertionError: one is not.
+    """
+    scheduler = Scheduler(_fleet(api))
+    found = burst.found(api)
+    assert {each["metadata"]["name"] for each in found} == set(burst.strategies)
+    for each in found:
+        _judge_words(each)
+        _judge_assignment(scheduler, each, burst.strategies[each["metadata"]["name"]])
+    taken: Counter[str] = Counter()
+    for each in found:
+        taken.update(assigned(each))
+    overfull = {name: (taken[name], limit) for name, limit in burst.capacity.items() if taken[name] > limit}
+    assert not overfull, f"clusters were given more replicas than they hold: {overfull}"
+
+
+def _fleet(api: Api) -> Fleet:
+    fleet = Fleet()
+    for each in api.list(karmada.CLUSTERS, "Cluster"):
+        fleet.apply(convert(Cluster, each))
+    return fleet
+
+
+def _judge_words(found: JSON) -> None:
+    """What is told of a binding: by its status, and by its annotations, others' among them."""
+    status, annotations = found["status"], found["metadata"]["annotations"]
+    assert status["schedulerObservedGeneration"] == found["metadata"]["generation"]
+    assert status["schedulerObservingAffinityName"] == GROUP
+    assert "lastScheduledTime" in status
+    assert (condition(found)["status"], condition(found)["reason"]) == ("True", "Success")
+    assert {each["type"] for each in status["conditions"]} == {"FullyApplied", "Scheduled"}
+    assert annotations[_OTHERS] == "stays"
+
+
+def _judge_assignment(scheduler: Scheduler, found: JSON, strategy: str) -> None:
+    decoded = convert(Binding, found)
+    if strategy != "duplicated":  # that is scheduled at every event, as in Karmada
+        assert trigger_of(decoded, scheduler.fleet) is Trigger.NONE
+    if strategy in {"duplicated", "static"}:
+        unassigned = msgspec.structs.replace(decoded.spec, clusters=())
+        decision = scheduler.schedule(Request.of(msgspec.structs.replace(decoded, spec=unassigned)))
+        assert (decision.group, assigned(found)) == (GROUP, decision.assignment)
+    else:
+        assert sum(assigned(found).values()) == REPLICAS
+
+
+@dataclass(frozen=True)
+class Writes:
+    """What the API server was asked to write to the bindings of a burst.
+
+    Attributes:
+        assignments, statuses: by binding, how many writes to it, and to its status, were carried out.
+        refused: how many writes were not carried out, by HTTP status and binding.
+    """
+
+    assignments: Counter[str]
+    statuses: Counter[str]
+    refused: Counter[tuple[int, str]]
+
+    @property
+    def conflicts(self) -> dict[str, int]:
+        """How many writes came too late, by binding: somebody, or a write whose answer was lost, was faster."""
+        return {name: count for (code, name), count in self.refused.items() if code == HTTPStatus.CONFLICT}
+
+    def __str__(self) -> str:
+        done = {"assignments": Counter(self.assignments.values()), "statuses": Counter(self.statuses.values())}
+        told = [
+            f"{what} {', '.join(f'{times}x: {count}' for times, count in sorted(counts.items()))}"
+            for what, counts in done.items()
+        ]
+        refused = [
+            f"{code}: {self._refused(code)} of {len({name for each, name in self.refused if each == code})} bindings"
+            for code in sorted({code for code, _ in self.refused})
+        ]
+        return f"{'; '.join(told)}; refused {', '.join(refused) or 'none'}"
+
+    def _refused(self, code: int) -> int:
+        return sum(count for (each, _), count in self.refused.items() if each == code)
+
+
+def writes_of(events: Sequence[Mapping[str, Any]], namespace: str, user: str) -> Writes:
+    """The writes of a user to the bindings of a namespace, from the audit log."""
+    counted = Writes(Counter(), Counter(), Counter())
+    for event in events:
+        target = event["objectRef"]
+        if target.get("namespace") != namespace or event["user"]["username"] != user:
+            continue
+        code = event.get("responseStatus", {}).get("code", 0)
+        if code not in range(200, 300):
+            counted.refused[code, target["name"]] += 1
+        elif target.get("subresource") == "status":
+            counted.statuses[target["name"]] += 1
+        else:
+            counted.assignments[target["name"]] += 1
+    return counted

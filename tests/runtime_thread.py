@@ -1,0 +1,35 @@
+"""A whole process of controllers in a thread of this one."""
+
+import threading
+from collections.abc import Sequence
+from typing import Final
+
+from kube_over_http import KubeOverHttp
+
+from extender.controllers.registry import Registration
+from extender.controllers.run import RunOptions, Runtime
+from fleet.kube.lease import LeaseOptions
+from fleet.ops.clock import SystemClock
+
+_STOP_LIMIT_S: Final = 30.0
+
+
+class RuntimeThread:
+    """A runtime that stands for election on an API server over HTTP.
+
+    Attributes:
+        runtime: what runs.
+    """
+
+    def __init__(self, kube: KubeOverHttp, registrations: Sequence[Registration], probe_port: int) -> None:
+        lease = LeaseOptions("karmada-system", "berthmaster", "me", lease_s=30, renew_s=25.0, retry_s=0.1)
+        options = RunOptions(lease=lease, probe_port=probe_port)
+        self.runtime = Runtime(options, registrations, kube.connection(), SystemClock(), lambda _code: None)
+        self._thread = threading.Thread(target=self.runtime.run, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, as SIGTERM would."""
+        self.runtime.stop("the test")
+        self._thread.join(_STOP_LIMIT_S)
+        assert not self._thread.is_alive()
