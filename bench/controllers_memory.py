@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 import msgspec
-from controllers import BINDINGS, WRITERS, await_all, control_plane, make, resident_mib
+from controllers import BINDINGS, WRITERS, Observer, control_plane, make, resident_mib
 from e2e import karmada
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
@@ -166,7 +166,7 @@ def main(bindings: int, clusters: int, settle_s: float) -> None:
         show(idle, "with everything listed, nothing to be scheduled")
         idle.stop()
         controllers = started(plane, namespace, karmada.SCHEDULER)
-        await_all(controllers, bindings)
+        Observer(connection).await_complete(bindings)
         show(controllers.process, "with everything scheduled")
         report_all(plane, connection, namespace)
         wait_for("all reports to be heard", lambda: quiet(controllers), _LIMIT_S)

@@ -46,6 +46,11 @@ class Step:
     clusters: Mapping[str, int] | None = None
 
     @property
+    def tried(self) -> bool:
+        """Whether it was scheduled, or could not be; to find, as a matter of course, that all is the same is no try."""
+        return self.trigger is not Trigger.NONE and (self.refresh or self.write is not None or not self.verdict.ok)
+
+    @property
     def waits_for_room(self) -> bool:
         """Whether it should be tried again once a cluster has more to offer."""
         return not self.verdict.ok or bool(self.warning)

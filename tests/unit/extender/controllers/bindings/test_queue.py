@@ -2,7 +2,7 @@
 
 import pytest
 
-from extender.controllers.bindings.queue import LONGEST_PARKING_S, SchedulingQueue
+from extender.controllers.bindings.queue import LATE_TURN, LONGEST_PARKING_S, SchedulingQueue
 from fleet.kube.messages import Key
 
 
@@ -160,3 +160,43 @@ def test_what_comes_by_its_own_time_is_not_left_alone_any_more(queue: Scheduling
     assert queue.take() == key("one")
     queue.done(key("one"))
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}
+
+
+def test_late_keys_come_after_all_others_but_one_in_eight_comes_in_between(queue: SchedulingQueue):
+    for number in range(3):
+        queue.add_late(key(f"late{number}"))
+    for number in range(10):
+        queue.add(key(str(number)))
+    order = taken(queue)
+    assert [name for name in order if not name.startswith("late")] == [str(number) for number in range(10)]
+    assert [index for index, name in enumerate(order) if name.startswith("late")] == [LATE_TURN - 1, 11, 12]
+
+
+def test_only_others_than_late_keys_make_it_busy(queue: SchedulingQueue):
+    queue.add_late(key("late"))
+    assert not queue.busy
+    queue.add(key("one"))
+    assert queue.busy
+
+
+def test_a_late_key_that_is_added_comes_in_its_turn_and_once(queue: SchedulingQueue):
+    queue.add_late(key("one"))
+    queue.add(key("two"))
+    queue.add(key("one"))
+    queue.add(key("three"))
+    assert taken(queue) == ["two", "one", "three"]
+
+
+def test_a_key_that_waits_already_is_not_made_late(queue: SchedulingQueue):
+    queue.add(key("one"))
+    queue.add_late(key("one"))
+    assert queue.busy
+
+
+def test_a_key_made_late_while_it_is_worked_on_comes_after_the_others(queue: SchedulingQueue):
+    queue.add(key("one"))
+    assert queue.take() == key("one")
+    queue.add(key("two"))
+    queue.add_late(key("one"))
+    queue.done(key("one"))
+    assert taken(queue) == ["two", "one"]
