@@ -215,11 +215,12 @@ def status_write(binding: Binding, verdict: Verdict, now: datetime, *, refresh: 
     if not verdict.ok:
         return StatusWrite(changed)
     generation, group = binding.metadata.generation, verdict.group
+    last = _not_before_its_trigger(binding, now) if refresh or status.last_scheduled_time is None else None
     return StatusWrite(
         changed,
         generation if generation != status.scheduler_observed_generation else None,
         group if group and group != status.scheduler_observing_affinity_name else None,
-        _not_before_its_trigger(binding, now) if refresh or status.last_scheduled_time is None else None,
+        last if last != status.last_scheduled_time else None,
     )
 
 

@@ -1,6 +1,7 @@
 """One binding at a time: decide, write where it goes, write its status, tell people."""
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -45,11 +46,13 @@ class _Report(NamedTuple):
     Attributes:
         uid, generation: of the binding that was written.
         step: what was decided.
+        at: when; a second try, after an answer was lost, says the same.
     """
 
     uid: str
     generation: int
     step: Step
+    at: datetime
 
 
 class BindingReconciler:
@@ -116,34 +119,37 @@ class BindingReconciler:
 
     def _write(self, key: Key, binding: Binding, step: Step) -> None:
         """Bring a step about. What fails half way is completed by the next step for the binding."""
-        latest = binding
-        if step.write is not None:
-            try:
-                version = self._patched(key, step.write.patch(latest))
-            except BerthmasterError:  # an answer that cannot be read is as good as none
-                self._desk.unsure(key, step)
-                raise
-            latest = step.write.applied(latest, version)
-            self._bindings.written(key, binding, latest)
+        now = self._clock.now()
+        if step.write is None:
+            self._write_status(key, binding, step, now)
+            self._tell(binding, step)
+            return
+        try:
+            version = self._patched(key, step.write.patch(binding))
+        except BerthmasterError:  # an answer that cannot be read is as good as none
+            self._desk.unsure(key, step)
+            raise
+        latest = step.write.applied(binding, version)
+        self._bindings.written(key, binding, latest)
         self._tell(binding, step)
-        if step.write is not None and self._queue.busy:
-            self._reports[key] = _Report(latest.metadata.uid, latest.metadata.generation, step)
+        self._reports[key] = _Report(latest.metadata.uid, latest.metadata.generation, step, now)
+        if self._queue.busy:
             self._queue.add_late(key)
         else:
-            self._write_status(key, latest, step)
+            self._reported(key, latest)
 
     def _reported(self, key: Key, binding: Binding) -> Binding:
         """The binding, after what its status has to say of its last assignment was written."""
         report = self._reports.get(key)
         if report is not None:
             if (report.uid, report.generation) == (binding.metadata.uid, binding.metadata.generation):
-                binding = self._write_status(key, binding, report.step)
+                binding = self._write_status(key, binding, report.step, report.at)
             del self._reports[key]
         return binding
 
-    def _write_status(self, key: Key, binding: Binding, step: Step) -> Binding:
+    def _write_status(self, key: Key, binding: Binding, step: Step, now: datetime) -> Binding:
         """Write what a step has to say in the status, if anything; the binding as it is then."""
-        status = step.status_write(binding, self._clock.now())
+        status = step.status_write(binding, now)
         if not status:
             return binding
         after = status.applied(binding, self._patched(key, status.patch(binding), "status"))

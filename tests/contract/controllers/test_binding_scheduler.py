@@ -160,6 +160,14 @@ def wait_until_settled(api: FakeApi, made: list[JSON], replicas: int = 3) -> Non
         time.sleep(0.02)
 
 
+def wait_until_idle(counting: Counting, errors: int) -> None:
+    """Wait until as many tries failed as must, and what came of each was looked at again."""
+    deadline_s = time.monotonic() + LIMIT_S
+    while counting.results["error"] < errors or counting.results["success"] < errors:
+        assert time.monotonic() < deadline_s, counting.results
+        time.sleep(0.02)
+
+
 def writes_by_binding(api: FakeApi) -> Counter[str]:
     return Counter(path for _, path, _ in list(api.writes))
 
@@ -325,3 +333,20 @@ def test_a_binding_that_vanishes_is_forgotten(api: FakeApi):
     with scheduler(api) as counting:
         wait_until_settled(api, made[2:])
     assert counting.results["error"] == 0
+
+
+def test_a_status_whose_answer_was_lost_is_not_written_twice(api: FakeApi):
+    told: set[str] = set()
+
+    def lose_the_first(request: Request) -> ApiError | None:
+        if not request.path.endswith("/status") or request.path in told:
+            return None
+        told.add(request.path)
+        return lost(request)
+
+    api.after = lose_the_first
+    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    with scheduler(api) as counting:
+        wait_until_settled(api, made)
+        wait_until_idle(counting, BINDINGS)
+    assert set(writes_by_binding(api).values()) == {1}
