@@ -1,0 +1,65 @@
+"""The examples of ``docs/policies.md``: each is a part of a spec, put into an object that is otherwise in order."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from reviews import FRESH_ID, admission_review
+
+from webhook.admission import codec
+from webhook.admission.context import Context
+from webhook.admission.lint import Linted, lint
+from webhook.admission.outcome import Outcome
+from webhook.admission.problem import Problem
+from webhook.admission.routes import ROUTES, review
+from webhook.admission.settings import Settings
+
+KUBEADMIRAL = "KubeAdmiral"
+REBALANCER = "WorkloadRebalancer"
+_NAMESPACE = "shop"
+_KARMADA_SPEC = {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}]}
+_SHAPES = {
+    "PropagationPolicy": ("policy.karmada.io/v1alpha1", "PropagationPolicy", _KARMADA_SPEC),
+    "ClusterPropagationPolicy": ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", _KARMADA_SPEC),
+    KUBEADMIRAL: ("core.kubeadmiral.io/v1alpha1", "PropagationPolicy", {"schedulingMode": "Divide"}),
+    REBALANCER: ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", {}),
+}
+_STRICT = Context(Settings(peer_checks=True), lambda: FRESH_ID)
+
+
+def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:
+    """An object of which only a part of the spec was given. ``shape`` is a kind, or KubeAdmiral for its policy."""
+    api_version, kind, base = _SHAPES[shape]
+    namespace = {"namespace": _NAMESPACE} if kind == "PropagationPolicy" else {}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "example", **namespace},
+        "spec": {**base, **spec},
+    }
+
+
+def lint_example(shape: str, spec: Mapping[str, Any]) -> Linted:
+    """What ``berthmaster lint`` finds."""
+    found = lint(made(shape, spec), _STRICT, _NAMESPACE)
+    assert found is not None
+    return found
+
+
+def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, Any]) -> list[Problem | str]:
+    """What the validating webhook warns of when an object is changed."""
+    old = completed(made(shape, stored))
+    outcome = _reviewed("validate", completed(made(shape, sent), old), old)
+    assert not outcome.denials
+    return list(outcome.warnings)
+
+
+def completed(document: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
+    """An object as the mutating webhook leaves it."""
+    return _reviewed("mutate", document, old).mutated or document
+
+
+def _reviewed(verb: str, document: dict[str, Any], old: dict[str, Any] | None) -> Outcome:
+    vendor = "kubeadmiral-" if "kubeadmiral" in document["apiVersion"] else ""
+    request = codec.decode(json.dumps(admission_review(document, old)).encode())
+    return review(ROUTES[f"/{verb}-{vendor}{document['kind'].lower()}"], request, _STRICT)
