@@ -1,0 +1,60 @@
+"""``docs/security.md`` tells the rights and credentials that the chart gives."""
+
+import pytest
+from charts.cases import CASES
+from charts.test_rbac import target_objects
+
+from charts import helm
+
+PAGE = (helm.CHART.parents[1] / "docs" / "security.md").read_text()
+# Controllers' rights stand in docs/controllers.md, which tests/unit compares with the code.
+COMPONENTS = ("webhook", "extender", "certs", "register", "cleanup")
+SEVERAL = ("single-with-everything", "kubeadmiral", "extender", "kube-scheduler")
+
+
+def rows(objects, place):
+    """A line of the table for each rule of a component's roles."""
+    for role in helm.of_kind(objects, "Role", "ClusterRole"):
+        name = role["metadata"]["name"].partition("berthmaster-")[2]
+        component = name.partition("-")[0]
+        if component not in COMPONENTS or (("-target" in name) != (place == "target")):
+            continue
+        for rule in role["rules"]:
+            names = "by name" if "resourceNames" in rule else "any"
+            for group in rule["apiGroups"]:
+                for resource in rule["resources"]:
+                    what = f"{group or 'core'} | `{resource}` | {names}"
+                    yield f"| {component} | {place} | {what} | {', '.join(rule['verbs'])} |"
+
+
+def table(title):
+    section = PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+    return [line for line in section.splitlines() if line.startswith("|")][2:]
+
+
+def test_the_table_has_every_right_of_the_chart_and_no_other():
+    granted = {
+        row
+        for case in SEVERAL
+        for objects, place in ((helm.render(CASES[case]), "host"), (target_objects(CASES[case]), "target"))
+        for row in rows(objects, place)
+    }
+    assert set(table("Rights of the chart's accounts")) == granted
+
+
+def mounted(case):
+    """Which Secrets each pod has in reach, and whether its account's token is there."""
+    for name, template in helm.pods(helm.render(CASES[case])):
+        spec = template["spec"]
+        secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
+        yield name.partition("/berthmaster-")[2], secrets, spec["automountServiceAccountToken"]
+
+
+@pytest.mark.parametrize("case", ["default", "extender"])
+def test_pods_hold_the_credentials_of_the_table_and_no_others(case):
+    told = {}
+    for line in table("What each pod holds"):
+        _, pod, secrets, token, *_ = (cell.strip() for cell in line.split("|"))
+        told[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, token == "yes")
+    for pod, secrets, token in mounted(case):
+        assert (secrets, token) == told[pod], pod
