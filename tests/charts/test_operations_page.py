@@ -26,7 +26,7 @@ def test_every_alert_has_a_row_that_says_what_it_means_and_what_to_do():
 def test_thresholds_that_are_named_are_values():
     known = VALUES["monitoring"]["prometheusRule"]
     section = PAGE.partition("\n## Alerts\n")[2].partition("\n## ")[0]
-    named = {word for word in re.findall(r"`([a-z][A-Za-z]+)`", section)}
+    named = set(re.findall(r"`([a-z][A-Za-z]+)`", section))
     assert named >= {"certificateDays", "webhookErrorRatio", "webhookSeconds", "pendingBindings"}
     assert {"certificateDays", "webhookErrorRatio", "webhookSeconds", "pendingBindings"} <= known.keys()
 

@@ -54,7 +54,7 @@ def mounted(case):
 def test_pods_hold_the_credentials_of_the_table_and_no_others(case):
     told = {}
     for line in table("What each pod holds"):
-        _, pod, secrets, token, *_ = (cell.strip() for cell in line.split("|"))
-        told[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, token == "yes")
-    for pod, secrets, token in mounted(case):
-        assert (secrets, token) == told[pod], pod
+        _, pod, secrets, account, *_ = (cell.strip() for cell in line.split("|"))
+        told[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
+    for pod, secrets, account in mounted(case):
+        assert (secrets, account) == told[pod], pod

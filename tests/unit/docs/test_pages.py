@@ -6,8 +6,14 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from cli.main import _COMMANDS, main
+from fleet.kube.event_recorder import MAX_WAITING
+from fleet.kube.event_series import BURST
+from fleet.kube.messages import MAX_MESSAGE_BYTES
+from fleet.kube.reflector import MAX_OBJECTS
+from webhook.admission import codec
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -18,7 +24,9 @@ SOURCES = "\n".join(
     for path in sorted((ROOT / part).rglob("*.py"))
 )
 # What is said of Karmada's own metric, which ours goes by as well.
-METRIC = re.compile(r"\bberthmaster_(?:webhook|extender|controllers|scheduler|certificate)_[a-z0-9_]+\b|\bpolicy_preemption_total\b")
+METRIC = re.compile(
+    r"\bberthmaster_(?:webhook|extender|controllers|scheduler|certificate)_[a-z0-9_]+\b|\bpolicy_preemption_total\b"
+)
 DEFINED = set(re.findall(r'"((?:berthmaster|policy)_[a-z0-9_]+)"', SOURCES))
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
@@ -90,6 +98,72 @@ def test_options_of_a_command_are_that_commands(page):
             assert named <= known, line
 
 
+def default_of(command, option):
+    """An option's default, as a page writes it."""
+    [found] = [each for each in command.params if option in each.opts]
+    value = found.default
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+PAGES_OF_COMMANDS = {
+    "docs/controllers.md": main.get_command(click.Context(main), "controllers"),
+    "docs/certificates.md": main.get_command(click.Context(main), "certs").commands["run"],
+}
+
+
+@pytest.mark.parametrize("page", PAGES_OF_COMMANDS)
+def test_defaults_in_tables_are_the_commands(page):
+    """Rows with options in the first cell and as many defaults in the second."""
+    compared = 0
+    row = re.compile(r"^\| ((?:`--[a-z-]+`(?:, | of `run`)?)+) \| ([^|]+) \|", re.MULTILINE)
+    for options, defaults in row.findall(TEXTS[page]):
+        names = OPTION.findall(options)
+        values = [each.strip("` ") for each in defaults.split(",")]
+        for name, value in zip(names, values, strict=False):
+            # Words for switches and for what has no default.
+            if value not in {"none", "on", "off", "the pod's own"} or name == "--failover":
+                assert value == default_of(PAGES_OF_COMMANDS[page], name), name
+                compared += 1
+    assert compared >= 5
+
+
+BOUNDS = [
+    ("webhook", "--max-body-bytes", "`--max-body-bytes` of the webhook, 7 MiB", 7 * 2**20),
+    ("webhook", "--request-timeout-s", "webhook 2.5", 2.5),
+    ("extender", "--max-body-bytes", "`--max-body-bytes` of the extender, 32 MiB", 32 * 2**20),
+    ("extender", "--max-line-bytes", "`--max-line-bytes` 4 MiB", 4 * 2**20),
+    ("extender", "--max-batch-lines", "`--max-batch-lines` 100,000", 100_000),
+    ("extender", "--request-timeout-s", "extender 5", 5),
+    ("controllers", "--kube-api-qps", "`--kube-api-qps` 1000", 1000),
+    ("controllers", "--kube-api-burst", "`--kube-api-burst` 2000", 2000),
+]
+
+
+@pytest.mark.parametrize(("name", "option", "words", "value"), BOUNDS, ids=[" ".join(each[:2]) for each in BOUNDS])
+def test_a_bound_is_the_commands_default(name, option, words, value):
+    command = main.get_command(click.Context(main), name)
+    [found] = [each for each in command.params if option in each.opts]
+    assert found.default == value
+    assert words in TEXTS["docs/security.md"]
+
+
+CONSTANTS = [
+    (MAX_MESSAGE_BYTES, 64 * 2**20, "| a page of objects or a change that an API server sends | 64 MiB |"),
+    (MAX_OBJECTS, 262_144, "262,144"),
+    (MAX_WAITING, 16_384, "16,384; 25 at once"),
+    (BURST, 25, "16,384; 25 at once"),
+    (codec._MAX_WARNINGS, 24, "24 warnings of 256 characters"),
+    (codec._MAX_DENIALS, 64, "64 faults, 16,384 characters"),
+    (codec._MAX_MESSAGE_LENGTH, 16_384, "64 faults, 16,384 characters"),
+]
+
+
+@pytest.mark.parametrize(("constant", "value", "words"), CONSTANTS, ids=[each[2] for each in CONSTANTS])
+def test_a_bound_is_the_codes(constant, value, words):
+    assert constant == value
+    assert words in TEXTS["docs/security.md"]
+
+
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_metric_that_is_named_exists(page):
     for name in METRIC.findall(TEXTS[page]):
@@ -121,7 +195,8 @@ def test_every_target_of_make_exists(page):
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_file_of_the_repository_that_is_named_exists(page):
-    for name in re.findall(r"`((?:fleet|webhook|extender|certs|cli|tests|charts|image|requirements)/[\w/.-]+)`", TEXTS[page]):
+    folders = "fleet|webhook|extender|certs|cli|tests|charts|image|requirements"
+    for name in re.findall(rf"`((?:{folders})/[\w/.-]+)`", TEXTS[page]):
         near = [ROOT / name, ROOT / "extender" / "scheduling" / name, ROOT / "tests" / name]
         assert any(each.exists() for each in near), name
 
@@ -131,7 +206,7 @@ def runnable():
     for page, text in TEXTS.items():
         for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             for line in block.splitlines():
-                if re.match(r"berthmaster (lint|simulate|explain) ", line) and "examples" in line and "--server" not in line:
+                if re.match(r"berthmaster (lint|simulate|explain) .*-f examples", line) and "--server" not in line:
                     yield pytest.param(line, id=f"{page}: {line}")
 
 
@@ -139,8 +214,6 @@ def runnable():
 def test_a_command_about_the_examples_runs(line, monkeypatch):
     monkeypatch.chdir(ROOT)
     words = shlex.split(line, comments=True)[1:]
-    from click.testing import CliRunner  # noqa: PLC0415 - the one test that runs commands
-
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 0, done.output
 
@@ -149,7 +222,7 @@ def test_the_readmes_index_has_every_page():
     readme = TEXTS["README.md"]
     missing = [page.name for page in (ROOT / "docs").glob("*.md") if f"docs/{page.name}" not in readme]
     assert missing == []
-    assert len(readme.splitlines()) <= 110
+    assert len(readme.splitlines()) <= 115
 
 
 def test_the_readme_has_every_command():
