@@ -32,6 +32,6 @@
   verbs: [create] # which no name can restrict
 - apiGroups: [events.k8s.io]
   resources: [events]
-  verbs: [create]
+  verbs: [create, patch] # patch: what happens again is counted in the event
 {{- end }}
 {{- end -}}

@@ -138,7 +138,7 @@ within namespaces, as a list of {namespace, rules}.
   rules:
     - apiGroups: [events.k8s.io]
       resources: [events]
-      verbs: [create]
+      verbs: [create, patch]
 {{- end -}}
 
 {{/* Verbs on the configurations that are registered, by their name: (list $ VERB...). */}}
