@@ -7,7 +7,9 @@ import yaml
 from charts.cases import CASES
 
 from charts import helm
+from cli.certs import command
 
+ROTATE = command.commands["rotate"]
 PAGE = (helm.CHART.parents[1] / "docs" / "operations.md").read_text()
 VALUES = yaml.safe_load((helm.CHART / "values.yaml").read_text())
 
@@ -34,6 +36,7 @@ def test_thresholds_that_are_named_are_values():
 def test_the_options_for_certificates_are_those_of_the_pods():
     """One file beside the page's commands, and the arguments that the chart renders."""
     given = yaml.safe_load(re.search(r"```yaml\n# certs.yaml\n(.*?)```", PAGE, re.DOTALL)[1])
+    assert {f"--{key}" for key in given} <= {name for each in ROTATE.params for name in each.opts}
     deployment = helm.named(helm.render({}), "Deployment", "berthmaster-certs")
     arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     pairs = [each.removeprefix("--").split("=", 1) for each in arguments if "=" in each]

@@ -227,3 +227,10 @@ def test_the_readmes_index_has_every_page():
 
 def test_the_readme_has_every_command():
     assert [name for name in _COMMANDS if f"`berthmaster {name}" not in TEXTS["README.md"]] == []
+
+
+def test_every_annotation_and_label_of_ours_is_told():
+    reporters = {"berthmaster.io/controllers", "berthmaster.io/certs"}
+    keys = set(re.findall(r'"((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)"', SOURCES)) - reporters
+    section = TEXTS["docs/policies.md"].partition("\n## Annotations and labels of ours\n")[2]
+    assert set(re.findall(r"`((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)`", section)) == keys
