@@ -14,6 +14,7 @@ from fleet.kube.event_series import BURST
 from fleet.kube.messages import MAX_MESSAGE_BYTES
 from fleet.kube.reflector import MAX_OBJECTS
 from webhook.admission import codec
+from webhook.admission.rules.catalog import RULE_IDS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
@@ -234,3 +235,8 @@ def test_every_annotation_and_label_of_ours_is_told():
     keys = set(re.findall(r'"((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)"', SOURCES)) - reporters
     section = TEXTS["docs/policies.md"].partition("\n## Annotations and labels of ours\n")[2]
     assert set(re.findall(r"`((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)`", section)) == keys
+
+
+def test_the_number_of_rules_is_right_wherever_it_is_told():
+    told = {int(number) for text in TEXTS.values() for number in re.findall(r"\b(\d+) rules\b", text)}
+    assert told == {len(RULE_IDS)}
