@@ -34,7 +34,16 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Commands of others: their options are theirs.
 OTHERS = r"(?:kubectl|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl)\b"
 # And what pages name of them by itself.
-FOREIGN = {"--set", "--server-side", "--reproducible", "--dry-run", "--update-golden", "--pdb", "--values", "--junitxml"}
+FOREIGN = {
+    "--set",
+    "--server-side",
+    "--reproducible",
+    "--dry-run",
+    "--update-golden",
+    "--pdb",
+    "--values",
+    "--junitxml",
+}
 
 
 def options_of(command):
