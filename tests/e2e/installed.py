@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import subprocess
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ from e2e.hooks import JobRunner
 from e2e.manifests import JSON, unique
 from e2e.pods import Pods
 from e2e.processes import Processes
+from e2e.service import COMMAND
 
 from charts import helm
 
@@ -100,12 +102,12 @@ class Installed:
 
     def certs(self, *words: str) -> str:
         """What a command prints in a pod of the keeper's: ``kubectl exec deployment/berthmaster-certs -- ...``."""
-        command, environment = self.pods.command(self.pods.of("certs")[0])
-        [access] = [each for each in command if str(each).startswith("--kubeconfig=")]
-        whole = [command[0], "certs", *words, access]
+        pod = self.pods.of("certs")[0]
+        whole = [COMMAND, "certs", *words, f"--kubeconfig={self.pods.access(pod)}"]
         done = subprocess.run(
-            whole, env=environment, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False
-        )
+            whole, env={**os.environ, **self.pods.command(pod)[1]},
+            capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False,
+        )  # fmt: skip
         assert done.returncode == 0, f"{whole}: {done.stderr}"
         return done.stdout
 

@@ -121,7 +121,8 @@ class Pods:
         arguments: list[str | Path] = [COMMAND, *map(pod.mounts.local, pod.container["args"])]
         if pod.spec["automountServiceAccountToken"]:
             arguments.append(f"--kubeconfig={self.access(pod)}")
-        return arguments, {each["name"]: each["value"] for each in pod.container.get("env", [])}
+        given = (pod.mounts.local(f"{each['name']}={each['value']}") for each in pod.container.get("env", []))
+        return arguments, dict(each.split("=", 1) for each in given)
 
     def access(self, pod: Pod) -> Path:
         """The access that its token gives."""
