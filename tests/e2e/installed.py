@@ -61,6 +61,7 @@ class Installed:
         self.release = Installation(host, host.new_namespace())
         self.values: JSON = {**VALUES, "mode": mode}
         self._users: dict[str, str] = {}
+        self._made: list[JSON] = []
         if mode == "karmada":
             self._prepare_target()
         self.pods = Pods(self.release, processes, folder)
@@ -74,11 +75,10 @@ class Installed:
         self.release.helm(*whole, values=self.values)
 
     def uninstall(self) -> None:
-        """Uninstall it, and have an administrator take back the target's roles that helm did not make."""
+        """Uninstall it, and have an administrator take back what he made for it."""
         self.release.helm("uninstall", RELEASE, "--timeout=100s")
-        if self.mode == "karmada":
-            for each in self._target_roles():
-                self.target.api.delete(each)
+        for each in self._made:
+            (self.host if each["kind"] == "Secret" else self.target).api.delete(each)
 
     def close(self) -> None:
         """End what runs; take out of the way what would be asked about other tests' objects."""
@@ -136,6 +136,7 @@ class Installed:
             self.target.api.create(namespace)
         for each in self._target_roles():
             self.target.api.apply(each)
+            self._made.append(each)
 
     def _store(self, name: str, kubeconfig: Path) -> None:
         """A Secret with a kubeconfig, files in it and not beside it."""
@@ -146,6 +147,7 @@ class Installed:
                     part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
         metadata = {"name": name, "namespace": self.release.namespace}
         secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        self._made.append(secret)
         self.host.api.create({**secret, "stringData": {"kubeconfig": json.dumps(content)}})
 
     def _target_roles(self) -> list[JSON]:
