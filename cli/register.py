@@ -91,8 +91,13 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
     help="Delete the controllers' Lease in the target, too, once nobody holds it; one that is in use stays.",
 )  # fmt: skip
 @certificate_options
-def remove(  # noqa: D417 - options explain themselves
-    *, files: tuple[Path, ...], registered_by: str, certificates: bool, lease: tuple[str, str] | None, **given: Any  # noqa: ANN401
+def remove(
+    *,
+    files: tuple[Path, ...],
+    registered_by: str,
+    certificates: bool,
+    lease: tuple[str, str] | None,
+    **given: Any,  # noqa: ANN401
 ) -> None:
     """Delete what `apply` has made, webhooks first; what is gone already is fine."""
     documents = _documents(files, registered_by)

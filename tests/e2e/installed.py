@@ -53,9 +53,7 @@ class Installed:
         jobs: the hooks.
     """
 
-    def __init__(
-        self, mode: str, host: ControlPlane, target: ControlPlane, processes: Processes, folder: Path
-    ) -> None:
+    def __init__(self, mode: str, host: ControlPlane, target: ControlPlane, processes: Processes, folder: Path) -> None:
         self.mode = mode
         self.host, self.target = host, target
         self.release = Installation(host, host.new_namespace())

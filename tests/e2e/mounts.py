@@ -63,7 +63,9 @@ class Mounts:
                 raise
             return None
         decoded = {key: base64.b64decode(text) if kind == "Secret" else text.encode() for key, text in data.items()}
-        items = {each["key"]: each["path"] for each in source.get("items") or [{"key": key, "path": key} for key in data]}
+        items = {
+            each["key"]: each["path"] for each in source.get("items") or [{"key": key, "path": key} for key in data]
+        }
         if not items.keys() <= decoded.keys():
             return None
         return {path: self._rewrite(decoded[key]) for key, path in items.items()}

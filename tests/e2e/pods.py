@@ -180,7 +180,9 @@ class Pods:
         arguments, environment = self.command(pod)
         moved = {"--bind": f"{HOST}:{pod.port}", "--probe-bind": f"{HOST}:{probes}"}
         flags = [str(each).partition("=")[0] for each in arguments]
-        local = [f"{flag}={moved[flag]}" if flag in moved else each for flag, each in zip(flags, arguments, strict=True)]
+        local = [
+            f"{flag}={moved[flag]}" if flag in moved else each for flag, each in zip(flags, arguments, strict=True)
+        ]
         pod.process = self._processes.start(pod.name, local, environment)
         pod.probe_url = f"http://{HOST}:{probes}"
         if front := self.fronts.get(pod.name):

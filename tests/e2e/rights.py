@@ -25,7 +25,8 @@ def granted(objects: Iterable[Mapping[str, Any]], subject: str) -> set[Right]:
     bound = {
         (each["roleRef"]["kind"], each["roleRef"]["name"], each["metadata"].get("namespace"))
         for each in stored
-        if each["kind"] in {"RoleBinding", "ClusterRoleBinding"} and subject in {one["name"] for one in each["subjects"]}
+        if each["kind"] in {"RoleBinding", "ClusterRoleBinding"}
+        and subject in {one["name"] for one in each["subjects"]}
     }
     return {
         Right(group, resource, verb)

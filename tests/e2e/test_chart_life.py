@@ -92,7 +92,9 @@ def pods(control_plane: ControlPlane, installation: Installation, tmp_path: Path
 
 @pytest.fixture
 def jobs(control_plane: ControlPlane, installation: Installation, pods: Pods, tmp_path: Path) -> Iterator[JobRunner]:
-    runner = JobRunner(control_plane.api, installation, tmp_path, {"berthmaster-webhook": f"https://{HOST}:{pods.port}"})
+    runner = JobRunner(
+        control_plane.api, installation, tmp_path, {"berthmaster-webhook": f"https://{HOST}:{pods.port}"}
+    )
     runner.before["berthmaster-cleanup"] = pods.stop
     yield runner
     runner.close()
