@@ -204,6 +204,16 @@ def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, contro
     assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted
 
 
+@pytest.mark.parametrize("case", CASES)
+def test_two_releases_by_one_name_have_nothing_in_common_outside_of_their_namespaces(case):
+    def outside(namespace):
+        for each in [*helm.render(CASES[case], namespace=namespace)]:
+            if each["metadata"].get("namespace") != namespace:
+                yield each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]
+
+    assert not {*outside("one")} & {*outside("two")}
+
+
 def test_who_removes_the_lease_may_do_so_where_nothing_is_registered():
     values = {"webhook": {"enabled": False}, "registration": {"enabled": False}}
     rights = granted(target_objects(values), "register", "-target")

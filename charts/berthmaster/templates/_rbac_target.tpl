@@ -232,7 +232,8 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{/* A Role or ClusterRole and its binding: root, component, kind ("" or "Cluster"), suffix, namespace, rules, subject and annotations (YAML). */}}
 {{- define "berthmaster.role" -}}
 {{- $name := printf "%s-%s%s" (include "berthmaster.fullname" .root) .component .suffix -}}
-{{- if eq .kind "Cluster" -}}
+{{- if ne (.namespace | default "") .root.Release.Namespace -}}
+{{- /* Where other releases by the same name have theirs, too. */ -}}
 {{- $name = printf "%s-%s" .root.Release.Namespace $name -}}
 {{- end -}}
 ---
