@@ -129,7 +129,9 @@ def test_the_lease_is_removed_after_the_pods(values, lease):
     kept = [text for text in container["args"] if text.startswith("--target-kubeconfig=")]
     assert bool(kept) == bool(lease and "mode" not in values), "the target is asked only where the Lease is there"
     if lease and "mode" in values:
-        [role] = [one for (kind, name), one in hooks(objects).items() if name.endswith("-cleanup-lease") and kind == "Role"]
+        [role] = [
+            one for (kind, name), one in hooks(objects).items() if name.endswith("-cleanup-lease") and kind == "Role"
+        ]
         assert f"{role['metadata']['namespace']}/{role['rules'][0]['resourceNames'][0]}" == lease
 
 
