@@ -3,7 +3,7 @@
 import os
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -34,7 +34,6 @@ class JobRunner:
             urls: where servers really are, by the names of their Services.
         """
         self.ran: list[tuple[str, int, str]] = []
-        self.before: dict[str, Callable[[], None]] = {}
         self._api = api
         self._installation = installation
         self._folder = folder
@@ -58,7 +57,6 @@ class JobRunner:
 
     def _run(self, job: dict[str, Any]) -> None:
         name = job["metadata"]["name"]
-        self.before.get(name, lambda: None)()
         spec = job["spec"]["template"]["spec"]
         [container] = spec["containers"]
         folder = self._folder / f"job-{len(self.ran)}"
