@@ -131,9 +131,7 @@ class ControlPlane:
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
         return str(self.api.create(manifest).object["metadata"]["name"])
 
-    def user(
-        self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]], *, observed: bool = False
-    ) -> Path:
+    def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]], *, observed: bool = False) -> Path:
         """A file with the access of somebody who may do just what some rules say.
 
         Args:

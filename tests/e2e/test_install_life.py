@@ -21,18 +21,19 @@ LIMIT_S = 60.0
 ENOUGH = 30  # requests between two events
 TEMPLATE_GROUPS = ("", "apps", "batch", "networking.k8s.io")
 _EVENT = Right("events.k8s.io", "events", "create")
+_AGAIN = _EVENT._replace(verb="patch")  # the second of a series of the same event
 _SECRETS = {Right("", "secrets", verb) for verb in ("create", "patch")}
 UNUSED = {
     "extender": set(),
-    "controllers": {_EVENT._replace(verb="patch")},  # the second of a series of the same event
-    "certs": set(),
+    "controllers": {_AGAIN},
+    "certs": {_AGAIN},
     "register": {
         # What is applied for the first time: a PATCH to the audit, and refused without the right to create.
         *(
             Right("admissionregistration.k8s.io", f"{kind}webhookconfigurations", "create")
             for kind in ("mutating", "validating")
         ),
-        *_SECRETS, _EVENT,  # if it comes before the keepers
+        *_SECRETS, _EVENT, _AGAIN,  # if it comes before the keepers
     },
 }  # fmt: skip
 """Rights that are needed, and that no install uses for certain: by component."""

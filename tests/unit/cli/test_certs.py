@@ -202,7 +202,7 @@ LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmast
 
 def test_remove_takes_the_lease_that_nobody_holds(installation):
     metadata = {"name": "berthmaster-controllers", "uid": "1"}
-    installation.cluster.store(LEASE, {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": ""}})
+    installation.cluster.put(LEASE, {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": ""}})
     words = ("remove", "-f", "-", "--lease=karmada-system/berthmaster-controllers", *FLAGS)
     assert "Lease/berthmaster-controllers: removed" in run(registering, *words)
     assert LEASE not in installation.cluster.objects
