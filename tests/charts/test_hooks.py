@@ -130,7 +130,9 @@ def test_the_lease_is_removed_after_the_pods(values, lease):
     assert bool(kept) == bool(lease and "mode" not in values), "the target is asked only where the Lease is there"
     if lease and "mode" in values:
         [role] = [
-            one for (kind, name), one in hooks(objects).items() if name.endswith("-cleanup-target-lease") and kind == "Role"
+            one
+            for (kind, name), one in hooks(objects).items()
+            if name.endswith("-cleanup-target-lease") and kind == "Role"
         ]
         assert f"{role['metadata']['namespace']}/{role['rules'][0]['resourceNames'][0]}" == lease
 

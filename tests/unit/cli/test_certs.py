@@ -210,5 +210,5 @@ def test_remove_takes_the_lease_that_nobody_holds(installation):
 
 
 @pytest.mark.parametrize("lease", ["berthmaster-controllers", "a/b/c", "karmada-system/", "../leases"])
-def test_a_lease_is_named_with_its_namespace(installation, lease):
+def test_a_lease_is_named_with_its_namespace(lease):
     assert "names no Lease" in run(registering, "remove", "-f", "-", f"--lease={lease}", *FLAGS, code=2)
