@@ -14,6 +14,7 @@ from cli.certificate_options import certificate_options
 from cli.certificate_parts import parts
 from cli.config_file import config_option
 from fleet.errors import ServiceError
+from fleet.kube.lease_removal import remove_lease
 from fleet.manifests.document import Document, Limits
 from fleet.manifests.files import read_documents
 from fleet.ops.clock import SystemClock
@@ -24,7 +25,23 @@ _EPILOG: Final = (
 )
 _LIMITS: Final = Limits(file_bytes=4 * 2**20, documents=1000)
 _POLL_S: Final = 1.0
+_HOLDER_PATIENCE_S: Final = 60.0
+"""How long controllers that were told to stop may go on."""
+_LEASE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9.]{0,252})")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+
+
+class LeaseKey(click.ParamType[tuple[str, str]]):
+    """``NAMESPACE/NAME``."""
+
+    name = "NAMESPACE/NAME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
+        """Take it apart."""
+        found = _LEASE.fullmatch(str(value))
+        if found is None:
+            self.fail(f"{value!r} names no Lease, as in karmada-system/berthmaster-controllers", param, ctx)
+        return found[1], found[2]
 
 
 @click.group()
@@ -69,8 +86,19 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
 @config_option
 @_file_options
 @click.option("--certificates", is_flag=True, help="Delete the Secrets that hold our certificates, too.")
+@click.option(
+    "--lease", type=LeaseKey(),
+    help="Delete the controllers' Lease in the target, too, once nobody holds it; one that is in use stays.",
+)  # fmt: skip
 @certificate_options
-def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, **given: Any) -> None:  # noqa: ANN401
+def remove(
+    *,
+    files: tuple[Path, ...],
+    registered_by: str,
+    certificates: bool,
+    lease: tuple[str, str] | None,
+    **given: Any,  # noqa: ANN401
+) -> None:
     """Delete what `apply` has made, webhooks first; what is gone already is fine."""
     documents = _documents(files, registered_by)
     with parts(given) as made:
@@ -78,6 +106,9 @@ def remove(*, files: tuple[Path, ...], registered_by: str, certificates: bool, *
             _tell(result)
         for name in made.upkeep.forget() if certificates else ():
             click.echo(f"Secret/{name}: removed")
+        if lease:
+            outcome = remove_lease(made.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
+            click.echo(f"Lease/{lease[1]}: {outcome}")
 
 
 def _make_sure(upkeep: Upkeep, timeout_s: float) -> None:

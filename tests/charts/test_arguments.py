@@ -8,10 +8,19 @@ from charts import helm
 from cli.main import _COMMANDS, main
 
 
-def rendered(case):
+def containers(case):
     for name, template in helm.pods(helm.render(CASES[case])):
         [container] = template["spec"]["containers"]
+        yield name, container
+
+
+def rendered(case):
+    for name, container in containers(case):
         yield name, container["args"]
+
+
+def environment(container):
+    return {each["name"]: each["value"] for each in container.get("env", [])}
 
 
 def parse(arguments):
@@ -27,14 +36,30 @@ def parse(arguments):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_container_starts_a_command_with_options_it_has(case):
-    """Those that do not exist yet are checked from the day they do."""
-    for name, arguments in rendered(case):
-        if arguments[0] in _COMMANDS:
+def test_every_container_starts_a_command_with_options_it_has(case, monkeypatch):
+    for name, container in containers(case):
+        with monkeypatch.context() as within:
+            for variable, value in environment(container).items():
+                within.setenv(variable, value)
             try:
-                parse(arguments)
+                context = parse(container["args"])
             except click.UsageError as error:
                 pytest.fail(f"{name}: {error.format_message()}")
+            known = {f"{context.auto_envvar_prefix}_{option.name.upper()}" for option in context.command.params}
+            assert environment(container).keys() <= known, name
+
+
+@pytest.mark.parametrize("command", [["rotate"], ["rotate", "--ca"], ["inspect"], ["bootstrap"]], ids=" ".join)
+@pytest.mark.parametrize("case", ["default", "single", "kubeadmiral"])
+def test_the_keepers_pods_know_all_that_other_commands_about_certificates_need(case, command, monkeypatch):
+    """``kubectl exec deployment/berthmaster-certs -- berthmaster certs rotate`` is about what is kept there."""
+    container = dict(containers(case))["Deployment/berthmaster-certs"]
+    for variable, value in environment(container).items():
+        monkeypatch.setenv(variable, value)
+    kept, asked = parse(container["args"]).params, parse(["certs", *command]).params
+    shared = kept.keys() & asked.keys()
+    assert {"namespace", "serving", "target_kubeconfig", "mutating", "scheduler_plugin"} <= shared
+    assert {name: asked[name] for name in shared} == {name: kept[name] for name in shared}
 
 
 def test_the_commands_that_the_chart_runs_are_known():
@@ -84,6 +109,8 @@ def test_the_controllers_may_clear_records_of_priority_drops(case, user):
 
 
 def test_a_certificate_has_every_name_that_is_called():
-    mounted, _, names = one("default", "Deployment/berthmaster-certs", "serving").partition("=")
+    kept = environment(dict(containers("default"))["Deployment/berthmaster-certs"])["BERTHMASTER_CERTS_SERVING"]
+    assert one("default", "Job/berthmaster-register", "serving") == kept, "Jobs and keepers agree"
+    mounted, _, names = kept.partition("=")
     assert mounted == "berthmaster-webhook-tls"
     assert f"berthmaster-webhook.{helm.NAMESPACE}.svc" in names.split(",")

@@ -75,7 +75,8 @@ def test_a_job_outside_a_release_brings_all_that_it_needs(case):
         for each in needs:
             assert events(found[each]) >= events(job), name
             assert int(found[each]["metadata"]["annotations"][WEIGHT]) < int(job["metadata"]["annotations"][WEIGHT])
-        if CASES[case].get("mode") == "single" or "post-delete" in events(job):
+        [container] = spec["containers"]
+        if CASES[case].get("mode") == "single" or "--certificates" in container["args"]:
             bindings = [one for (kind, _), one in found.items() if kind.endswith("RoleBinding")]
             assert spec["serviceAccountName"] in {one["subjects"][0]["name"] for one in bindings}
 
@@ -98,7 +99,42 @@ def test_jobs_after_an_install_stand_on_what_is_installed(case):
     ],
 )
 def test_secrets_stay_after_an_uninstall(values):
-    assert not [name for kind, name in hooks(helm.render(values)) if name.endswith("-cleanup")]
+    found = hooks(helm.render(values))
+    [container] = found["Job", "berthmaster-cleanup"]["spec"]["template"]["spec"]["containers"]
+    assert "--certificates" not in container["args"]
+    assert ("Role", "berthmaster-cleanup") not in found
+
+
+@pytest.mark.parametrize(
+    ("values", "lease"),
+    [
+        pytest.param({}, "karmada-system/berthmaster-controllers", id="in the target"),
+        pytest.param({"mode": "single"}, f"{helm.NAMESPACE}/berthmaster-controllers", id="in the release's namespace"),
+        pytest.param(
+            {"mode": "single", "controllers": {"leaderElection": {"namespace": "leases", "leaseName": "mine"}}},
+            "leases/mine", id="where it was told to be",
+        ),
+        pytest.param({"controllers": {"enabled": False}}, None, id="not without controllers"),
+        pytest.param(
+            {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}}, None, id="not without election"
+        ),
+    ],
+)  # fmt: skip
+def test_the_lease_is_removed_after_the_pods(values, lease):
+    objects = helm.render(values)
+    job = hooks(objects)["Job", "berthmaster-cleanup"]
+    [container] = job["spec"]["template"]["spec"]["containers"]
+    named = [text.partition("=")[2] for text in container["args"] if text.startswith("--lease=")]
+    assert named == ([lease] if lease else [])
+    kept = [text for text in container["args"] if text.startswith("--target-kubeconfig=")]
+    assert bool(kept) == bool(lease and "mode" not in values), "the target is asked only where the Lease is there"
+    if lease and "mode" in values:
+        [role] = [
+            one
+            for (kind, name), one in hooks(objects).items()
+            if name.endswith("-cleanup-target-lease") and kind == "Role"
+        ]
+        assert f"{role['metadata']['namespace']}/{role['rules'][0]['resourceNames'][0]}" == lease
 
 
 def test_apply_waits_less_than_its_job_may_take():

@@ -34,13 +34,13 @@ def test_thresholds_that_are_named_are_values():
 
 
 def test_the_options_for_certificates_are_those_of_the_pods():
-    """One file beside the page's commands, and the arguments that the chart renders."""
+    """One file beside the page's commands, and the environment that the chart renders."""
     given = yaml.safe_load(re.search(r"```yaml\n# certs.yaml\n(.*?)```", PAGE, re.DOTALL)[1])
     assert {f"--{key}" for key in given} <= {name for each in ROTATE.params for name in each.opts}
     deployment = helm.named(helm.render({}), "Deployment", "berthmaster-certs")
-    arguments = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
-    pairs = [each.removeprefix("--").split("=", 1) for each in arguments if "=" in each]
-    rendered = dict(pairs)
+    environment = deployment["spec"]["template"]["spec"]["containers"][0]["env"]
+    prefix = "BERTHMASTER_CERTS_"
+    rendered = {each["name"].removeprefix(prefix).replace("_", "-").lower(): each["value"] for each in environment}
     [(secret, names)] = given["serving"].items()
     assert rendered["serving"] == f"{secret}={names}"
     assert (rendered["namespace"], rendered["authority-secret"]) == (given["namespace"], given["authority-secret"])

@@ -108,7 +108,11 @@ def test_registered_configurations_are_named(case, component):
     rights = granted(target_objects(values), component, "-target")
     told = {("default", "events.k8s.io", "events", "", verb) for verb in ("create", "patch")}
     assert {each for each in rights if each[2] == "events"} == told
-    rights = {each for each in rights if each[2] != "events"}
+    leases = {each for each in rights if each[2] == "leases"}
+    elected = component == "register" and "mode" not in values and values.get("controllers", {}).get("enabled", True)
+    lease = ("karmada-system", "coordination.k8s.io", "leases", "berthmaster-controllers")
+    assert leases == ({(*lease, "get"), (*lease, "delete")} if elected else set()), "its removal"
+    rights = {each for each in rights if each[2] not in {"events", "leases"}}
     named = {(group, resource, name) for _, group, resource, name, _ in rights if name}
     profiles = {each for each in registered if each[1] == "schedulingprofiles"}
     assert named == (registered if component == "register" else registered - profiles)
@@ -198,6 +202,22 @@ def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, contro
     here = {"lease": helm.NAMESPACE if mode == "single" else "karmada-system"}
     wanted = set(needed(controllers, **{**here, **more}))
     assert granted(target_objects({"mode": mode, "controllers": values}), "controllers") == wanted
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_two_releases_by_one_name_have_nothing_in_common_outside_of_their_namespaces(case):
+    def outside(namespace):
+        for each in [*helm.render(CASES[case], namespace=namespace)]:
+            if each["metadata"].get("namespace") != namespace:
+                yield each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]
+
+    assert not {*outside("one")} & {*outside("two")}
+
+
+def test_who_removes_the_lease_may_do_so_where_nothing_is_registered():
+    values = {"webhook": {"enabled": False}, "registration": {"enabled": False}}
+    rights = granted(target_objects(values), "register", "-target")
+    assert {(resource, verb) for _, _, resource, _, verb in rights} == {("leases", "get"), ("leases", "delete")}
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -27,10 +27,16 @@ class HelmError(AssertionError):
 
 
 class Installation:
-    """A release in a namespace of its own."""
+    """A release in a namespace of its own.
+
+    Attributes:
+        namespace: where it is.
+        api: an administrator's client of the host.
+    """
 
     def __init__(self, plane: ControlPlane, namespace: str) -> None:
         self._plane = plane
+        self.api = plane.api
         self.namespace = namespace
 
     def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:

@@ -26,6 +26,11 @@ SERVICE_RANGE: Final = "10.0.0.0/24"  # routed nowhere: the API server only want
 START_LIMIT_S: Final = 60.0
 PROBE_LIMIT_S: Final = 5.0
 AUDITED_GROUPS: Final = ("policy.karmada.io", "apps.karmada.io", "core.kubeadmiral.io")
+OBSERVED: Final = "berthmaster-e2e:observed"
+"""The group of users whose rights a test looks at."""
+AUDITED_USERS: Final = ("system:serviceaccounts", OBSERVED)
+"""Groups whose every request is audited: what they use of their rights, and what they would have needed."""
+_WRITES: Final = ("create", "update", "patch", "delete")
 WEBHOOK_CLIENT: Final = "kube-apiserver-webhook-client"
 ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
@@ -110,22 +115,32 @@ class ControlPlane:
         ]
 
     def audit_events(self) -> list[dict[str, Any]]:
-        """Every write that is audited and was answered so far, in order, as ``audit.k8s.io/v1`` Events."""
-        return [json.loads(line) for line in self._file("audit.jsonl").read_text().splitlines()]
+        """Every write to the audited groups that was answered so far, in order, as ``audit.k8s.io/v1`` Events."""
+        return [
+            event
+            for event in self._logged()
+            if event["verb"] in _WRITES and event["objectRef"].get("apiGroup") in self._audited
+        ]
+
+    def requests_of(self, user: str) -> list[dict[str, Any]]:
+        """What an audited user asked about objects, as audit events, oldest first."""
+        return [event for event in self._logged() if event["user"]["username"] == user]
 
     def new_namespace(self) -> str:
         """Make a namespace nobody else uses; its name."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
         return str(self.api.create(manifest).object["metadata"]["name"])
 
-    def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]]) -> Path:
+    def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]], *, observed: bool = False) -> Path:
         """A file with the access of somebody who may do just what some rules say.
 
         Args:
             name: the user's; nobody else's.
             rules: each as a Role writes it, with the namespace it holds in, None for everywhere.
+            observed: whether all requests are audited, see ``requests_of``.
         """
-        self.authority.issue(name).write(self._file(f"{name}.crt"), self._file(f"{name}.key"))
+        pair = self.authority.issue(name, organization=OBSERVED if observed else "")
+        pair.write(self._file(f"{name}.crt"), self._file(f"{name}.key"))
         for namespace in {namespace for _, namespace in rules}:
             prefix = "Cluster" if namespace is None else ""
             metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
@@ -215,16 +230,21 @@ class ControlPlane:
         path.write_text(json.dumps(content, indent=1))
         return path
 
+    def _logged(self) -> list[dict[str, Any]]:
+        lines = self._file("audit.jsonl").read_text().splitlines()
+        return [event for event in map(json.loads, lines) if "objectRef" in event]
+
     def _write_audit_policy(self) -> Path:
-        """A file that says what is audited: writes to some groups, without their contents."""
+        """A file that says what is audited: writes to some groups, and all of some users; no contents."""
         policy = {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
             "omitStages": ["RequestReceived"],
             "rules": [
+                {"level": "Metadata", "userGroups": list(AUDITED_USERS)},
                 {
                     "level": "Metadata",
-                    "verbs": ["create", "update", "patch", "delete"],
+                    "verbs": list(_WRITES),
                     "resources": [{"group": group} for group in self._audited],
                 },
                 {"level": "None"},

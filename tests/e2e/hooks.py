@@ -1,19 +1,20 @@
 """Hook Jobs without controller and kubelet: each is run as a process of the same command, with its account's rights."""
 
+import os
 import subprocess
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from e2e.api import Api, RefusedError
 from e2e.chart import Installation
+from e2e.mounts import Mounts
 from e2e.service import COMMAND
 
 POLL_S: Final = 0.2
 RUN_LIMIT_S: Final = 120
-MOUNTED: Final = "--filename=/etc/berthmaster/registration/registration.yaml"
 
 
 class JobRunner:
@@ -23,21 +24,20 @@ class JobRunner:
         ran: what was run: the Job's name, its exit code, and what it printed.
     """
 
-    def __init__(self, api: Api, installation: Installation, folder: Path, url: str) -> None:
+    def __init__(self, api: Api, installation: Installation, folder: Path, urls: Mapping[str, str]) -> None:
         """A runner.
 
         Args:
             api: an administrator's client.
             installation: whose Jobs.
             folder: for files.
-            url: where the webhook really is, in place of its Service's name.
+            urls: where servers really are, by the names of their Services.
         """
         self.ran: list[tuple[str, int, str]] = []
-        self.before: dict[str, Callable[[], None]] = {}
         self._api = api
         self._installation = installation
         self._folder = folder
-        self._url = url
+        self._urls = {f"https://{name}.{installation.namespace}.svc:443": url for name, url in urls.items()}
         self._seen: set[str] = set()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._loop, name="jobs", daemon=True)
@@ -57,29 +57,26 @@ class JobRunner:
 
     def _run(self, job: dict[str, Any]) -> None:
         name = job["metadata"]["name"]
-        self.before.get(name, lambda: None)()
         spec = job["spec"]["template"]["spec"]
         [container] = spec["containers"]
-        arguments = [self._file(spec) if each == MOUNTED else each for each in container["args"]]
+        folder = self._folder / f"job-{len(self.ran)}"
+        mounts = Mounts(self._api, self._installation.namespace, spec, folder, self._reachable)
+        assert mounts.sync(), f"{name}: something that it mounts is not there"
+        arguments = [mounts.local(each) for each in container["args"]]
+        environment = {each["name"]: each["value"] for each in container.get("env", [])}
         access = self._installation.kubeconfig(spec["serviceAccountName"], self._folder)
         done = subprocess.run(
-            [COMMAND, *arguments, f"--kubeconfig={access}"],
+            [COMMAND, *arguments, f"--kubeconfig={access}"], env={**os.environ, **environment},
             stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RUN_LIMIT_S, check=False,
         )  # fmt: skip
         self.ran.append((name, done.returncode, done.stdout + done.stderr))
         self._tell(job, succeeded=done.returncode == 0)
 
-    def _file(self, spec: dict[str, Any]) -> str:
-        """What is mounted, with a reachable address in it."""
-        [name] = [volume["configMap"]["name"] for volume in spec["volumes"] if volume["name"] == "registration"]
-        namespace = self._installation.namespace
-        held = self._api.get(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace}}
-        )
-        service = f"https://berthmaster-webhook.{namespace}.svc:443"
-        path = self._folder / f"{name}.yaml"
-        path.write_text(held["data"]["registration.yaml"].replace(service, self._url))
-        return f"--filename={path}"
+    def _reachable(self, content: bytes) -> bytes:
+        """A mounted file with addresses that a process on loopback reaches."""
+        for service, url in self._urls.items():
+            content = content.replace(service.encode(), url.encode())
+        return content
 
     def _tell(self, job: dict[str, Any], *, succeeded: bool) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

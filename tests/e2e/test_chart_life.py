@@ -1,19 +1,19 @@
 """The life of an installation, by a real helm with its hooks, everything with the rights of its own ServiceAccount."""
 
 import base64
-import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from e2e.api import Api, RefusedError
-from e2e.chart import RELEASE, Installation, left_of, replaced
-from e2e.control_plane import HOST, ControlPlane, fetch
+from e2e.chart import RELEASE, Installation, left_of
+from e2e.control_plane import HOST, ControlPlane
 from e2e.hooks import JobRunner
 from e2e.manifests import manifest, propagation_policy
-from e2e.processes import Process, wait_for
-from e2e.service import COMMAND
+from e2e.pods import Pods
+from e2e.processes import Processes, wait_for
 
 from charts import helm
 
@@ -26,74 +26,21 @@ CONFIGURATIONS = tuple(
 )
 
 
-class Pods:
-    """What would run in the pods: the keeper of certificates and one webhook."""
-
-    def __init__(self, plane: ControlPlane, installation: Installation, folder: Path) -> None:
-        self._plane = plane
-        self._installation = installation
-        self._folder = folder
-        self.port = plane.processes.ports.free()
-        self._running: list[Process] = []
-        self._thread = threading.Thread(target=self._start, name="pods", daemon=True)
-
-    def start(self) -> None:
-        """Start them as soon as helm has made what they need."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End them, as the end of their Deployments would."""
-        for process in self._running:
-            process.stop()
-
-    def _container(self, component: str) -> dict[str, Any]:
-        deployment = manifest("apps/v1", "Deployment", self._installation.namespace, {})
-        deployment["metadata"]["name"] = f"{RELEASE}-{component}"
-        wait_for(f"helm to make {component}", lambda: self._plane.api.exists(deployment), LIMIT_S)
-        [container] = self._plane.api.get(deployment)["spec"]["template"]["spec"]["containers"]
-        return dict(container)
-
-    def _start(self) -> None:
-        probes = self._plane.processes.ports.free()
-        access = self._installation.kubeconfig(f"{RELEASE}-certs", self._folder) if self._container("certs") else None
-        arguments = replaced(self._container("certs")["args"], {"probe-bind": f"{HOST}:{probes}", "interval-s": "0.5"})
-        self._running.append(self._plane.processes.start("certs", [COMMAND, *arguments, f"--kubeconfig={access}"]))
-        self._mount()
-        probes = self._plane.processes.ports.free()
-        changes = {
-            "bind": f"{HOST}:{self.port}", "probe-bind": f"{HOST}:{probes}", "drain-s": "0",
-            "cert-file": str(self._folder / "tls.crt"), "key-file": str(self._folder / "tls.key"),
-        }  # fmt: skip
-        webhook = self._plane.processes.start(
-            "webhook", [COMMAND, *replaced(self._container("webhook")["args"], changes)]
-        )
-        self._running.append(webhook)
-        webhook.wait_for("to be ready", lambda: fetch(f"http://{HOST}:{probes}/readyz"), LIMIT_S)
-
-    def _mount(self) -> None:
-        secret = manifest("v1", "Secret", self._installation.namespace, {})
-        secret["metadata"]["name"] = f"{RELEASE}-webhook-tls"
-        wait_for("the webhook's certificate", lambda: self._plane.api.exists(secret), LIMIT_S)
-        for key, content in self._plane.api.get(secret)["data"].items():
-            (self._folder / key).write_bytes(base64.b64decode(content))
-
-
 @pytest.fixture
 def installation(control_plane: ControlPlane, namespace: str) -> Installation:
     return Installation(control_plane, namespace)
 
 
 @pytest.fixture
-def pods(control_plane: ControlPlane, installation: Installation, tmp_path: Path) -> Iterator[Pods]:
-    made = Pods(control_plane, installation, tmp_path)
-    yield made
-    made.stop()
+def pods(processes: Processes, installation: Installation, tmp_path: Path) -> Iterator[Pods]:
+    with closing(Pods(installation, processes, tmp_path)) as made:
+        yield made
 
 
 @pytest.fixture
 def jobs(control_plane: ControlPlane, installation: Installation, pods: Pods, tmp_path: Path) -> Iterator[JobRunner]:
-    runner = JobRunner(control_plane.api, installation, tmp_path, f"https://{HOST}:{pods.port}")
-    runner.before["berthmaster-cleanup"] = pods.stop
+    urls = {name: f"https://{HOST}:{front.port}" for name, front in pods.fronts.items()}
+    runner = JobRunner(control_plane.api, installation, tmp_path, urls)
     yield runner
     runner.close()
     for each in CONFIGURATIONS:  # whatever went wrong, other tests are not to be asked about
@@ -129,15 +76,16 @@ def test_install_upgrade_switch_off_and_on_uninstall(
         "registration": {"clientConfig": "url", "timeoutSeconds": 40},
         "certificates": {"webhookExtraNames": [HOST]},
         "controllers": {"enabled": False},
+        "webhook": {"workers": 1, "drainSeconds": 2},
+        "certs": {"intervalSeconds": 1},
     }
-    pods.start()
     upgraded(installation, values)
     assert [(name, code) for name, code, _ in jobs.ran] == [("berthmaster-register", 0)], jobs.ran
     wait_for("the webhook to be asked", lambda: denied(api), LIMIT_S)
     [bundle] = bundles(api)
     assert base64.b64decode(bundle).startswith(b"-----BEGIN CERTIFICATE")
 
-    upgraded(installation, {**values, "webhook": {"timeoutSeconds": 7}})
+    upgraded(installation, {**values, "webhook": {**values["webhook"], "timeoutSeconds": 7}})
     assert {entry["timeoutSeconds"] for each in CONFIGURATIONS for entry in api.get(each)["webhooks"]} == {7}
     assert bundles(api) == {bundle}, "an upgrade keeps the bundle"
 
@@ -157,4 +105,5 @@ def test_install_upgrade_switch_off_and_on_uninstall(
     assert not any(map(api.exists, CONFIGURATIONS))
     assert left_of(api, namespace, kinds) == []
     assert [each["metadata"]["name"] for each in api.list("v1", "Secret", namespace)] == []
+    assert pods.faults == []
     api.create(propagation_policy(namespace))

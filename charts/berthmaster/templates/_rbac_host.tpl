@@ -35,3 +35,10 @@
   verbs: [create, patch] # patch: what happens again is counted in the event
 {{- end }}
 {{- end -}}
+
+{{- define "berthmaster.cleanupRules" -}}
+- apiGroups: [""]
+  resources: [secrets]
+  resourceNames: {{ (include "berthmaster.certificateSecrets" . | fromJson).list | toJson }}
+  verbs: [get, delete]
+{{- end -}}

@@ -109,6 +109,12 @@ within namespaces, as a list of {namespace, rules}.
 {{- end -}}
 
 {{- define "berthmaster.targetRules.register" -}}
+{{- if include "berthmaster.runs" (list . "register") }}
+{{- include "berthmaster.registerRules" . }}
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.registerRules" -}}
 {{- if .Values.webhook.enabled }}
 - apiGroups: [admissionregistration.k8s.io]
   resources: [mutatingwebhookconfigurations, validatingwebhookconfigurations]
@@ -128,8 +134,23 @@ within namespaces, as a list of {namespace, rules}.
 {{- end }}
 {{- end -}}
 
+{{/* In mode single the Job that removes the Lease has a role of its own: this one is gone by then. */}}
 {{- define "berthmaster.targetRolesOf.register" -}}
+{{- if include "berthmaster.runs" (list . "register") }}
 {{- include "berthmaster.configurationEvents" . }}
+{{- end }}
+{{- if and (include "berthmaster.lease" .) (ne .Values.mode "single") }}
+- namespace: {{ include "berthmaster.leaseNamespace" . }}
+  rules:
+    {{- include "berthmaster.leaseCleanupRules" . | nindent 4 }}
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.leaseCleanupRules" -}}
+- apiGroups: [coordination.k8s.io]
+  resources: [leases]
+  resourceNames: [{{ .Values.controllers.leaderElection.leaseName | quote }}]
+  verbs: [get, delete]
 {{- end -}}
 
 {{/* Events about objects without a namespace are in this one. */}}
@@ -164,6 +185,13 @@ within namespaces, as a list of {namespace, rules}.
 {{- .Values.controllers.leaderElection.namespace | default (ternary .Release.Namespace "karmada-system" (eq .Values.mode "single")) -}}
 {{- end -}}
 
+{{/* The Lease itself, NAMESPACE/NAME; empty if nobody elects. */}}
+{{- define "berthmaster.lease" -}}
+{{- if and .Values.controllers.enabled .Values.controllers.leaderElection.enabled -}}
+{{- printf "%s/%s" (include "berthmaster.leaseNamespace" .) .Values.controllers.leaderElection.leaseName -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Who a component is in the target, as an RBAC subject: (list $ "controllers"). */}}
 {{- define "berthmaster.targetSubject" -}}
 {{- $root := index . 0 -}}
@@ -190,7 +218,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 
 {{/* All roles in the target and who has them, as documents. */}}
 {{- define "berthmaster.targetRBAC" -}}
-{{- range $component := without (include "berthmaster.components" . | fromJson).list "webhook" }}
+{{- range $component := append (without (include "berthmaster.components" . | fromJson).list "webhook" "register") "register" }}
 {{- $rules := include (printf "berthmaster.targetRules.%s" $component) $ }}
 {{- if trim $rules }}
 {{ include "berthmaster.role" (dict "root" $ "component" $component "kind" "Cluster" "suffix" "-target" "rules" $rules "subject" (include "berthmaster.targetSubject" (list $ $component))) }}
@@ -201,10 +229,11 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{- end }}
 {{- end -}}
 
-{{/* A Role or ClusterRole and its binding: root, component, kind ("" or "Cluster"), suffix, namespace, rules and subject (YAML). */}}
+{{/* A Role or ClusterRole and its binding: root, component, kind ("" or "Cluster"), suffix, namespace, rules, subject and annotations (YAML). */}}
 {{- define "berthmaster.role" -}}
 {{- $name := printf "%s-%s%s" (include "berthmaster.fullname" .root) .component .suffix -}}
-{{- if eq .kind "Cluster" -}}
+{{- if ne (.namespace | default "") .root.Release.Namespace -}}
+{{- /* Where other releases by the same name have theirs, too. */ -}}
 {{- $name = printf "%s-%s" .root.Release.Namespace $name -}}
 {{- end -}}
 ---
@@ -217,6 +246,9 @@ metadata:
   {{- end }}
   labels:
     {{- include "berthmaster.labels" (list .root .component) | nindent 4 }}
+  {{- with .annotations }}
+  annotations: {{- . | nindent 4 }}
+  {{- end }}
 rules:
   {{- .rules | trim | nindent 2 }}
 ---
@@ -229,6 +261,9 @@ metadata:
   {{- end }}
   labels:
     {{- include "berthmaster.labels" (list .root .component) | nindent 4 }}
+  {{- with .annotations }}
+  annotations: {{- . | nindent 4 }}
+  {{- end }}
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}Role

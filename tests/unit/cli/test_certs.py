@@ -195,3 +195,20 @@ class TestRegister:
     @pytest.mark.usefixtures("installation")
     def test_whose_objects_they_are_has_to_be_a_label(self, file):
         assert "no value of a label" in run(registering, "remove", "--registered-by=a/b", file, *FLAGS, code=2)
+
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster-controllers"
+
+
+def test_remove_takes_the_lease_that_nobody_holds(installation):
+    metadata = {"name": "berthmaster-controllers", "uid": "1"}
+    installation.cluster.put(LEASE, {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": ""}})
+    words = ("remove", "-f", "-", "--lease=karmada-system/berthmaster-controllers", *FLAGS)
+    assert "Lease/berthmaster-controllers: removed" in run(registering, *words)
+    assert LEASE not in installation.cluster.objects
+    assert "Lease/berthmaster-controllers: gone already" in run(registering, *words)
+
+
+@pytest.mark.parametrize("lease", ["berthmaster-controllers", "a/b/c", "karmada-system/", "../leases"])
+def test_a_lease_is_named_with_its_namespace(lease):
+    assert "names no Lease" in run(registering, "remove", "-f", "-", f"--lease={lease}", *FLAGS, code=2)

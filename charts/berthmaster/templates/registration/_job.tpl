@@ -1,9 +1,10 @@
 {{/*
 A hook Job that runs `berthmaster register`: root, name, component (whose ServiceAccount it has), hook, verb ("apply" or "remove"), and either kind and object (what holds registration.yaml) or
-certificates: true, to delete Secrets.
+what else is to be removed: certificates: true for Secrets, lease: NAMESPACE/NAME in the target.
 */}}
 {{- define "berthmaster.registerJob" -}}
 {{- $values := .root.Values.registration -}}
+{{- $target := or .object .lease -}}
 ---
 apiVersion: batch/v1
 kind: Job
@@ -29,11 +30,18 @@ spec:
           args:
             - register
             - {{ .verb }}
-            {{- if .certificates }}
-            - --filename=- # nothing: what was registered has gone before
-            - --certificates
-            {{- else }}
+            {{- if .object }}
             - --filename=/etc/berthmaster/registration/registration.yaml
+            {{- else }}
+            - --filename=- # nothing: what was registered has gone before
+            {{- end }}
+            {{- if .certificates }}
+            - --certificates
+            {{- end }}
+            {{- with .lease }}
+            - "--lease={{ . }}"
+            {{- end }}
+            {{- if $target }}
             {{- with include "berthmaster.targetPath" .root }}
             - "--target-kubeconfig={{ . }}"
             {{- end }}
@@ -47,16 +55,20 @@ spec:
             {{- toYaml $values.resources | nindent 12 }}
           volumeMounts:
             {{- include "berthmaster.scratchMount" .root | nindent 12 }}
-            {{- if not .certificates }}
+            {{- if $target }}
             {{- with include "berthmaster.targetMount" .root | trim }}{{ . | nindent 12 }}{{ end }}
+            {{- end }}
+            {{- if .object }}
             - name: registration
               mountPath: /etc/berthmaster/registration
               readOnly: true
             {{- end }}
       volumes:
         {{- include "berthmaster.scratchVolume" .root | nindent 8 }}
-        {{- if not .certificates }}
+        {{- if $target }}
         {{- with include "berthmaster.targetVolume" (list .root "register") | trim }}{{ . | nindent 8 }}{{ end }}
+        {{- end }}
+        {{- if .object }}
         - name: registration
           {{- if eq .kind "Secret" }}
           secret: {secretName: {{ .object }}, defaultMode: 0440}

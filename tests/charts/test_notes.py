@@ -1,0 +1,42 @@
+"""What helm tells after an install: what is said is so, and commands name what is there."""
+
+import json
+import re
+
+import pytest
+
+from charts import helm
+
+SCHEDULES = "schedulerName: berthmaster"
+INSPECTS = "deployment/berthmaster-certs -- berthmaster certs inspect"
+DELETES = "delete mutatingwebhookconfiguration,validatingwebhookconfiguration berthmaster"
+
+
+def notes(values):
+    words = ("install", "berthmaster", str(helm.CHART), "--namespace=karmada-system", "--dry-run=client", "--values=-")
+    return helm.run(*words, stdin=json.dumps(values)).partition("NOTES:\n")[2]
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "unsaid"),
+    [
+        pytest.param({}, {SCHEDULES, INSPECTS, DELETES, "--kubeconfig <the target's>"}, set(), id="by default"),
+        pytest.param({"mode": "single"}, {DELETES}, {"--kubeconfig"}, id="one cluster needs no other kubeconfig"),
+        pytest.param(
+            {"controllers": {"enable": ["workload-rebalancer"]}}, set(), {SCHEDULES},
+            id="no word of scheduling where nothing is scheduled",
+        ),
+        pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="nor of a webhook"),
+        pytest.param({"registration": {"enabled": False}}, {"is not registered"}, {DELETES}, id="not registered"),
+    ],
+)  # fmt: skip
+def test_what_is_told(values, said, unsaid):
+    told = notes(values)
+    assert {each for each in said if each in told} == said
+    assert not {each for each in unsaid if each in told}
+    assert not re.search(r"\n\n\n| \n", told), "no holes in it"
+
+
+def test_deployments_that_are_named_are_rendered():
+    [name] = re.findall(r"deployment/(\S+)", notes({}))
+    assert helm.named(helm.render({}), "Deployment", name)

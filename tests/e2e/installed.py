@@ -1,0 +1,164 @@
+"""An install of the whole chart, in a cluster that is host and target, or beside a target of its own."""
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from e2e.api import Api
+from e2e.chart import RELEASE, Installation
+from e2e.control_plane import HOST, ControlPlane
+from e2e.hooks import JobRunner
+from e2e.manifests import JSON, unique
+from e2e.pods import Pods
+from e2e.processes import Processes
+from e2e.service import COMMAND
+
+from charts import helm
+
+COMPONENTS: Final = ("extender", "controllers", "certs", "register")
+"""Who talks to the target."""
+COMMAND_LIMIT_S: Final = 60
+OVERLAP_S: Final = 4.0
+"""Longer than a mounted Secret takes here, and than the API server takes to act on a configuration."""
+KARMADA_SYSTEM: Final = "karmada-system"
+VALUES: Final[JSON] = {
+    "registration": {"clientConfig": "url", "timeoutSeconds": 60},
+    "certificates": {"webhookExtraNames": [HOST], "extenderExtraNames": [HOST]},
+    "webhook": {"workers": 1, "drainSeconds": 2, "timeoutSeconds": 9, "requestTimeoutSeconds": 8},
+    "extender": {"enabled": True, "workers": 1, "replicas": 1, "drainSeconds": 0, "auth": {"insecure": True}},
+    "controllers": {
+        "enable": ["*", "workload-rebalancer"],
+        "featureGates": {"PolicyPreemption": True},
+        "leaderElection": {"leaseSeconds": 4, "renewSeconds": 3, "retrySeconds": 1},
+    },
+    "certs": {"intervalSeconds": 1, "extraArgs": [f"--overlap-s={OVERLAP_S}"]},
+}
+"""Everything that can be switched on; times as short as tests need them."""
+
+
+class Installed:
+    """A release whose pods and hook Jobs run, with the identities that the chart gives them.
+
+    Attributes:
+        mode: the chart's.
+        host, target: the control planes; the same one in mode single.
+        values: what it is installed with.
+        release: the release, in a namespace of the host.
+        pods: what runs.
+        jobs: the hooks.
+    """
+
+    def __init__(self, mode: str, host: ControlPlane, target: ControlPlane, processes: Processes, folder: Path) -> None:
+        self.mode = mode
+        self.host, self.target = host, target
+        self.release = Installation(host, host.new_namespace())
+        self.values: JSON = {**VALUES, "mode": mode}
+        self._users: dict[str, str] = {}
+        self._made: list[JSON] = []
+        if mode == "karmada":
+            self._prepare_target()
+        self.pods = Pods(self.release, processes, folder)
+        urls = {name: f"https://{HOST}:{front.port}" for name, front in self.pods.fronts.items()}
+        self.jobs = JobRunner(host.api, self.release, folder, urls)
+
+    def upgrade(self, **changes: Any) -> None:
+        """Install it, or give it other values of a component."""
+        self.values = {**self.values, **{name: {**self.values[name], **each} for name, each in changes.items()}}
+        whole = ("upgrade", "--install", RELEASE, str(helm.CHART), "--timeout=100s", "--values=-")
+        self.release.helm(*whole, values=self.values)
+
+    def uninstall(self) -> None:
+        """Uninstall it, and have an administrator take back what he made for it."""
+        self.release.helm("uninstall", RELEASE, "--timeout=100s")
+        for each in self._made:
+            (self.host if each["kind"] == "Secret" else self.target).api.delete(each)
+
+    def close(self) -> None:
+        """End what runs; take out of the way what would be asked about other tests' objects."""
+        self.jobs.close()
+        self.pods.close()
+        for each in self.registered():
+            if self.target.api.exists(each):
+                self.target.api.delete(each)
+
+    def registered(self) -> list[JSON]:
+        """The webhook configurations, by kind and name."""
+        return [
+            {"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": {"name": RELEASE}}
+            for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+        ]
+
+    def bundles(self) -> set[str]:
+        """Every caBundle of theirs."""
+        stored = (self.target.api.get(each) for each in self.registered())
+        return {entry["clientConfig"].get("caBundle", "") for each in stored for entry in each["webhooks"]}
+
+    def certs(self, *words: str) -> str:
+        """What a command prints in a pod of the keeper's: ``kubectl exec deployment/berthmaster-certs -- ...``."""
+        pod = self.pods.of("certs")[0]
+        whole = [COMMAND, "certs", *words, f"--kubeconfig={self.pods.access(pod)}"]
+        done = subprocess.run(
+            whole, env={**os.environ, **self.pods.command(pod)[1]},
+            capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{whole}: {done.stderr}"
+        return done.stdout
+
+    def identities(self, component: str) -> Iterable[tuple[ControlPlane, str, list[JSON]]]:
+        """As whom a component is known: where, by which user name, and the objects that have its roles."""
+        account = f"system:serviceaccount:{self.release.namespace}:{RELEASE}-{component}"
+        yield self.host, account, self.rendered()
+        if component in self._users:
+            yield self.target, self._users[component], self._target_roles()
+
+    def rendered(self) -> list[JSON]:
+        """Every object of the chart."""
+        return helm.render(self.values, namespace=self.release.namespace)
+
+    def _prepare_target(self) -> None:
+        """What docs/install.md has people do: users, kubeconfigs in Secrets, roles."""
+        self._users = {component: unique(f"berthmaster-{component}") for component in COMPONENTS}
+        secrets = {component: {"name": f"{RELEASE}-{component}-kubeconfig"} for component in COMPONENTS}
+        self.values["target"] = {
+            "rbac": {"manifest": True}, "users": self._users, "componentKubeconfigSecrets": secrets,
+        }  # fmt: skip
+        for component, user in self._users.items():
+            self._store(secrets[component]["name"], self.target.user(user, [], observed=True))
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": KARMADA_SYSTEM}}
+        if not self.target.api.exists(namespace):
+            self.target.api.create(namespace)
+        for each in self._target_roles():
+            self.target.api.apply(each)
+            self._made.append(each)
+
+    def _store(self, name: str, kubeconfig: Path) -> None:
+        """A Secret with a kubeconfig, files in it and not beside it."""
+        content = json.loads(kubeconfig.read_text())
+        for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
+            for key in ("certificate-authority", "client-certificate", "client-key"):
+                if key in part:
+                    part[f"{key}-data"] = base64.b64encode(Path(part.pop(key)).read_bytes()).decode()
+        metadata = {"name": name, "namespace": self.release.namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata}
+        self._made.append(secret)
+        self.host.api.create({**secret, "stringData": {"kubeconfig": json.dumps(content)}})
+
+    def _target_roles(self) -> list[JSON]:
+        carried = helm.named(self.rendered(), "ConfigMap", f"{RELEASE}-target-rbac")
+        return [each for each in yaml.safe_load_all(carried["data"]["berthmaster-target-rbac.yaml"]) if each]
+
+
+def labelled(api: Api, kinds: Iterable[tuple[str, str]]) -> list[str]:
+    """Whatever carries the release's label, or its name, in any namespace."""
+    return [
+        f"{kind}/{each['metadata']['name']}"
+        for api_version, kind in kinds
+        for each in api.list(api_version, kind)
+        if each["metadata"].get("labels", {}).get("app.kubernetes.io/instance") == RELEASE
+        or each["metadata"]["name"].startswith(RELEASE)
+    ]

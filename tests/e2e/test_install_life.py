@@ -1,0 +1,194 @@
+"""The life of whole installs: every process that the chart renders, with the rights that the chart gives it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from e2e.api import Api, RefusedError
+from e2e.control_plane import ControlPlane
+from e2e.installed import Installed, labelled
+from e2e.karmada import assigned, binding, cluster, divided, install_clusters, join
+from e2e.load import Load
+from e2e.manifests import JSON, cluster_propagation_policy, deployments, propagation_policy, workload_rebalancer
+from e2e.preempting import PP, claim, cleared, deployment, policy, taken
+from e2e.processes import Processes, wait_for
+from e2e.rights import Right, granted, refused, used
+
+pytestmark = pytest.mark.e2e
+
+LIMIT_S = 60.0
+ENOUGH = 30  # requests between two events
+TEMPLATE_GROUPS = ("", "apps", "batch", "networking.k8s.io")
+_EVENT = Right("events.k8s.io", "events", "create")
+_AGAIN = _EVENT._replace(verb="patch")  # the second of a series of the same event
+_SECRETS = {Right("", "secrets", verb) for verb in ("create", "patch")}
+UNUSED = {
+    "extender": set(),
+    "controllers": {_AGAIN},
+    "certs": {_AGAIN},
+    "register": {
+        # What is applied for the first time: a PATCH to the audit, and refused without the right to create.
+        *(
+            Right("admissionregistration.k8s.io", f"{kind}webhookconfigurations", "create")
+            for kind in ("mutating", "validating")
+        ),
+        *_SECRETS, _EVENT, _AGAIN,  # if it comes before the keepers
+    },
+}  # fmt: skip
+"""Rights that are needed, and that no install uses for certain: by component."""
+POLICY = {"placement": {"spreadConstraints": [{"maxGroups": 2}]}}
+
+
+@pytest.fixture(scope="module")
+def other_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A cluster that knows nothing of policies."""
+    children = Processes(tmp_path_factory.mktemp("host"))
+    try:
+        yield ControlPlane(children)
+    finally:
+        children.stop_all()
+
+
+@pytest.fixture(params=["single", "karmada"])
+def installed(
+    request: pytest.FixtureRequest, control_plane: ControlPlane, processes: Processes, tmp_path: Path
+) -> Iterator[Installed]:
+    """Everything that can be switched on, installed."""
+    karmada = request.param == "karmada"
+    host = request.getfixturevalue("other_plane") if karmada else control_plane
+    install_clusters(control_plane.api)
+    with closing(Installed(request.param, host, control_plane, processes, tmp_path)) as one:
+        yield one
+
+
+@pytest.fixture
+def member(api: Api) -> Iterator[str]:
+    """A cluster that workloads go to."""
+    joined = cluster()
+    install_clusters(api)
+    join(api, joined)
+    yield joined["metadata"]["name"]
+    api.delete(joined)
+
+
+def test_install_rotations_upgrade_uninstall(installed: Installed, api: Api, namespace: str, member: str):
+    installed.upgrade()
+    assert [(name, code) for name, code, _ in installed.jobs.ran] == [("berthmaster-register", 0)], installed.jobs.ran
+    wait_for("every pod to be ready", installed.pods.settled, LIMIT_S)
+    policies_are_reviewed(api, namespace)
+    bindings_are_scheduled_and_rebalanced(api, namespace, member)
+    templates_are_taken_over(api, namespace)
+    with Load(api, lambda: propagation_policy(namespace, **POLICY)) as load:
+        load.more(ENOUGH)
+        the_leaf_is_renewed(installed)
+        load.more(ENOUGH)
+        the_authority_is_replaced(installed)
+        load.more(ENOUGH)
+        an_upgrade_keeps_the_bundle(installed)
+        load.more(ENOUGH)
+        rights_are_those_that_are_used(installed, ("extender", "controllers", "certs"))
+        assert {"Lease/berthmaster-controllers", "Secret/berthmaster-ca"} <= {*left(installed)}
+        installed.uninstall()
+        load.more(ENOUGH)
+        rights_are_those_that_are_used(installed, ("register",))
+    assert not load.failures, load.report()
+    wait_for("the pods to be gone", lambda: not installed.pods.here, LIMIT_S)
+    assert left(installed) == []
+    assert not any(map(api.exists, installed.registered()))
+    assert installed.pods.faults == []
+    api.create(propagation_policy(namespace))
+
+
+def policies_are_reviewed(api: Api, namespace: str) -> None:
+    def defaulted() -> bool:
+        stored = api.create(propagation_policy(namespace, **POLICY), dry_run=True).object
+        return "minGroups" in stored["spec"]["placement"]["spreadConstraints"][0]
+
+    wait_for("defaults", defaulted, LIMIT_S)
+    wrong = cluster_propagation_policy(preemption="Always", priority=1)
+    del wrong["spec"]["resourceSelectors"][0]["namespace"]
+
+    def denied() -> str | None:
+        try:
+            api.create(wrong, dry_run=True)
+        except RefusedError as refusal:
+            return refusal.message
+        return None
+
+    assert "preemption-without-namespace" in wait_for("a refusal", denied, LIMIT_S)
+
+
+def bindings_are_scheduled_and_rebalanced(api: Api, namespace: str, member: str) -> None:
+    bound = binding(namespace, divided(("all", [member])))
+    name = bound["spec"]["resource"]["name"]
+    api.create(bound)
+    wait_for("the binding to be scheduled", lambda: assigned(api.get(bound)) == {member: 2}, LIMIT_S)
+    wait_for("that to be told", lambda: "lastScheduledTime" in api.get(bound).get("status", {}), LIMIT_S)
+    again = workload_rebalancer(deployments(name=name, namespace=namespace), ttlSecondsAfterFinished=1)
+    made = api.create(again).object["metadata"]["creationTimestamp"]
+    wait_for("the mark", lambda: api.get(bound)["spec"].get("rescheduleTriggeredAt") == made, LIMIT_S)
+    wait_for("the rebalancer to have had its time", lambda: not api.exists(again), LIMIT_S)
+
+
+def templates_are_taken_over(api: Api, namespace: str) -> None:
+    web = deployment(namespace)
+    api.create(web)
+    weak = api.create(policy(PP, namespace, web, 1, always=False)).object
+    claim(api, web, weak)
+    strong = api.create(policy(PP, namespace, web, 9)).object
+    taken(api, web, strong)
+    heir: JSON = api.create(policy(PP, namespace, web, 5)).object
+    api.patch(strong, {"spec": {"priority": 3}})
+    taken(api, web, heir)
+    cleared(api, strong)
+
+
+def the_leaf_is_renewed(installed: Installed) -> None:
+    assert "RenewalRequested" in installed.certs("rotate")
+
+
+def the_authority_is_replaced(installed: Installed) -> None:
+    before = installed.bundles()
+    assert "RotationRequested" in installed.certs("rotate", "--ca")
+    wait_for("both to be trusted", lambda: bool(installed.bundles() - before), LIMIT_S)
+    [both] = installed.bundles()
+    wait_for("the new one alone to be", lambda: not installed.bundles() & {both, *before}, LIMIT_S)
+
+
+def an_upgrade_keeps_the_bundle(installed: Installed) -> None:
+    before, pods = installed.bundles(), installed.pods.of("webhook")
+    installed.upgrade(webhook={"timeoutSeconds": 10, "requestTimeoutSeconds": 7})
+    stored = [installed.target.api.get(each) for each in installed.registered()]
+    assert {entry["timeoutSeconds"] for each in stored for entry in each["webhooks"]} == {10}
+    assert installed.bundles() == before
+    assert len(before) == 1
+    wait_for("every pod to be replaced", installed.pods.settled, LIMIT_S)
+    assert not {*pods} & {*installed.pods.of("webhook")}
+
+
+def rights_are_those_that_are_used(installed: Installed, components: Sequence[str]) -> None:
+    """Nothing is refused, and nothing is granted that nobody uses."""
+    for component in components:
+        allowed, done = set(), set()
+        for plane, user, objects in installed.identities(component):
+            assert refused(plane, user) == [], user
+            allowed |= granted(objects, user.rpartition(":")[2])
+            done |= used(plane, user)
+        assert {each for each in allowed - done if not excused(component, each, done)} == set(), component
+
+
+def excused(component: str, right: Right, done: set[Right]) -> bool:
+    """Whether a right may be unused here."""
+    if right in UNUSED[component]:
+        return True
+    if component == "controllers" and right.group in TEMPLATE_GROUPS:
+        return right.resource != "deployments"  # the one kind of template that is taken over here
+    return right._replace(resource=right.resource.removeprefix("cluster")) in done  # the same code serves both scopes
+
+
+def left(installed: Installed) -> list[str]:
+    """What there is of the release in both clusters, whoever made it."""
+    kinds = {(each["apiVersion"], each["kind"]) for each in installed.rendered()}
+    kinds |= {("v1", "Secret"), ("coordination.k8s.io/v1", "Lease")}
+    return [each for plane in {installed.host, installed.target} for each in labelled(plane.api, kinds)]
