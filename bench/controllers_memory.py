@@ -17,7 +17,7 @@ from controllers import BINDINGS, WRITERS, Observer, control_plane, make, reside
 from e2e import karmada
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
-from e2e.processes import wait_for
+from e2e.processes import Process, wait_for
 
 from extender.controllers.bindings.bindings import Bindings
 from extender.controllers.metrics import PrometheusMeter
@@ -157,7 +157,6 @@ def main(bindings: int, clusters: int, settle_s: float) -> None:
     """Weigh it."""
     with control_plane(settle_s) as plane:
         connection = connect(plane.kubeconfig)
-        show = lambda process, what: print(f"{resident_mib(process):6d} MiB {what}", flush=True)  # noqa: E731
         nothing = started(plane, "default", "nothing-to-do").process
         show(nothing, "with nothing to do")
         nothing.stop()
@@ -182,6 +181,11 @@ def main(bindings: int, clusters: int, settle_s: float) -> None:
         show_fields(plane)
         if most_mib > LIMIT_MIB:
             raise click.ClickException(f"more than {LIMIT_MIB} MiB")
+
+
+def show(process: Process, what: str) -> None:
+    """Tell what a process holds now."""
+    print(f"{resident_mib(process):6d} MiB {what}", flush=True)
 
 
 def quiet(controllers: Controllers) -> bool:
