@@ -141,6 +141,8 @@ class Reflector:
         except ApiError as error:
             if error.expired or not events:
                 raise
+            if self._stopping.is_set():
+                return version  # it was ended here, and nobody is lost
             self._mirror.lose(str(error))
             self._stopping.wait(self._backoff.next_s())
             return version
