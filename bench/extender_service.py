@@ -9,22 +9,18 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import carried
 import click
 import kube_scheduler
 import msgspec
 from served import Server, measure, post, serving
 from workloads import Workload, generated
 
-from extender.protocols.kubeadmiral.plugin import select_clusters
-from extender.protocols.kubeadmiral.wire import SelectRequest
-from extender.protocols.native.deciding import decide_on
 from extender.protocols.native.wire import ScheduleRequest
-from extender.scheduling.fleet import fleet_of
-from extender.scheduling.scheduler import Scheduler
-from fleet.model.decode import builtins, decode_json, encode_json
+from fleet.model.decode import builtins, encode_json
 
 
 def batch_rate(server: Server, workload: Workload, lines: int) -> float:
@@ -51,19 +47,6 @@ def batch_rate(server: Server, workload: Workload, lines: int) -> float:
     if answers < lines * 0.999:  # a name may be split between two reads
         raise RuntimeError(f"{answers} of {lines} lines were answered")
     return lines / elapsed
-
-
-def decode_share(workload: Workload) -> tuple[float, float]:
-    """Which share decoding has of a request that carries all clusters, apart from HTTP, and its size in megabytes."""
-    body = encode_json(ScheduleRequest(workload.bindings[0], workload.clusters))
-    shares = []
-    for _ in range(15):
-        start = time.perf_counter()
-        request = decode_json(ScheduleRequest, body)
-        decoded = time.perf_counter()
-        decide_on(Scheduler(fleet_of(request.clusters or ())), request.binding, diagnose=False)
-        shares.append((decoded - start) / (time.perf_counter() - start))
-    return sorted(shares)[len(shares) // 2], len(body) / 1e6
 
 
 def native_requests(workload: Workload) -> list[bytes]:
@@ -104,23 +87,6 @@ def kubeadmiral_requests(verb: str) -> list[bytes]:
     return [post(f"/kubeadmiral/v1alpha1/{verb}", msgspec.json.encode(body)) for body in bodies]
 
 
-def select_share(size: int) -> tuple[float, float, float]:
-    """A KubeAdmiral select of all clusters without HTTP: milliseconds, decoding's share of them, megabytes."""
-    scores = [{"cluster": federated(index), "score": index % 100} for index in range(size)]
-    body = msgspec.json.encode({"schedulingUnit": KUBEADMIRAL_UNIT, "clusterScores": scores})
-    whole = _median_ms(lambda: select_clusters(body))
-    return whole, _median_ms(lambda: decode_json(SelectRequest, body)) / whole, len(body) / 1e6
-
-
-def _median_ms(act: Callable[[], object]) -> float:
-    times = []
-    for _ in range(9):
-        start = time.perf_counter()
-        act()
-        times.append((time.perf_counter() - start) * 1e3)
-    return sorted(times)[len(times) // 2]
-
-
 def kube_scheduler_requests(verb: str, names: Sequence[str]) -> list[bytes]:
     """``filter`` or ``prioritize`` of nodes by name, for a pod with a placement of two groups."""
     body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": None, "NodeNames": names})
@@ -152,16 +118,15 @@ def main(size: int, count: int, connections: int, seconds: float, lines: int) ->
             print(f"{what:>36} {figures.p50:8.3f} {figures.p99:8.3f} {figures.rate:10,.0f}", flush=True)
         batch_rate(server, workload, 2000)
         print(f"{'POST /v1/schedule/batch, a line':>36} {'':>8} {'':>8} {batch_rate(server, workload, lines):10,.0f}")
-        whole = post("/v1/schedule", encode_json(ScheduleRequest(workload.bindings[0], workload.clusters)))
-        carried = measure(server, [whole], count=30, connections=1, seconds=2.0)
-        share, megabytes = decode_share(workload)
-        print(f"{'the same with its own clusters':>36} {carried.p50:8.1f} {carried.p99:8.1f} {carried.rate:10,.0f}")
-        print(f"\na request with {size} clusters has {megabytes:.1f} MB; decoding them is {share:.0%} of the work")
-    select_ms, share, megabytes = select_share(size)
-    print(
-        f"a KubeAdmiral select of {size} clusters has {megabytes:.1f} MB and takes {select_ms:.0f} ms, "
-        f"of which decoding is {share:.0%}"
-    )
+        carrying = [
+            carried.native(workload),
+            carried.select(KUBEADMIRAL_UNIT, [federated(index) for index in range(size)]),
+            carried.nodes("filter", size),
+            carried.nodes("prioritize", size),
+        ]
+        print()
+        for line in carried.figures(server, carrying):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

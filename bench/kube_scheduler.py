@@ -5,18 +5,16 @@ as large as a kubelet's. *plain decoding* is the same bytes read into dicts by m
 no extender in Python pays that looks at all of a request.
 """
 
-import gc
 import json
 import logging
-import statistics
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 import msgspec
 from served import measure, post, serving
+from timing import median_ms
 
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.route import Call
@@ -142,18 +140,6 @@ def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
         for each in nodes:
             memory.take_cluster(cluster_of_node(convert(Node, each)))
     return Services(state, meter, logging.getLogger("bench"), SystemClock())
-
-
-def median_ms(work: Callable[[], object], rounds: int) -> float:
-    """The median time of a call in milliseconds."""
-    work()
-    gc.collect()
-    times = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        work()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
 
 
 def figures(count: int, images: int, rounds: int) -> None:

@@ -22,8 +22,12 @@ Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A decoded object of an API: immutable, camelCase outside, absent fields at their default."""
+class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
+    """A decoded object of an API: immutable, camelCase outside, absent fields at their default.
+
+    Made from its parts upwards and never changed, it cannot be part of a cycle: the garbage collector, which would
+    look at every one of a fleet's again and again, is not told of it.
+    """
 
 
 def int64_of(text: str) -> int | None:

@@ -17,6 +17,7 @@ from fleet.model.quantity import Quantity
 from fleet.model.taint import Taint
 
 JOINED: Final = "Joined"
+_NOTHING: Final = Quantity(0, "0")
 
 
 class FederatedClusterSpec(Value, frozen=True):
@@ -62,21 +63,9 @@ class FederatedCluster(Value, frozen=True):
     status: FederatedClusterStatus = FederatedClusterStatus()
 
 
-def as_cluster(federated: FederatedCluster, *, with_kinds: bool = True) -> Cluster:
-    """The same cluster in the core's terms: used is what is allocatable less what is available.
-
-    A resource that is not among the available ones counts as used up, as it does in KubeAdmiral.
-
-    Args:
-        federated: the cluster.
-        with_kinds: whether the kinds that it serves are asked about; there are hundreds of them.
-    """
+def as_cluster(federated: FederatedCluster) -> Cluster:
+    """The same cluster in the core's terms."""
     status = federated.status
-    allocatable, available = status.resources.allocatable, status.resources.available
-    nothing = Quantity(0, "0")
-    used = {
-        name: Quantity(amount.nanos - available.get(name, nothing).nanos, "") for name, amount in allocatable.items()
-    }
     return Cluster(
         metadata=federated.metadata,
         spec=ClusterSpec(taints=federated.spec.taints),
@@ -86,9 +75,24 @@ def as_cluster(federated: FederatedCluster, *, with_kinds: bool = True) -> Clust
                     f"{each.group}/{each.version}" if each.group else each.version,
                     (APIResource(each.plural_name, each.kind),),
                 )
-                for each in (status.api_resource_types if with_kinds else ())
+                for each in status.api_resource_types
             ),
             conditions=status.conditions,
-            resource_summary=ResourceSummary(allocatable=allocatable, allocated=used),
+            resource_summary=as_summary(status.resources),
         ),
+    )
+
+
+def as_summary(resources: Resources) -> ResourceSummary:
+    """The same amounts in the core's terms: used is what is allocatable less what is available.
+
+    A resource that is not among the available ones counts as used up, as it does in KubeAdmiral.
+    """
+    available = resources.available
+    return ResourceSummary(
+        allocatable=resources.allocatable,
+        allocated={
+            name: Quantity(amount.nanos - available.get(name, _NOTHING).nanos, "")
+            for name, amount in resources.allocatable.items()
+        },
     )

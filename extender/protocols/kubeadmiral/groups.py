@@ -9,15 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import msgspec.structs
-
-from extender.protocols.kubeadmiral.wire import SchedulingUnit
+from extender.protocols.kubeadmiral.wire import Member, SchedulingUnit
 from extender.scheduling.resources import left_of, requests_of
 from fleet.errors import FieldError
 from fleet.model.affinity import AffinityTerm
 from fleet.model.base import INT64_MAX
-from fleet.model.cluster import Cluster
+from fleet.model.cluster import Cluster, ClusterSpec, ClusterStatus
 from fleet.model.decode import decode_json
+from fleet.model.federated_cluster import as_summary
 from fleet.model.placement import ClusterAffinityTerm
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"
@@ -77,14 +76,15 @@ def group_index(groups: Sequence[Group], cluster: Cluster) -> int | None:
     return next((index for index, group in enumerate(groups) if group.term.matches(cluster)), None)
 
 
-def located(cluster: Cluster) -> Cluster:
-    """A cluster with region and zones as its labels say."""
-    labels = cluster.metadata.labels
+def located(member: Member) -> Cluster:
+    """A cluster as groups see it, with region and zones as its labels say."""
+    labels = member.metadata.labels
     zone = labels.get(ZONE_LABEL)
-    spec = msgspec.structs.replace(
-        cluster.spec, region=labels.get(REGION_LABEL, ""), zones=(zone,) if zone is not None else ()
+    return Cluster(
+        member.metadata,
+        spec=ClusterSpec(region=labels.get(REGION_LABEL, ""), zones=(zone,) if zone is not None else ()),
+        status=ClusterStatus(resource_summary=as_summary(member.status.resources)),
     )
-    return msgspec.structs.replace(cluster, spec=spec)
 
 
 def room_of(unit: SchedulingUnit, cluster: Cluster, maximum: int | None) -> int:
@@ -113,17 +113,19 @@ def choose(unit: SchedulingUnit, members: Sequence[Ranked]) -> list[str] | str:
     most = 0
     for order in (by_score, by_room):
         chosen = _within_minima(order, unit.desired_replicas, limit)
-        held = sum(each.room for each in chosen)
+        held = sum(each.room for each in chosen.values())
         if held >= unit.desired_replicas:
-            return [each.cluster.name for each in by_score if each in chosen]
+            return [each.cluster.name for each in by_score if each.cluster.name in chosen]
         most = max(most, held)
     return f"{min(limit, len(members))} of its clusters hold {most} of {unit.desired_replicas} replicas"
 
 
-def _within_minima(order: Sequence[Ranked], replicas: int, limit: int) -> list[Ranked]:
-    """The first clusters whose minima all replicas are enough for."""
-    chosen: list[Ranked] = []
+def _within_minima(order: Sequence[Ranked], replicas: int, limit: int) -> dict[str, Ranked]:
+    """The first clusters whose minima all replicas are enough for, by name."""
+    chosen: dict[str, Ranked] = {}
+    left = replicas
     for each in order:
-        if len(chosen) < limit and sum(other.minimum for other in chosen) + each.minimum <= replicas:
-            chosen.append(each)
+        if len(chosen) < limit and each.minimum <= left:
+            chosen[each.cluster.name] = each
+            left -= each.minimum
     return chosen

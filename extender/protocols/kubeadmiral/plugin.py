@@ -22,9 +22,7 @@ from extender.protocols.kubeadmiral.wire import (
     SelectResponse,
 )
 from fleet.errors import FieldError
-from fleet.model.cluster import Cluster
 from fleet.model.decode import decode_json
-from fleet.model.federated_cluster import FederatedCluster, as_cluster
 
 R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
 
@@ -51,7 +49,7 @@ def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> Answered[Filte
     except FieldError as error:
         answer = FilterResponse(selected=True) if pass_in_doubt else FilterResponse(selected=False, error=str(error))
         return Answered(answer, "doubtful", str(error))
-    selected = groups is None or group_index(groups, _located(asked.cluster)) is not None
+    selected = groups is None or group_index(groups, located(asked.cluster)) is not None
     return Answered(FilterResponse(selected=selected), "passed" if selected else "rejected")
 
 
@@ -62,7 +60,7 @@ def score_cluster(body: bytes) -> Answered[ScoreResponse]:
         groups = groups_of(asked.scheduling_unit.annotations)
     except FieldError as error:
         return Answered(ScoreResponse(score=0, error=str(error)), "failed", str(error))
-    index = group_index(groups, _located(asked.cluster)) if groups is not None else None
+    index = group_index(groups, located(asked.cluster)) if groups is not None else None
     score = len(groups) - index if groups is not None and index is not None else 0
     return Answered(ScoreResponse(score=score), "scored")
 
@@ -98,18 +96,13 @@ def select_clusters(body: bytes) -> Answered[SelectResponse]:
     return _failed(f"no group can hold the workload: {'; '.join(reasons)}")
 
 
-def _located(federated: FederatedCluster) -> Cluster:
-    """A cluster as groups see it; which kinds it serves was KubeAdmiral's to ask."""
-    return located(as_cluster(federated, with_kinds=False))
-
-
 def _failed(error: str) -> Answered[SelectResponse]:
     return Answered(SelectResponse([], error), "failed", error)
 
 
 def _ranked(asked: SelectRequest, place: int, placement: Placement | None) -> Ranked:
     scored = asked.cluster_scores[place]
-    cluster = _located(scored.cluster)
+    cluster = located(scored.cluster)
     preferences = placement.preferences if placement is not None else PlacementPreferences()
     room = room_of(asked.scheduling_unit, cluster, preferences.max_replicas)
     return Ranked(cluster, scored.score, preferences.min_replicas, room)

@@ -1,8 +1,9 @@
 """The payloads of KubeAdmiral's scheduler webhook (``pkg/apis/schedulerwebhook/v1alpha1``)."""
 
 from fleet.model.base import Int64, Value
-from fleet.model.federated_cluster import FederatedCluster
+from fleet.model.federated_cluster import Resources
 from fleet.model.kubeadmiral import ClusterSelectorTerm
+from fleet.model.meta import ObjectMeta
 from fleet.model.quantity import Quantity
 from fleet.model.taint import Toleration
 
@@ -44,17 +45,30 @@ class SchedulingUnit(Value, frozen=True):
     placements: tuple[Placement, ...] = ()
 
 
+class MemberStatus(Value, frozen=True):
+    """What groups look at of what a cluster reports."""
+
+    resources: Resources = Resources()
+
+
+class Member(Value, frozen=True):
+    """A FederatedCluster, without what KubeAdmiral's own filters have asked about: hundreds of kinds among it."""
+
+    metadata: ObjectMeta
+    status: MemberStatus = MemberStatus()
+
+
 class ClusterRequest(Value, frozen=True):
     """What filter and score are asked: one cluster."""
 
     scheduling_unit: SchedulingUnit
-    cluster: FederatedCluster
+    cluster: Member
 
 
 class ClusterScore(Value, frozen=True):
     """A cluster with the sum of its scores."""
 
-    cluster: FederatedCluster
+    cluster: Member
     score: Int64 = 0
 
 
