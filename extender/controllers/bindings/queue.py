@@ -15,7 +15,7 @@ from fleet.ops.clock import Clock
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 10.0
-LATE_TURN: Final = 8
+LATE_TURN: Final = 32
 """Of so many keys that are taken at least one is a late one, so that these do not wait for the end of all work."""
 LONGEST_PARKING_S: Final = 300.0
 """How long a binding that fits nowhere is left alone at most, even if no cluster is seen to change."""

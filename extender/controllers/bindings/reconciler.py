@@ -58,9 +58,9 @@ class _Report(NamedTuple):
 class BindingReconciler:
     """See ``Reconciler``.
 
-    While others wait to be assigned, what one's status has to say of its own assignment waits until they are: in a
-    burst that halves the time until everything is where it should be. A process that ends meanwhile loses nothing:
-    the binding itself says which group it is of, and a status that lags behind is seen and completed.
+    While others wait to be assigned, what one's status and events have to say of its own assignment waits until they
+    are: in a burst that halves the time until everything is where it should be. A process that ends meanwhile loses
+    nothing but events: the binding itself says which group it is of, and a status that lags behind is completed.
     """
 
     def __init__(
@@ -131,7 +131,6 @@ class BindingReconciler:
             raise
         latest = step.write.applied(binding, version)
         self._bindings.written(key, binding, latest)
-        self._tell(binding, step)
         self._reports[key] = _Report(latest.metadata.uid, latest.metadata.generation, step, now)
         if self._queue.busy:
             self._queue.add_late(key)
@@ -139,13 +138,16 @@ class BindingReconciler:
             self._reported(key, latest)
 
     def _reported(self, key: Key, binding: Binding) -> Binding:
-        """The binding, after what its status has to say of its last assignment was written."""
+        """The binding, after what there is to say of its last assignment was said, in its status and to people."""
         report = self._reports.get(key)
-        if report is not None:
-            if (report.uid, report.generation) == (binding.metadata.uid, binding.metadata.generation):
-                binding = self._write_status(key, binding, report.step, report.at)
-            del self._reports[key]
-        return binding
+        if report is None:
+            return binding
+        after = binding
+        if (report.uid, report.generation) == (binding.metadata.uid, binding.metadata.generation):
+            after = self._write_status(key, binding, report.step, report.at)
+        del self._reports[key]
+        self._tell(binding, report.step)
+        return after
 
     def _write_status(self, key: Key, binding: Binding, step: Step, now: datetime) -> Binding:
         """Write what a step has to say in the status, if anything; the binding as it is then."""
