@@ -3,7 +3,8 @@
 Bindings of all strategies over a generated fleet are there before the scheduler starts; the clock runs from the first
 assignment to the last, and to the last status, as somebody who watches sees them. Besides bindings a second it tells
 what each process spent on one of them, for they all share the machine: API server and etcd are part of what is
-measured.
+measured. So much for us; what the API server takes at most is told by the same writes from a client that does nothing
+else: no watch, no decision, no status, no event.
 """
 
 import concurrent.futures
@@ -27,7 +28,7 @@ from workloads import generated
 from fleet.kube.connection import OfficialConnection, connect
 from fleet.kube.informer import Informer
 from fleet.kube.messages import Key
-from fleet.kube.requests import Collection, create, merge_patch
+from fleet.kube.requests import ONLY_METADATA, Collection, create, merge_patch
 from fleet.kube.transport import ask
 from fleet.model.decode import builtins
 from fleet.ops.clock import SystemClock
@@ -95,15 +96,30 @@ class _Status(msgspec.Struct):
     conditions: list[_Condition] = []
 
 
+class _Target(msgspec.Struct):
+    name: str
+    replicas: int = 0
+
+
 class _Spec(msgspec.Struct):
-    clusters: list[msgspec.Raw] = []
+    clusters: list[_Target] = []
+
+
+class _Metadata(msgspec.Struct):
+    annotations: dict[str, str] = {}
 
 
 class _Seen(msgspec.Struct):
     """What is looked at of a binding."""
 
+    metadata: _Metadata
     spec: _Spec
     status: _Status = msgspec.field(default_factory=_Status)
+
+    def rewritten(self) -> dict[str, Any]:
+        """A patch like the one that assigned it, with other numbers."""
+        clusters = [{"name": each.name, "replicas": each.replicas + 1} for each in self.spec.clusters]
+        return {"metadata": {"annotations": self.metadata.annotations}, "spec": {"clusters": clusters}}
 
 
 class Observer:
@@ -125,12 +141,29 @@ class Observer:
                 raise click.ClickException(f"only {len(self.complete_s)} of {bindings} in {_LIMIT_S:g} s")
             time.sleep(0.05)
 
+    def stop(self) -> None:
+        """Watch no more."""
+        self._informer.stop()
+
+    def patches(self) -> list[tuple[Key, dict[str, Any]]]:
+        """For each binding a write like the one that assigned it."""
+        return [(key, seen.rewritten()) for key, seen in self._informer.items()]
+
     def _heard(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
         now_s = time.monotonic()
         if after is not None and after.spec.clusters and not (before and before.spec.clusters):
             self.assigned_s.append(now_s)
         if after is not None and after.status.conditions and not (before and before.status.conditions):
             self.complete_s.append(now_s)
+
+
+def bare_rate(connection: OfficialConnection, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
+    """Writes a second from as many threads as the scheduler has workers."""
+    requests = [merge_patch(BINDINGS, key, patch)._replace(accept=ONLY_METADATA) for key, patch in patches]
+    with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
+        started_s = time.monotonic()
+        list(writers.map(lambda request: ask(connection, request), requests))
+    return len(requests) / (time.monotonic() - started_s)
 
 
 def measure(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str]) -> None:
@@ -160,6 +193,9 @@ def measure(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[s
     for result in ("success", "requeued", "conflict", "error", "crash"):
         count = int(controllers.measure("berthmaster_controllers_reconciles_total", result=result))
         print(f"{count:8d} reconciled: {result}")
+    controllers.retire()
+    observer.stop()
+    print(f"{bare_rate(connection, observer.patches()):8.0f} bindings a second from a client that only writes")
 
 
 @contextmanager

@@ -1,30 +1,30 @@
-"""The one way to an API server: the official client's configuration and transport, and nothing else of it."""
+"""The one way to an API server: the official client's configuration, and connections that are kept."""
 
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 from urllib.parse import urlencode
 
-import urllib3
 import yaml
 from kubernetes import client, config
 
 from fleet.errors import ApiError, InputError
+from fleet.kube.dialing import Dialing, told
+from fleet.kube.link import Link, Reading
 from fleet.kube.messages import status_of
 from fleet.kube.requests import Request
 from fleet.kube.transport import Answer
 from fleet.version import __version__
 
-CONNECT_TIMEOUT_S: Final = 10.0
 MAX_IDLE_CONNECTIONS: Final = 64
 """How many connections are kept for the next request."""
 _MAX_PROBLEM_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
 _FINE: Final = (200, 201, 202)
 _LONGEST_RETRY_AFTER_S: Final = 60.0
-_ONCE: Final = urllib3.Retry(total=False, redirect=False)
-_CHUNK: Final = 64 * 1024
 # The client walks through a file that may hold anything, and complains of it in all these ways.
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
@@ -32,48 +32,101 @@ _UNUSABLE: Final = (
 
 
 class OfficialConnection:
-    """A connection through the official client's configuration and pool of connections. Safe for several threads.
+    """A connection with the official client's configuration. Safe for several threads.
 
-    Requests go to the pool itself: the client's own way there builds and checks each request at five times the cost of
-    sending it, which a controller that writes hundreds of times a second feels.
+    The client's pool is not used: each request would cost six times as much, most of it for locks and looks at sockets
+    that make threads wait for each other.
     """
 
     def __init__(self, configuration: client.Configuration) -> None:
-        configuration.retries = False  # whoever asks decides whether to ask again
         configuration.keep_alive = True  # so that a host that vanished is noticed
-        configuration.connection_pool_maxsize = MAX_IDLE_CONNECTIONS
         self._configuration = configuration
-        self._pool = client.ApiClient(configuration).rest_client.pool_manager
+        self._dialing = Dialing(configuration)
+        self._idle: deque[Link] = deque()
+        weakref.finalize(self, _close, self._idle)
 
     def send(self, request: Request) -> Answer:
         """Send a request; see ``Connection``."""
-        url = self._configuration.host + request.path
-        if request.query:
-            url = f"{url}?{urlencode(request.query)}"
+        message = self._message(request)
         try:
-            answer = self._pool.request(
-                request.method,
-                url,
-                body=request.body or None,
-                headers=self._headers(request),
-                timeout=urllib3.Timeout(connect=min(CONNECT_TIMEOUT_S, request.silence_s), read=request.silence_s),
-                retries=_ONCE,
-                preload_content=False,
-            )
-        except (urllib3.exceptions.HTTPError, OSError) as error:
-            raise ApiError(0, "", f"{_name(request)}: {_told(error)}") from None
-        if answer.status not in _FINE:
-            raise _refused(request, answer)
-        return _Streamed(request, answer)
+            link, reading = self._asked(request, message)
+        except ApiError as error:
+            raise ApiError(0, "", f"{_name(request)}: {error}") from None
+        if reading.status not in _FINE:
+            raise self._refused(request, link, reading)
+        return _Streamed(self, request, link, reading)
+
+    def release(self, link: Link, reading: Reading) -> None:
+        """An answer is not read any further: keep the connection for the next request if that is possible."""
+        if reading.whole and reading.reusable and len(self._idle) < MAX_IDLE_CONNECTIONS:
+            link.rest()
+            self._idle.append(link)
+        else:
+            link.close()
+
+    def _asked(self, request: Request, message: bytes) -> tuple[Link, Reading]:
+        """Send a message over a connection that is there, or a new one.
+
+        What changes nothing is asked once more if the server has hung up since it was asked last.
+        """
+        link = self._kept()
+        if link is not None:
+            try:
+                return link, link.ask(message, request.silence_s)
+            except ApiError:
+                if not request.reads:
+                    raise
+        link = Link(self._dialing.open(request.silence_s))
+        return link, link.ask(message, request.silence_s)
+
+    def _kept(self) -> Link | None:
+        while self._idle:
+            try:
+                link = self._idle.pop()
+            except IndexError:
+                return None  # another thread was quicker
+            if link.usable:
+                return link
+            link.close()
+        return None
+
+    def _message(self, request: Request) -> bytes:
+        """A request as it goes over the wire."""
+        target = self._dialing.prefix + request.path
+        if request.query:
+            target = f"{target}?{urlencode(request.query)}"
+        lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._dialing.host}"]
+        lines += [f"{name}: {value}" for name, value in self._headers(request).items()]
+        if any("\r" in line or "\n" in line for line in lines):
+            raise InputError(f"{_name(request)}: a line break in a header, which is not shown: it may be a token")
+        head = "\r\n".join([*lines, "", ""])
+        return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, request: Request) -> dict[str, str]:
         """Who asks, and in which language; tokens are read anew by the client when they are old."""
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
         if request.body:
             headers["Content-Type"] = request.content_type
+        if request.body or not request.reads:
+            headers["Content-Length"] = str(len(request.body))
         for setting in cast("dict[str, dict[str, str]]", self._configuration.auth_settings()).values():
             headers[setting["key"]] = setting["value"]
         return headers | dict(request.headers)
+
+    def _refused(self, request: Request, link: Link, reading: Reading) -> ApiError:
+        """An error status; a body that is a ``v1.Status`` says more."""
+        body = b""
+        try:
+            for part in reading.chunks():
+                body += part
+                if len(body) > _MAX_PROBLEM_BYTES:
+                    break
+        except ApiError:
+            pass  # what has come of it has to do
+        self.release(link, reading)
+        status = status_of(body)
+        message = f"{_name(request)}: {reading.status} {status.message or reading.reason}".rstrip()
+        return ApiError(reading.status, status.reason, message, _retry_after_s(reading))
 
 
 def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConnection:
@@ -92,61 +145,49 @@ def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConn
             )
     except _UNUSABLE as error:
         where = kubeconfig or "the configuration inside a cluster"
-        raise InputError(f"{where}: {_told(error)}; name a kubeconfig file with access to the API server") from None
+        raise InputError(f"{where}: {told(error)}; name a kubeconfig file with access to the API server") from None
     return OfficialConnection(configuration)
 
 
 class _Streamed(AbstractContextManager["_Streamed"]):
-    """An answer of urllib3."""
+    """An answer, read over a connection that goes back to where it came from."""
 
-    def __init__(self, request: Request, answer: urllib3.BaseHTTPResponse) -> None:
+    def __init__(self, owner: OfficialConnection, request: Request, link: Link, reading: Reading) -> None:
+        self._owner = owner
         self._request = request
-        self._answer = answer
+        self._link = link
+        self._reading = reading
+        self._over = False
 
     def __exit__(self, *_: object) -> None:
-        self._answer.close()
+        self._over = True
+        self._owner.release(self._link, self._reading)
 
     def chunks(self) -> Iterator[bytes]:
         try:
-            while chunk := self._answer.read1(_CHUNK):
-                yield chunk
-        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise ApiError(0, "", f"{_name(self._request)}: {_told(error)}") from None
+            yield from self._reading.chunks()
+        except ApiError as error:
+            raise ApiError(0, "", f"{_name(self._request)}: {error}") from None
 
     def header(self, name: str) -> list[str]:
-        return self._answer.headers.getlist(name)
+        return self._reading.header(name)
 
     def abort(self) -> None:
-        try:
-            self._answer.shutdown()
-        except (ValueError, OSError, RuntimeError):
-            self._answer.close()  # it has ended by itself meanwhile
+        if not self._over:  # else the connection is for others by now
+            self._link.interrupt()
 
 
-def _refused(request: Request, answer: urllib3.BaseHTTPResponse) -> ApiError:
-    """An error status; a body that is a ``v1.Status`` says more."""
-    try:
-        body = answer.read(_MAX_PROBLEM_BYTES)
-    except (urllib3.exceptions.HTTPError, OSError):
-        body = b""
-    finally:
-        answer.close()
-    told = status_of(body)
-    message = f"{_name(request)}: {answer.status} {told.message or answer.reason or ''}".rstrip()
-    return ApiError(answer.status, told.reason, message, _retry_after_s(answer))
+def _close(idle: deque[Link]) -> None:
+    """Nobody sends anything any more."""
+    for link in idle:
+        link.close()
 
 
-def _retry_after_s(answer: urllib3.BaseHTTPResponse) -> float:
+def _retry_after_s(reading: Reading) -> float:
     """How long the server wants to be left alone; a date, which API servers never send, counts as silence."""
-    text = answer.headers.get("Retry-After", "")
+    text = next(iter(reading.header("Retry-After")), "")
     return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
 
 
 def _name(request: Request) -> str:
     return f"{request.method} {request.path}"
-
-
-def _told(error: Exception) -> str:
-    """A transport's error in a line."""
-    reason: Any = getattr(error, "reason", None) or error
-    return " ".join(str(reason).split())[:512] or type(error).__name__

@@ -162,14 +162,16 @@ def test_what_comes_by_its_own_time_is_not_left_alone_any_more(queue: Scheduling
     assert queue.lengths() == {"active": 0, "backoff": 0, "unschedulable": 0}
 
 
-def test_late_keys_come_after_all_others_but_one_in_eight_comes_in_between(queue: SchedulingQueue):
+def test_late_keys_come_after_all_others_but_at_every_late_turn_one_comes_in_between(queue: SchedulingQueue):
+    others = [str(number) for number in range(LATE_TURN + 2)]
     for number in range(3):
         queue.add_late(key(f"late{number}"))
-    for number in range(10):
-        queue.add(key(str(number)))
+    for name in others:
+        queue.add(key(name))
     order = taken(queue)
-    assert [name for name in order if not name.startswith("late")] == [str(number) for number in range(10)]
-    assert [index for index, name in enumerate(order) if name.startswith("late")] == [LATE_TURN - 1, 11, 12]
+    assert [name for name in order if not name.startswith("late")] == others
+    late = [index for index, name in enumerate(order) if name.startswith("late")]
+    assert late == [LATE_TURN - 1, LATE_TURN + 3, LATE_TURN + 4]
 
 
 def test_only_others_than_late_keys_make_it_busy(queue: SchedulingQueue):
