@@ -6,8 +6,8 @@ from typing import Final
 from fleet.errors import InputError, shown
 from fleet.model.base import INT64_MAX
 
-_NANOS: Final = 10**9
-_MILLI_NANOS: Final = 10**6
+NANOS: Final = 10**9
+MILLI_NANOS: Final = 10**6
 _QUANTITY: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?", re.ASCII)
 _DECIMAL_EXPONENTS: Final = {
     "n": -9,
@@ -22,7 +22,7 @@ _DECIMAL_EXPONENTS: Final = {
     "E": 18,
 }
 _BINARY_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
-_LIMIT_NANOS: Final = INT64_MAX * _NANOS
+_LIMIT_NANOS: Final = INT64_MAX * NANOS
 _MAX_LENGTH: Final = 256
 # Beyond these powers of ten any non-zero quantity of bounded length is at one of the two limits.
 _MAX_EXPONENT: Final = _MAX_LENGTH + 64
@@ -64,11 +64,11 @@ class Quantity:
 
     def value(self) -> int:
         """The amount in whole units, rounded away from zero."""
-        return _divide_away_from_zero(self.nanos, _NANOS)
+        return _divide_away_from_zero(self.nanos, NANOS)
 
     def milli_value(self) -> int:
         """The amount in thousandths, rounded away from zero, saturating at int64."""
-        milli = _divide_away_from_zero(self.nanos, _MILLI_NANOS)
+        milli = _divide_away_from_zero(self.nanos, MILLI_NANOS)
         return max(-INT64_MAX - 1, min(milli, INT64_MAX))
 
     def canonical(self) -> str:
@@ -77,8 +77,8 @@ class Quantity:
         Amounts that were written with a binary suffix but are below 1Ki, or no whole number, get a decimal one.
         """
         suffix = _suffix(self.text)
-        if suffix in _BINARY_SHIFTS and abs(self.nanos) >= 1024 * _NANOS and self.nanos % _NANOS == 0:
-            return _binary_text(self.nanos // _NANOS)
+        if suffix in _BINARY_SHIFTS and abs(self.nanos) >= 1024 * NANOS and self.nanos % NANOS == 0:
+            return _binary_text(self.nanos // NANOS)
         return _decimal_text(self.nanos, exponents=suffix[:1] in {"e", "E"} and suffix != "E")
 
     def __add__(self, other: "Quantity") -> "Quantity":
@@ -109,7 +109,7 @@ def _number_text(number: float) -> str:
 def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> int:
     """``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
     if suffix in _BINARY_SHIFTS:
-        return -(-(digits << _BINARY_SHIFTS[suffix]) * _NANOS // _power_of_ten(decimals))
+        return -(-(digits << _BINARY_SHIFTS[suffix]) * NANOS // _power_of_ten(decimals))
     power = int(exponent) if exponent else _DECIMAL_EXPONENTS[suffix]
     power = max(-_MAX_EXPONENT, min(power, _MAX_EXPONENT)) - decimals + 9
     return digits * _power_of_ten(power) if power >= 0 else -(-digits // _power_of_ten(-power))

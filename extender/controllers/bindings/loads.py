@@ -6,8 +6,9 @@ from typing import Final
 import msgspec.structs
 
 from extender.scheduling.resources import CPU, PODS, Requests, amount_of, counts_for_nodes
+from fleet.model.base import INT64_MAX
 from fleet.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
-from fleet.model.quantity import Quantity
+from fleet.model.quantity import MILLI_NANOS, NANOS, Quantity
 
 _PODS_OF_A_NODE: Final = 110
 _MOST_NODE_CLASSES: Final = 64
@@ -114,5 +115,5 @@ def _range(name: str, amount: int) -> ResourceModelRange:
 
 
 def _quantity(name: str, amount: int) -> Quantity:
-    """An amount in the unit of its column as a quantity."""
-    return Quantity.parse(f"{amount}m" if name == CPU else str(amount))
+    """An amount in the unit of its column as a quantity; nobody will read its text."""
+    return Quantity(min(amount, INT64_MAX) * (MILLI_NANOS if name == CPU else NANOS), "")

@@ -53,17 +53,19 @@ class Watching:
                 self._desk.gone(key, before)
             self._queue.leave(key)
             return
-        latest = self._bindings.get(key) or after
-        self._desk.placed(latest)
-        if named(after, self._scheduler_name):
-            self._desk.assigned(key, before, latest)
+        own = self._bindings.is_own(key, after)
+        if not own:  # else all of this was counted when it was decided
+            latest = self._bindings.get(key) or after
+            self._desk.placed(latest)
+            if named(after, self._scheduler_name):
+                self._desk.assigned(key, before, latest)
         if before is not None:
             self._desk.arrived(key, _became_healthy(before, after))
         if not eligible(after, self._scheduler_name):
             self._queue.leave(key)
         elif before is None or not eligible(before, self._scheduler_name):
             self._push(key, "BindingAdd")
-        elif before.metadata.generation != after.metadata.generation and not self._bindings.is_own(key, after):
+        elif before.metadata.generation != after.metadata.generation and not own:
             self._push(key, "BindingUpdate")
 
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
