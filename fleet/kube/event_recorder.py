@@ -20,7 +20,7 @@ from fleet.ops.clock import Clock
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
 MAX_WAITING: Final = 16_384
-"""More than a minute's worth: a recorder writes some two hundred a second, and a controller may work off more."""
+"""Some minutes' worth: controllers may do more than a recorder is allowed to write in the same time."""
 NOTE_BYTES: Final = 1024
 _LOG: Final = logging.getLogger("berthmaster.events")
 _LOOK_EVERY_S: Final = 1.0
