@@ -121,7 +121,7 @@ class _Extender:
         if options.watch is not None:
             if options.manifests:
                 raise InputError("the fleet comes from manifests or from an API server: give one of them")
-            self._source = watch_source(options.watch, self._clock, _LOG)
+            self._source = watch_source(options.watch, self._clock)
         elif options.manifests:
             self._source = FolderSource(
                 options.manifests,

@@ -55,7 +55,9 @@ class Vitals:
             return Health(f"not synced: {'; '.join(missing)}")
         lost = [f"{each.collection.what} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
                 for each in informers if each.problem]  # fmt: skip
-        return Health("", "; ".join(["leading" if self._leading() else "standing by", *lost]))
+        owed = [f"{each.owed} changes of {each.collection.what} have to be told again: the log says why"
+                for each in informers if each.owed]  # fmt: skip
+        return Health("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
 
 
 def stale_s(informer: Informer[Any], clock: Clock) -> float:

@@ -4,29 +4,25 @@ Nothing is told to the state before everything was listed once. An object that c
 was known of it stays; a server that cannot be reached leaves all as it was, marked as stale.
 """
 
-import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
-from typing import Generic, TypeVar
-
-import msgspec
+from functools import partial
+from typing import Any
 
 from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES, POLICIES, Watched, WatchOptions
 from extender.state.state import Memory, State
 from fleet.errors import InputError
+from fleet.kube.informer import Informer
 from fleet.kube.messages import Key
-from fleet.kube.reflector import Reflector
 from fleet.kube.transport import Connection
 from fleet.model.cluster import Cluster
 from fleet.model.policy import Policy
 from fleet.ops.clock import Clock
-from fleet.ops.logs import fields
-
-T = TypeVar("T")
 
 
-def watch_source(options: WatchOptions, clock: Clock, log: logging.Logger) -> "WatchSource":
+def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
     """The source that options ask for.
 
     Raises:
@@ -49,16 +45,11 @@ def watch_source(options: WatchOptions, clock: Clock, log: logging.Logger) -> "W
         CLUSTER_KINDS[clusters[0]],
         KARMADA_POLICIES if POLICIES in options.kinds else (),
         clock=clock,
-        log=log,
     )
 
 
 class WatchSource:
-    """Feeds a state from an API server, with one thread for each collection.
-
-    Attributes:
-        lock: held while what feeds hold is read or changed.
-    """
+    """Feeds a state from an API server, with one informer for each collection."""
 
     def __init__(
         self,
@@ -67,18 +58,19 @@ class WatchSource:
         policies: Sequence[Watched[Policy]] = (),
         *,
         clock: Clock,
-        log: logging.Logger,
     ) -> None:
         """Watch through a connection that is made when the watch starts, in the process that it starts in."""
         self._connect = connect
         self._clock = clock
-        self.lock = threading.RLock()
         self._state: State | None = None
-        self._told = False
-        self._clusters = _Feed(self, clusters, _tell_cluster, log)
-        self._policies = [_Feed(self, each, self._tell_policies, log) for each in policies]
-        self._feeds: list[_Feed[Cluster] | _Feed[Policy]] = [self._clusters, *self._policies]
-        self._reflectors: list[Reflector] = []
+        self._synced = False
+        self._lock = threading.Lock()
+        self._clusters = Informer(clusters.collection, clusters.read, clock)
+        self._policies = [Informer(each.collection, each.read, clock) for each in policies]
+        self._feeds = [_Feed(self._clusters, self._tell_clusters, self._lock)]
+        self._feeds += [_Feed(each, self._tell_policies, self._lock) for each in self._policies]
+        for feed in self._feeds:
+            feed.informer.follow(partial(self._follow, feed))
 
     def prepare(self) -> None:
         """See that there is access to an API server. Whether it answers shows once the watch has started.
@@ -92,143 +84,110 @@ class WatchSource:
         """Begin to watch."""
         self._state = state
         connection = self._connect()
-        self._reflectors = [Reflector(connection, feed.collection, feed) for feed in self._feeds]
-        for reflector in self._reflectors:
-            reflector.start()
+        for feed in self._feeds:
+            feed.informer.start(connection)
 
     def stop(self) -> None:
         """Stop watching."""
-        for reflector in self._reflectors:
-            reflector.stop()
+        for feed in self._feeds:
+            feed.informer.stop()
 
-    def told(self, tell: Callable[[Memory], None]) -> None:
-        """A feed has something for the state, which waits until all feeds have listed once."""
-        with self.lock:
-            if self._state is None or not all(feed.listed for feed in self._feeds):
-                return
-            try:
-                with self._state.feeding(self._clock.now()) as memory:
-                    if self._told:
-                        tell(memory)
-                    else:
-                        self._tell_all(memory)
-                        self._told = True
-            except InputError as error:
-                self._state.mark_stale(str(error), self._clock.now())
-            self.assessed()
-
-    def assessed(self) -> None:
-        """A feed was heard or lost: say how far the state can be trusted."""
-        with self.lock:
+    def _follow(self, feed: "_Feed") -> None:
+        """A collection was heard of or lost: tell the state what is new, and how far it can be trusted."""
+        with self._lock:
             if self._state is None:
                 return
-            lost = [feed for feed in self._feeds if feed.problem]
-            if lost:
-                since = min(feed.lost_at for feed in lost)
-                self._state.mark_stale("; ".join(feed.problem for feed in lost), since)
-            elif self._told:
-                self._state.mark_current(self._clock.now())
+            if not feed.informer.problem:
+                self._tell(self._state, feed)
+            self._assess(self._state)
 
-    def now(self) -> datetime:
-        """The time of day."""
-        return self._clock.now()
+    def _tell(self, state: State, heard: "_Feed") -> None:
+        """Tell the state what one feed has for it; what they all have, once all have listed."""
+        if not all(feed.informer.listed for feed in self._feeds) or (self._synced and not heard.owed):
+            return
+        with suppress(InputError), state.feeding(self._clock.now()) as memory:  # the feed remembers what it was refused
+            for feed in [heard] if self._synced else self._feeds:
+                feed.tell(memory)
+            self._synced = True
 
-    def _tell_all(self, memory: Memory) -> None:
-        for key in self._clusters.values:
-            _tell_cluster(memory, self._clusters.values, key)
-        self._tell_policies(memory, {}, ("", ""))
+    def _assess(self, state: State) -> None:
+        now = self._clock.now()
+        problems = [problem for feed in self._feeds for problem in feed.problems(now)]
+        if problems:
+            state.mark_stale("; ".join(text for text, _ in problems), min(since for _, since in problems))
+        elif self._synced:
+            state.mark_current(now)
 
-    def _tell_policies(self, memory: Memory, _values: Mapping[Key, Policy], _key: Key) -> None:
-        memory.take_policies(tuple(policy for feed in self._policies for policy in feed.values.values()))
+    def _tell_clusters(self, memory: Memory, owed: dict[Key, None]) -> None:
+        """Tell what became of clusters.
+
+        Raises:
+            InputError: the fleet is full; those that do not fit are owed still, all others were told.
+        """
+        refusal: InputError | None = None
+        for key in sorted(owed, key=lambda key: self._clusters.get(key) is not None):  # what is gone makes room
+            owed[key] = owed.pop(key)  # the last one from now on: should it crash, others go first next time
+            cluster = self._clusters.get(key)
+            try:
+                if cluster is None:
+                    memory.drop_cluster(key[1])
+                else:
+                    memory.take_cluster(cluster)
+            except InputError as error:
+                refusal = error
+            else:
+                del owed[key]
+        if refusal is not None:
+            raise refusal
+
+    def _tell_policies(self, memory: Memory, owed: dict[Key, None]) -> None:
+        if owed:
+            memory.take_policies(tuple(policy for informer in self._policies for _, policy in informer.items()))
+            owed.clear()
 
 
-class _Feed(Generic[T]):
-    """The mirror of one collection as values.
+class _Feed:
+    """An informer, and what the state has not been told yet of what it holds.
 
     Attributes:
-        collection: what it mirrors.
-        values: its objects by namespace and name.
-        listed: whether they are known at all.
-        problem: why the server is lost; empty if it is not.
-        lost_at: since when.
+        informer: mirrors the collection.
+        owed: the objects that have changed since, by key and in order; touched while the lock is held.
     """
 
     def __init__(
-        self,
-        source: WatchSource,
-        watched: Watched[T],
-        tell: Callable[[Memory, Mapping[Key, T], Key], None],
-        log: logging.Logger,
+        self, informer: Informer[Any], tell: Callable[[Memory, dict[Key, None]], None], lock: threading.Lock
     ) -> None:
-        self.collection = watched.collection
-        self.values: dict[Key, T] = {}
-        self.listed = False
-        self.problem = ""
-        self.lost_at = source.now()
-        self._source = source
-        self._read = watched.read
+        """Feed what ``tell`` tells of the objects that are owed; it takes away what it has told."""
+        self.informer = informer
+        self.owed: dict[Key, None] = {}
         self._tell = tell
-        self._log = log
+        self._refusal = ""
+        self._lock = lock
+        informer.subscribe(self._changed)
 
-    def replace(self, objects: dict[Key, msgspec.Raw]) -> None:
-        """See ``Mirror``."""
-        before = self.values
-        after = {key: value for key, raw in objects.items() if (value := self._value(key, raw)) is not None}
-        changed = [key for key in before.keys() | after.keys() if before.get(key) != after.get(key)]
+    def tell(self, memory: Memory) -> None:
+        """Tell what is owed.
 
-        def tell(memory: Memory) -> None:
-            for key in changed:
-                self._tell(memory, after, key)
-
-        with self._source.lock:
-            self.values, self.listed = after, True
-        self._source.told(tell)
-
-    def put(self, key: Key, raw: msgspec.Raw) -> None:
-        """See ``Mirror``."""
-        value = self._value(key, raw)
-        if value is None or value == self.values.get(key):
-            return
-        with self._source.lock:
-            self.values[key] = value
-        self._source.told(lambda memory: self._tell(memory, self.values, key))
-
-    def drop(self, key: Key) -> None:
-        """See ``Mirror``."""
-        with self._source.lock:
-            known = self.values.pop(key, None)
-        if known is not None:
-            self._source.told(lambda memory: self._tell(memory, self.values, key))
-
-    def confirm(self) -> None:
-        """See ``Mirror``."""
-        if self.problem:
-            self._log.info("%s are watched again", self.collection.what)
-        self.problem = ""
-        self._source.assessed()
-
-    def lose(self, problem: str) -> None:
-        """See ``Mirror``."""
-        if not self.problem:
-            self.lost_at = self._source.now()
-            self._log.warning("%s are not watched any more: %s", self.collection.what, problem)
-        self.problem = f"{self.collection.what}: {problem}"
-        self._source.assessed()
-
-    def _value(self, key: Key, raw: msgspec.Raw) -> T | None:
-        """The value of an object; if it cannot be read, what was known of it, or None."""
+        Raises:
+            InputError: the state cannot take it.
+        """
         try:
-            return self._read(bytes(raw))
+            self._tell(memory, self.owed)
         except InputError as error:
-            name = "/".join(filter(None, key))
-            self._log.warning("passed over: %s", error, extra=fields(kind=self.collection.what, name=name))
-            return self.values.get(key)
+            self._refusal = str(error)
+            raise
+        self._refusal = ""
 
+    def problems(self, now: datetime) -> Iterator[tuple[str, datetime]]:
+        """What is wrong, and since when."""
+        # Another thread may find the server again between the two looks; it says so itself.
+        problem, since = self.informer.problem, self.informer.lost_at
+        if problem and since is not None:
+            yield f"{self.informer.collection.what}: {problem}", since
+        if self._refusal:
+            yield self._refusal, now
 
-def _tell_cluster(memory: Memory, values: Mapping[Key, Cluster], key: Key) -> None:
-    """Tell of one cluster: what it is, or that it is gone."""
-    cluster = values.get(key)
-    if cluster is None:
-        memory.drop_cluster(key[1])
-    else:
-        memory.take_cluster(cluster)
+    def _changed(self, key: Key, _before: object, _after: object) -> None:
+        """See ``Handler``."""
+        with self._lock:
+            self.owed[key] = None

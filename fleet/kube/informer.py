@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -16,26 +16,20 @@ from fleet.errors import InputError
 from fleet.kube.messages import Key
 from fleet.kube.reflector import Reflector
 from fleet.kube.requests import Collection
+from fleet.kube.subscription import Handler, Subscription
 from fleet.kube.transport import Connection
 from fleet.ops.clock import Clock
 from fleet.ops.logs import fields
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 _LOG: Final = logging.getLogger("berthmaster.kube")
-
-
-class Handler(Protocol[T_contra]):
-    """Hears of changes, from the informer's thread; it has to be quick."""
-
-    def __call__(self, key: Key, before: T_contra | None, after: T_contra | None, /) -> None:
-        """An object is new (``before`` is None), has changed, or is gone (``after`` is None)."""
 
 
 class Informer(Generic[T]):
     """The objects of one collection, kept right by a reflector of its own.
 
-    An object that cannot be read is passed over, with a warning; what was known of it stays.
+    An object that cannot be read is passed over, with a warning; what was known of it stays. A handler that raises is
+    told again when the server is heard next, and then after waits that grow; the other handlers know nothing of it.
 
     Attributes:
         collection: what it holds.
@@ -50,7 +44,8 @@ class Informer(Generic[T]):
         self._read = read
         self._clock = clock
         self._values: dict[Key, T] = {}
-        self._handlers: list[Handler[T]] = []
+        self._subscriptions: list[Subscription[T]] = []
+        self._followers: list[Callable[[], None]] = []
         self._listed = threading.Event()
         self._reflector: Reflector | None = None
         self._telling = threading.RLock()
@@ -58,7 +53,16 @@ class Informer(Generic[T]):
 
     def subscribe(self, handler: Handler[T]) -> None:
         """Tell ``handler`` of all changes; to be called before the start."""
-        self._handlers.append(handler)
+        self._subscriptions.append(Subscription(handler, self.collection.what, self._clock))
+
+    def follow(self, follower: Callable[[], None]) -> None:
+        """Call ``follower`` when the server was heard, after all handlers were told what it said, and when it is lost.
+
+        To be called before the start. ``problem`` tells the one from the other; all that a list brings comes before one
+        call. A follower that raises when the server was heard is called again when everything was listed anew; when it
+        is lost, it must not raise.
+        """
+        self._followers.append(follower)
 
     def mute(self) -> None:
         """Tell handlers nothing until ``unmute``: a standby knows all, and queues nothing that comes and goes."""
@@ -87,6 +91,11 @@ class Informer(Generic[T]):
         """Whether all there was has been told to the handlers once."""
         return self._listed.is_set()
 
+    @property
+    def owed(self) -> int:
+        """How many changes handlers have raised at, and are to be told again."""
+        return sum(len(each) for each in self._subscriptions)
+
     def wait(self, timeout_s: float) -> bool:
         """Wait until everything was listed; whether it was."""
         return self._listed.wait(timeout_s)
@@ -103,23 +112,22 @@ class Informer(Generic[T]):
         return len(self._values)
 
     def replace(self, objects: dict[Key, msgspec.Raw]) -> None:
-        """See ``Mirror``."""
-        for key in [key for key in self._values if key not in objects]:
-            self.drop(key)
-        for key, raw in objects.items():
-            self.put(key, raw)
+        """See ``Mirror``. Who looks sees the old list, or the new one."""
+        after = {key: value for key, raw in objects.items() if (value := self._value(key, raw)) is not None}
+        with self._telling:
+            before, self._values = self._values, after
+            for key, value in before.items():
+                if key not in after:
+                    self._tell(key, value, None)
+            for key, value in after.items():
+                if (known := before.get(key)) is not value:
+                    self._tell(key, known, value)
         self._listed.set()
 
     def put(self, key: Key, raw: msgspec.Raw) -> None:
         """See ``Mirror``."""
-        before = self._values.get(key)
-        try:
-            after = self._read(bytes(raw))
-        except InputError as error:
-            name = "/".join(filter(None, key))
-            _LOG.warning("passed over: %s", error, extra=fields(kind=self.collection.what, name=name))
-            return
-        if after != before:
+        before, after = self._values.get(key), self._value(key, raw)
+        if after is not None and after is not before:
             with self._telling:
                 self._values[key] = after
                 self._tell(key, before, after)
@@ -136,6 +144,10 @@ class Informer(Generic[T]):
         if self.problem:
             _LOG.info("%s are watched again", self.collection.what)
         self.problem, self.lost_at = "", None
+        with self._telling:
+            for each in self._subscriptions:
+                each.tell_again(self._values.get)
+        self._call_followers()
 
     def lose(self, problem: str) -> None:
         """See ``Mirror``."""
@@ -143,8 +155,24 @@ class Informer(Generic[T]):
             self.lost_at = self._clock.now()
             _LOG.warning("%s are not watched any more: %s", self.collection.what, problem)
         self.problem = problem
+        self._call_followers()
+
+    def _value(self, key: Key, raw: msgspec.Raw) -> T | None:
+        """What an object means: what is known if it means the same, or cannot be read; None for nothing."""
+        known = self._values.get(key)
+        try:
+            value = self._read(bytes(raw))
+        except InputError as error:
+            whose = fields(kind=self.collection.what, namespace=key[0], name=key[1])
+            _LOG.warning("passed over: %s", error, extra=whose)
+            return known
+        return known if value == known else value
 
     def _tell(self, key: Key, before: T | None, after: T | None) -> None:
         if not self._muted:
-            for handler in self._handlers:
-                handler(key, before, after)
+            for each in self._subscriptions:
+                each.tell(key, before, after)
+
+    def _call_followers(self) -> None:
+        for each in self._followers:
+            each()

@@ -19,6 +19,7 @@ from fleet.kube.backoff import Backoff
 from fleet.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, identity_of, page_of
 from fleet.kube.requests import PAGE_SIZE, Collection, page, watch
 from fleet.kube.transport import Answer, Connection, body_of
+from fleet.ops.crash import survived
 
 MAX_OBJECTS: Final = 2**18
 _LOG: Final = logging.getLogger("berthmaster.kube")
@@ -67,6 +68,7 @@ class Reflector:
         self._mirror = mirror
         self._backoff = backoff or Backoff()
         self._draw = draw or random.Random()  # noqa: S311 - spreads load, guards nothing
+        self._version = ""
         self._stopping = threading.Event()
         self._answer: Answer | None = None
         self._thread = threading.Thread(target=self.run, name=f"reflect-{collection.what}", daemon=True)
@@ -85,26 +87,28 @@ class Reflector:
 
     def run(self) -> None:
         """List and watch until told to stop."""
-        version = ""
         while not self._stopping.is_set():
-            try:
-                if not version:
-                    version = self._list()
-                    self._mirror.confirm()
-                version = self._watch(version)
-            except ApiError as error:
-                if self._stopping.is_set():
-                    return
-                if error.expired and version:
-                    version = ""
-                else:
-                    self._mirror.lose(str(error))
-                self._stopping.wait(self._backoff.next_s())
-            except Exception:  # noqa: BLE001 - the thread's outermost edge: else a mirror would stand still unnoticed
-                _LOG.exception("the watch of %s failed", self._collection.what)
+            # The thread's outermost edge: else a mirror would stand still unnoticed.
+            if not survived(self._round, _LOG, "the watch of %s failed", self._collection.what):
+                self._version = ""
                 self._mirror.lose("the watch failed; the log says why")
-                version = ""
                 self._stopping.wait(self._backoff.next_s())
+
+    def _round(self) -> None:
+        """One watch, after a list where that is needed; or a wait after what went wrong."""
+        try:
+            if not self._version:
+                self._version = self._list()
+                self._mirror.confirm()
+            self._version = self._watch(self._version)
+        except ApiError as error:
+            if self._stopping.is_set():
+                return
+            if error.expired and self._version:
+                self._version = ""
+            else:
+                self._mirror.lose(str(error))
+            self._stopping.wait(self._backoff.next_s())
 
     def _list(self) -> str:
         """List everything, page by page; the resource version of the list."""

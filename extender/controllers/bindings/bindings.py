@@ -7,9 +7,10 @@ from typing import Final
 import msgspec.structs
 
 from extender.controllers.parts import Parts
-from fleet.kube.informer import Handler, Informer
+from fleet.kube.informer import Informer
 from fleet.kube.messages import Key
 from fleet.kube.requests import Collection
+from fleet.kube.subscription import Handler
 from fleet.model.binding import Binding
 from fleet.model.decode import decode_json, encode_json
 from fleet.model.placement import Placement

@@ -18,6 +18,7 @@ from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
 from extender.state.kinds import KARMADA_CLUSTERS
 from fleet.kube.messages import Key
+from fleet.ops.crash import survived
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0
@@ -110,9 +111,10 @@ class BindingScheduler:
 
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
-            try:
-                self._desk.expire()
-                self._watching.wake()
-                self._meter.waiting(self._queue.lengths(), self._desk.assumptions())
-            except Exception:  # noqa: BLE001 - the thread's outermost edge: without it nothing would be woken any more
-                _LOG.exception("%s: the ticker crashed", NAME)
+            # The thread's outermost edge: without it nothing would be woken any more.
+            survived(self._look, _LOG, "%s: the ticker crashed", NAME)
+
+    def _look(self) -> None:
+        self._desk.expire()
+        self._watching.wake()
+        self._meter.waiting(self._queue.lengths(), self._desk.assumptions())

@@ -12,8 +12,9 @@ from typing import Final, NamedTuple
 from extender.controllers.preemption.challengers import Challengers, Kind
 from extender.controllers.preemption.store import Store, metadata_of
 from fleet.kube.discovery import Served
-from fleet.kube.informer import Handler, Informer
+from fleet.kube.informer import Informer
 from fleet.kube.messages import Key
+from fleet.kube.subscription import Handler
 from fleet.model.claim_metadata import holder, set_aside
 from fleet.model.policy import PolicyReference
 from fleet.model.preemption import Resource

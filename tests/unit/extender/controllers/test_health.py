@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from fake_kube import FakeClock
 
@@ -85,6 +86,13 @@ def test_what_is_lost_later_is_a_note(process):
     process.clock.pass_by(12)
     assert process.vitals.health() == Health("", "leading; bindings not watched since 12 s: nobody answers")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
+
+
+def test_changes_that_a_handler_failed_at_are_a_note(process):
+    process.informers[0].subscribe(lambda *_: 1 // 0)
+    process.informers[0].put(("", "a"), msgspec.Raw(b"{}"))
+    told = "leading; 1 changes of bindings have to be told again: the log says why"
+    assert process.vitals.health() == Health("", told)
 
 
 def test_stopping_it_is_not_ready(process):

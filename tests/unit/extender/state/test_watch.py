@@ -1,14 +1,16 @@
 """A state fed from an API server."""
 
-import logging
+import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
-from api_server import CUT, HOLD, Server, event, page
+from api_server import CUT, HOLD, Server, bookmark, event, page
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 
+from extender.scheduling import fleet as columns
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
 from extender.state.kinds import (
@@ -19,14 +21,13 @@ from extender.state.kinds import (
     Watched,
     WatchOptions,
 )
-from extender.state.state import State
+from extender.state.state import Memory, State
 from extender.state.watch import WatchSource, watch_source
 from fleet.errors import InputError
 from fleet.kube.connection import OfficialConnection
 from fleet.ops.clock import SystemClock
 
 LIMIT_S = 5.0
-LOG = logging.getLogger("test")
 
 
 def versioned(thing: dict, version: int) -> dict:
@@ -62,6 +63,13 @@ def propagation_policy(name: str, version: int = 1) -> dict:
     }
 
 
+def wait_for(check: Callable[[], bool], shown: Callable[[], object] = lambda: "") -> None:
+    deadline_s = time.monotonic() + LIMIT_S
+    while not check():
+        assert time.monotonic() < deadline_s, shown()
+        time.sleep(0.005)
+
+
 class Watching:
     """A state, its source and the API server behind it."""
 
@@ -70,9 +78,7 @@ class Watching:
         configuration.host = server.url
         self.server = server
         self.state = State(Profile(built_in()))
-        self.source = WatchSource(
-            lambda: OfficialConnection(configuration), clusters, policies, clock=SystemClock(), log=LOG
-        )
+        self.source = WatchSource(lambda: OfficialConnection(configuration), clusters, policies, clock=SystemClock())
 
     def names(self) -> set[str]:
         with self.state.reading() as memory:
@@ -83,10 +89,7 @@ class Watching:
             return {policy.metadata.name for policy in memory.policies}
 
     def wait(self, check: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + LIMIT_S
-        while not check():
-            assert time.monotonic() < deadline_s, (self.names(), self.state.freshness)
-            time.sleep(0.005)
+        wait_for(check, lambda: (self.names(), self.state.freshness))
 
 
 @pytest.fixture
@@ -149,6 +152,25 @@ def test_a_list_after_410_takes_away_what_is_gone(watching):
     running.wait(lambda: running.names() == {"c"})
 
 
+def test_what_a_list_brings_is_one_update_of_the_fleet(watching, monkeypatch):
+    names, updates, feeding = "abcdefgh", [], State.feeding
+
+    @contextmanager
+    def counted(state: State, now):
+        with feeding(state, now) as memory:
+            yield memory
+            updates.append(set(memory.fleet.row_of))
+
+    monkeypatch.setattr(State, "feeding", counted)
+    running = watching(page(map(karmada_cluster, names), 5), KARMADA_CLUSTERS, watches=[[HOLD]])
+    running.wait(lambda: running.names() == set(names))
+    running.server.lists = [page([karmada_cluster(name, 9, "us") for name in "cdefghij"], 10)]
+    running.server.watches = [410, [HOLD]]
+    running.server.more.put(CUT)
+    running.wait(lambda: running.names() == set("cdefghij"))
+    assert updates == [set(names), set("cdefghij")]
+
+
 def test_an_object_that_cannot_be_read_is_passed_over_and_what_was_known_of_it_stays(watching, caplog):
     broken = {**karmada_cluster("a", 6), "spec": {"region": 7}}
     running = watching(
@@ -185,6 +207,60 @@ def test_without_a_first_list_there_is_no_fleet(watching):
     assert "503" in running.state.freshness.problem
 
 
+def test_clusters_that_do_not_fit_make_it_stale_and_hold_up_no_others(watching, monkeypatch):
+    running = watching(page([karmada_cluster("a")], 5), KARMADA_CLUSTERS)
+    running.wait(lambda: running.names() == {"a"})
+    monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
+    running.server.more.put(event("ADDED", karmada_cluster("b", 6)))
+    running.wait(lambda: "at most 1 clusters" in running.state.freshness.problem)
+    since = running.state.freshness.stale_since
+    running.server.more.put(event("MODIFIED", karmada_cluster("a", 7, "us")))
+    running.server.more.put(bookmark(8))
+
+    def region() -> str:
+        with running.state.reading() as memory:
+            return memory.fleet.get("a").spec.region
+
+    running.wait(lambda: region() == "us")
+    assert running.state.freshness.stale_since == since
+    running.server.more.put(event("DELETED", karmada_cluster("a", 9)))
+    running.wait(lambda: running.names() == {"b"})
+    running.wait(lambda: not running.state.freshness.problem)
+
+
+def test_a_list_that_does_not_fit_is_no_fleet_until_it_does(watching, monkeypatch):
+    monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
+    running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS)
+    running.wait(lambda: "at most 1 clusters" in running.state.freshness.problem)
+    assert not running.state.freshness.synced
+    running.server.more.put(event("DELETED", karmada_cluster("a", 6)))
+    running.wait(lambda: running.state.freshness.synced and not running.state.freshness.problem)
+    assert running.names() == {"b"}
+
+
+def test_a_cluster_that_crashes_the_fleet_makes_it_stale_is_told_again_and_the_others_go_first(
+    watching, monkeypatch, caplog
+):
+    broken, take = ["a"], Memory.take_cluster
+
+    def fragile(memory: Memory, cluster) -> None:
+        if cluster.name in broken:
+            raise ZeroDivisionError
+        take(memory, cluster)
+
+    running = watching(page([], 5), KARMADA_CLUSTERS)
+    running.wait(lambda: running.state.freshness.synced)
+    monkeypatch.setattr(Memory, "take_cluster", fragile)
+    running.server.lists = [page([karmada_cluster("a", 6), karmada_cluster("b", 7)], 8)]
+    running.server.more.put(event("ADDED", karmada_cluster("a", 6)))
+    running.wait(lambda: "the log says why" in running.state.freshness.problem)
+    assert "ZeroDivisionError" in caplog.text
+    running.wait(lambda: running.names() == {"b"})
+    assert running.state.freshness.stale_since is not None
+    broken.clear()
+    running.wait(lambda: running.names() == {"a", "b"} and running.state.freshness.stale_since is None)
+
+
 class ByPath(Server):
     """A server that lists something else at every path."""
 
@@ -216,23 +292,44 @@ def test_policies_are_told_together_with_the_clusters_and_never_half():
         server.close()
 
 
+def kubeconfig(server: Server) -> str:
+    return json.dumps(
+        {
+            "current-context": "test",
+            "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+            "clusters": [{"name": "test", "cluster": {"server": server.url}}],
+            "users": [{"name": "test", "user": {}}],
+        }
+    )
+
+
 @pytest.mark.parametrize(
     ("kinds", "paths"),
     [
-        pytest.param(["nodes"], ["nodes"], id="nodes"),
-        pytest.param(["clusters", "policies"], ["clusters", "propagationpolicies", "clusterpropagationpolicies"],
+        pytest.param(["nodes"], {"nodes"}, id="nodes"),
+        pytest.param(["clusters", "policies"], {"clusters", "propagationpolicies", "clusterpropagationpolicies"},
                      id="clusters and policies"),
     ],
 )  # fmt: skip
-def test_options_say_what_is_watched(kinds, paths):
-    source = watch_source(WatchOptions(kinds), SystemClock(), LOG)
-    assert [feed.collection.what for feed in source._feeds] == paths
+def test_options_say_what_is_watched_and_where(tmp_path, kinds, paths):
+    server, state = Server(lists=[page([], 5)]), State(Profile(built_in()))
+    (tmp_path / "kubeconfig").write_text(kubeconfig(server))
+    source = watch_source(WatchOptions(kinds, tmp_path / "kubeconfig"), SystemClock())
+    try:
+        source.prepare()
+        assert not server.asked, "nobody is asked before the start"
+        source.start(state)
+        wait_for(lambda: state.freshness.synced and len(server.watched_from()) == len(paths))
+        assert {asked["path"].rpartition("/")[2] for asked in server.asked} == paths
+    finally:
+        source.stop()
+        server.close()
 
 
 @pytest.mark.parametrize("kinds", [["policies"], [], ["nodes", "clusters"]], ids=str)
 def test_exactly_one_kind_of_cluster_is_watched(kinds):
     with pytest.raises(InputError, match="one kind of cluster"):
-        watch_source(WatchOptions(kinds), SystemClock(), LOG)
+        watch_source(WatchOptions(kinds), SystemClock())
 
 
 @pytest.mark.parametrize(
@@ -243,7 +340,7 @@ def test_exactly_one_kind_of_cluster_is_watched(kinds):
 def test_access_that_cannot_work_shows_before_anything_starts(tmp_path, content):
     if content is not None:
         (tmp_path / "kubeconfig").write_text(content)
-    source = watch_source(WatchOptions(["nodes"], tmp_path / "kubeconfig"), SystemClock(), LOG)
+    source = watch_source(WatchOptions(["nodes"], tmp_path / "kubeconfig"), SystemClock())
     with pytest.raises(InputError, match="name a kubeconfig file") as caught:
         source.prepare()
     assert "\n" not in str(caught.value)
