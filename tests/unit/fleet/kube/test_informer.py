@@ -4,7 +4,7 @@ import json
 
 import msgspec
 import pytest
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 
 from fleet.errors import InputError
 from fleet.kube.informer import Informer
