@@ -18,11 +18,11 @@ def lose(_request: Request) -> None:
     raise ApiError(0, "", "the connection broke")
 
 
-def refuse(status: int, reason: str = "Told", retry_after_s: float = 0.0) -> Fault:
+def refuse(status: int, reason: str = "Told", retry_after_s: float = 0.0, message: str = "") -> Fault:
     """The server answers with an error."""
 
     def fault(_request: Request) -> None:
-        raise ApiError(status, reason, f"{status} {reason}, as told", retry_after_s)
+        raise ApiError(status, reason, message or f"{status} {reason}, as told", retry_after_s)
 
     return fault
 

@@ -128,7 +128,9 @@ class KubeInMemory(KubeStore):
         path = request.path.removesuffix("/status")
         applied = request.content_type == "application/apply-patch+yaml"
         if request.method == "POST":
-            answer = self._created(f"{path}/{content['metadata']['name']}", content, request)
+            metadata = content["metadata"]
+            name = metadata.get("name") or f"{metadata['generateName']}{self.version:05}"
+            answer = self._created(f"{path}/{name}", content, request)
         elif request.method == "DELETE":
             _guard(self._found(path), content.get("preconditions", {}))
             self.remove(path)

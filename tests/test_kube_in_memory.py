@@ -17,6 +17,7 @@ NODES = Collection.of("v1", "nodes")
 KEY = ("ns", "one")
 PATH = THINGS.object(KEY)
 ONE = {"kind": "Thing", "metadata": {"name": "one", "labels": {"a": "b"}}, "spec": {"n": 1}, "status": {"ready": 1}}
+LATER = {"ready": 2}
 
 
 @pytest.fixture
@@ -39,7 +40,7 @@ def guarded(**guards: str):
     return {
         "replace": requests.replace(THINGS, KEY, {**ONE, "metadata": {"name": "one", **old, **guards}, "spec": {}}),
         "merge patch": requests.merge_patch(THINGS, KEY, {"metadata": guards, "spec": {"n": 2}}),
-        "merge patch of the status": requests.merge_patch(THINGS, KEY, {"metadata": guards, "status": {"n": 2}}, "status"),
+        "merge patch of the status": requests.merge_patch(THINGS, KEY, {"metadata": guards, "status": LATER}, "status"),
         "JSON patch": requests.json_patch(THINGS, KEY, [*operations, {"op": "remove", "path": "/spec/n"}], "me"),
         "apply": requests.apply(THINGS, KEY, {**ONE, "metadata": guards, "spec": {"n": 2}}, "me"),
         "delete": requests.delete(THINGS, KEY, **preconditions),
@@ -143,6 +144,15 @@ def test_what_is_made_gets_what_is_the_server_s_and_no_status():
     assert (caught.value.status, caught.value.reason) == (409, "AlreadyExists")
     api.send(requests.delete(THINGS, KEY))
     assert answer(api, requests.create(THINGS, "ns", ONE))["metadata"]["uid"] != made["metadata"]["uid"]
+
+
+def test_a_name_may_be_left_to_the_server():
+    api = KubeInMemory()
+    nameless = requests.create(THINGS, "ns", {"metadata": {"generateName": "one-"}})
+    names = [answer(api, nameless)["metadata"]["name"] for _ in range(2)]
+    assert len(set(names)) == 2
+    assert all(name.startswith("one-") for name in names)
+    assert list(api.objects) == [THINGS.object(("ns", name)) for name in names]
 
 
 def test_what_is_tried_is_not_stored():
