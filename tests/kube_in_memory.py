@@ -15,7 +15,7 @@ from answers import ReadyAnswer
 from faults import Fault, nothing
 from kube_paths import Place
 from kube_store import JSON, KubeStore
-from patches import patched
+from patches import APPLY, patched
 from served_kinds import ServedKinds
 
 from fleet.errors import ApiError
@@ -126,34 +126,34 @@ class KubeInMemory(KubeStore):
     def _written(self, request: Request, place: Place) -> JSON:
         content = json.loads(request.body) if request.body else {}
         path = request.path.removesuffix("/status")
-        applied = request.content_type == "application/apply-patch+yaml"
+        tried = "dryRun" in dict(request.query)
+        assert request.method == "POST" or not tried, "nobody was to try anything but a creation"
         if request.method == "POST":
             metadata = content["metadata"]
             name = metadata.get("name") or f"{metadata['generateName']}{self.version:05}"
-            answer = self._created(f"{path}/{name}", content, request)
+            answer = self._created(f"{path}/{name}", content, tried=tried)
         elif request.method == "DELETE":
             _guard(self._found(path), content.get("preconditions", {}))
             self.remove(path)
             answer = {"kind": "Status", "status": "Success"}
-        elif applied and path not in self.objects:
-            answer = self._created(path, content, request)
+        elif request.content_type == APPLY and path not in self.objects:
+            answer = self._created(path, content)
         else:
             before = self._found(path)
-            answer = self._updated(
-                path, before, content if request.method == "PUT" else patched(before, request), place
-            )
-        if "dryRun" not in dict(request.query):
+            after = content if request.method == "PUT" else patched(before, request)
+            answer = self._updated(path, before, after, place)
+        if not tried:
             self.done.append(request)
         return answer
 
-    def _created(self, path: str, content: JSON, request: Request) -> JSON:
+    def _created(self, path: str, content: JSON, *, tried: bool = False) -> JSON:
         if path in self.objects:
             raise ApiError(409, "AlreadyExists", f"{path} is there already")
         stamp = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         metadata = {name: value for name, value in content["metadata"].items() if name not in ("uid", "generation")}
         made = {**content, "metadata": {**metadata, "creationTimestamp": stamp}}
         made.pop("status", None)
-        return made if "dryRun" in dict(request.query) else self.put(path, made)
+        return made if tried else self.put(path, made)
 
     def _updated(self, path: str, before: JSON, after: JSON, place: Place) -> JSON:
         """What there is after a write of the whole, or of its status alone."""

@@ -2,24 +2,24 @@
 
 import json
 from copy import deepcopy
-from typing import Any
+from typing import Any, Final
 
 import jsonpatch
 
 from fleet.kube.requests import Request
 
+MERGE_PATCH: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+APPLY: Final = "application/apply-patch+yaml"
+
 
 def patched(before: Any, request: Request) -> Any:
     """An object after a patch of the kind that its content type says."""
     patch = json.loads(request.body)
-    match request.content_type:
-        case "application/merge-patch+json":
-            return merged(before, patch)
-        case "application/json-patch+json":
-            return jsonpatch.apply_patch(deepcopy(before), patch)
-        case "application/apply-patch+yaml":
-            return merged(before, patch, keyed=True)
-    raise AssertionError(f"nobody was to patch with {request.content_type}")
+    if request.content_type == JSON_PATCH:
+        return jsonpatch.apply_patch(deepcopy(before), patch)
+    assert request.content_type in (MERGE_PATCH, APPLY), f"nobody was to patch with {request.content_type}"
+    return merged(before, patch, keyed=request.content_type == APPLY)
 
 
 def merged(before: Any, patch: Any, *, keyed: bool = False) -> Any:
