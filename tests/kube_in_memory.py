@@ -130,18 +130,21 @@ class KubeInMemory(KubeStore):
         assert request.method == "POST" or not tried, "nobody was to try anything but a creation"
         if request.method == "POST":
             metadata = content["metadata"]
+            if "resourceVersion" in metadata:
+                raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
             name = metadata.get("name") or f"{metadata['generateName']}{self.version:05}"
             answer = self._created(f"{path}/{name}", content, tried=tried)
         elif request.method == "DELETE":
-            _guard(self._found(path), content.get("preconditions", {}))
+            _guard(self._found(path)["metadata"], content.get("preconditions", {}), "uid", "resourceVersion")
             self.remove(path)
             answer = {"kind": "Status", "status": "Success"}
         elif request.content_type == APPLY and path not in self.objects:
+            if content["metadata"].get("uid"):
+                raise ApiError(409, "Conflict", f"{path} is not there, and what is meant has a uid")
             answer = self._created(path, content)
         else:
-            before = self._found(path)
-            after = content if request.method == "PUT" else patched(before, request)
-            answer = self._updated(path, before, after, place)
+            after = content if request.method == "PUT" else patched(self._found(path), request)
+            answer = self._updated(path, after, place, request.method)
         if not tried:
             self.done.append(request)
         return answer
@@ -155,10 +158,11 @@ class KubeInMemory(KubeStore):
         made.pop("status", None)
         return made if tried else self.put(path, made)
 
-    def _updated(self, path: str, before: JSON, after: JSON, place: Place) -> JSON:
+    def _updated(self, path: str, after: JSON, place: Place, method: str) -> JSON:
         """What there is after a write of the whole, or of its status alone."""
+        before = self._found(path)
         known, wanted = before["metadata"], after.get("metadata", {})
-        _guard(before, wanted)
+        _see_that_it_means(known, wanted, place, method)
         if place.subresource:
             after = {**before, "status": after.get("status")}
         else:
@@ -169,10 +173,22 @@ class KubeInMemory(KubeStore):
         return before if after == before else self.put(path, after)
 
 
-def _guard(known: JSON, guards: Mapping[str, Any]) -> None:
-    """See that a write means what is there, as far as it says what it means."""
-    for field in ("uid", "resourceVersion"):
-        if guards.get(field, known["metadata"][field]) != known["metadata"][field]:
+def _see_that_it_means(known: JSON, wanted: JSON, place: Place, method: str) -> None:
+    """See that a write means what is there: in a patch, the metadata after it."""
+    if wanted.get("name") != known["name"]:
+        raise ApiError(400, "BadRequest", f"the name does not match {known['name']}")
+    if not wanted.get("resourceVersion"):
+        raise ApiError(422, "Invalid", "metadata.resourceVersion must be specified for an update")
+    _guard(known, wanted, "resourceVersion")
+    if method == "PUT":
+        _guard(known, wanted, "uid")
+    elif not place.subresource and wanted.get("uid") != known["uid"]:
+        raise ApiError(422, "Invalid", "metadata.uid cannot be changed")
+
+
+def _guard(known: JSON, guards: Mapping[str, Any], *fields: str) -> None:
+    for field in fields:
+        if guards.get(field, known[field]) != known[field]:
             raise ApiError(409, "Conflict", f"another {field} than {guards[field]}")
 
 

@@ -17,7 +17,6 @@ NODES = Collection.of("v1", "nodes")
 KEY = ("ns", "one")
 PATH = THINGS.object(KEY)
 ONE = {"kind": "Thing", "metadata": {"name": "one", "labels": {"a": "b"}}, "spec": {"n": 1}, "status": {"ready": 1}}
-LATER = {"ready": 2}
 
 
 @pytest.fixture
@@ -32,39 +31,87 @@ def answer(api: KubeInMemory, request: Request):
     return json.loads(ask(api, request))
 
 
+def outcome(api: KubeInMemory, request: Request) -> tuple[int, str]:
+    """Status and reason of an answer."""
+    try:
+        api.send(request)
+    except ApiError as error:
+        return error.status, error.reason
+    return 200, ""
+
+
 def guarded(**guards: str):
     """Every kind of write to the thing, each with guards."""
-    old = {"uid": "uid-1", "resourceVersion": "1"}
+    replaced = {"name": "one", "resourceVersion": "1", **guards}
     operations = [{"op": "replace", "path": f"/metadata/{field}", "value": guards[field]} for field in guards]
     preconditions = {"uid": guards.get("uid", ""), "resource_version": guards.get("resourceVersion", "")}
     return {
-        "replace": requests.replace(THINGS, KEY, {**ONE, "metadata": {"name": "one", **old, **guards}, "spec": {}}),
+        "replace": requests.replace(THINGS, KEY, {**ONE, "metadata": replaced, "spec": {}}),
         "merge patch": requests.merge_patch(THINGS, KEY, {"metadata": guards, "spec": {"n": 2}}),
-        "merge patch of the status": requests.merge_patch(THINGS, KEY, {"metadata": guards, "status": LATER}, "status"),
+        "status": requests.merge_patch(THINGS, KEY, {"metadata": guards, "status": {"ready": 2}}, "status"),
         "JSON patch": requests.json_patch(THINGS, KEY, [*operations, {"op": "remove", "path": "/spec/n"}], "me"),
-        "apply": requests.apply(THINGS, KEY, {**ONE, "metadata": guards, "spec": {"n": 2}}, "me"),
+        "apply": requests.apply(THINGS, KEY, {**ONE, "metadata": {"name": "one", **guards}, "spec": {"n": 2}}, "me"),
         "delete": requests.delete(THINGS, KEY, **preconditions),
     }
 
 
-@pytest.mark.parametrize("how", guarded())
-@pytest.mark.parametrize("guard", [{"resourceVersion": "7"}, {"uid": "another"}], ids=["version", "uid"])
-def test_a_write_of_what_is_not_so_any_more_is_a_conflict(api, how, guard):
-    before = api.get(PATH)
-    with pytest.raises(ApiError) as caught:
-        api.send(guarded(**guard)[how])
-    assert (caught.value.status, caught.value.reason) == (409, "Conflict")
-    assert api.get(PATH) == before
-    assert (api.version, len(api.requests), api.done) == (1, 1, [])
+CONFLICT, INVALID, DONE = (409, "Conflict"), (422, "Invalid"), (200, "")
 
 
-@pytest.mark.parametrize("how", guarded())
-@pytest.mark.parametrize("guard", [{"resourceVersion": "1", "uid": "uid-1"}, {}], ids=["what is so", "nothing"])
-def test_a_write_that_is_guarded_by_this_is_carried_out(api, how, guard):
-    write = guarded(**guard)[how]
-    api.send(write)
-    assert (api.version, api.done) == (2, [write])
-    assert api.changes[-1].content["metadata"]["resourceVersion"] == "2", "of one that is gone too"
+@pytest.mark.parametrize(
+    ("how", "another_uid"),
+    [
+        ("replace", CONFLICT),
+        ("merge patch", INVALID),
+        ("status", DONE),
+        ("JSON patch", INVALID),
+        ("apply", INVALID),
+        ("delete", CONFLICT),
+    ],
+)
+@pytest.mark.parametrize(
+    "guards",
+    [{}, {"resourceVersion": "1", "uid": "uid-1"}, {"resourceVersion": "7"}, {"uid": "another"}],
+    ids=["nothing", "what is so", "another version", "another uid"],
+)
+def test_a_write_guarded_by(api, how, another_uid, guards):
+    before, write = api.get(PATH), guarded(**guards)[how]
+    expected = CONFLICT if "7" in guards.values() else another_uid if "another" in guards.values() else DONE
+    assert outcome(api, write) == expected
+    assert api.requests == [write]
+    if expected == DONE:
+        assert (api.version, api.done) == (2, [write])
+        assert api.changes[-1].content["metadata"]["resourceVersion"] == "2", "of one that is gone too"
+    else:
+        assert (api.get(PATH), api.version, api.done) == (before, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        pytest.param(requests.replace(THINGS, KEY, ONE), INVALID, id="a replacement of no version"),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"metadata": {"resourceVersion": None}}), INVALID, id="a patch of none"
+        ),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"metadata": {"name": "two"}}), (400, "BadRequest"), id="another name"
+        ),
+        pytest.param(requests.create(THINGS, "ns", ONE), (409, "AlreadyExists"), id="one that is there already"),
+        pytest.param(
+            requests.create(THINGS, "ns", {"metadata": {"name": "two", "resourceVersion": "1"}}),
+            (500, ""),
+            id="a new one with a version",
+        ),
+        pytest.param(
+            requests.apply(THINGS, ("ns", "two"), {"metadata": {"name": "two", "uid": "uid-1"}}, "me"),
+            CONFLICT,
+            id="a new one with a uid",
+        ),
+    ],
+)
+def test_what_is_refused(api, write, expected):
+    assert outcome(api, write) == expected
+    assert (api.version, api.done) == (1, [])
 
 
 @pytest.mark.parametrize("how", guarded())
@@ -73,9 +120,7 @@ def test_what_is_not_there_cannot_be_written_unless_it_is_applied(how):
     if how == "apply":
         assert answer(api, guarded()[how])["spec"] == {"n": 2}
         return
-    with pytest.raises(ApiError) as caught:
-        api.send(guarded()[how])
-    assert caught.value.absent
+    assert outcome(api, guarded()[how]) == (404, "NotFound")
 
 
 @pytest.mark.parametrize(
@@ -94,13 +139,13 @@ def test_what_is_not_there_cannot_be_written_unless_it_is_applied(how):
             id="a patch of the status leaves the rest alone",
         ),
         pytest.param(
-            requests.replace(THINGS, KEY, {"kind": "Thing", "metadata": {"name": "one"}, "spec": {"m": 2}}),
+            requests.replace(THINGS, KEY, {"metadata": {"name": "one", "resourceVersion": "1"}, "spec": {"m": 2}}),
             2,
             {"spec": {"m": 2}, "status": {"ready": 1}, "labels": None},
             id="a replacement leaves nothing but the status",
         ),
         pytest.param(
-            requests.merge_patch(THINGS, KEY, {"metadata": {"labels": {"c": "d"}, "generation": 9, "name": "two"}}),
+            requests.merge_patch(THINGS, KEY, {"metadata": {"labels": {"c": "d"}, "generation": 9}}),
             1,
             {"labels": {"a": "b", "c": "d"}},
             id="labels are no new generation, and what is the server's stays",
@@ -139,9 +184,6 @@ def test_what_is_made_gets_what_is_the_server_s_and_no_status():
     assert made == api.get(PATH)
     assert "status" not in made
     assert {"uid", "generation", "creationTimestamp", "resourceVersion", "namespace"} < set(made["metadata"])
-    with pytest.raises(ApiError, match="already") as caught:
-        api.send(requests.create(THINGS, "ns", ONE))
-    assert (caught.value.status, caught.value.reason) == (409, "AlreadyExists")
     api.send(requests.delete(THINGS, KEY))
     assert answer(api, requests.create(THINGS, "ns", ONE))["metadata"]["uid"] != made["metadata"]["uid"]
 
@@ -208,9 +250,7 @@ def test_a_watch_hears_of_what_happens_meanwhile(api):
 def test_who_watches_from_what_is_forgotten_has_to_list_anew(api):
     api.edit(PATH, spec={"n": 2})
     api.cut_watches(forget=True)
-    with pytest.raises(ApiError) as caught:
-        api.send(requests.watch(THINGS, "1", 1, 1.0))
-    assert caught.value.expired
+    assert outcome(api, requests.watch(THINGS, "1", 1, 1.0)) == (410, "Expired")
     api.send(requests.watch(THINGS, "2", 1, 1.0)).abort()
 
 
@@ -227,24 +267,15 @@ def test_who_watches_from_what_is_forgotten_has_to_list_anew(api):
 )
 def test_faults(api, side, fault, statuses, version):
     setattr(api, side, fault)
-    found = []
-    for number in range(3):
-        try:
-            api.send(requests.merge_patch(THINGS, KEY, {"spec": {"x": number}}))
-        except ApiError as error:
-            found.append(error.status)
-        else:
-            found.append(200)
-    assert found == statuses
+    found = [outcome(api, requests.merge_patch(THINGS, KEY, {"spec": {"x": number}})) for number in range(3)]
+    assert [status for status, _ in found] == statuses
     assert api.version == version == 1 + len(api.done)
     assert api.methods == ["PATCH"] * 3
     assert api.writes() == api.requests
 
 
 def test_discovery_knows_what_is_served(api):
-    with pytest.raises(ApiError) as caught:
-        api.send(Request("/apis/example.io/v1"))
-    assert caught.value.absent
+    assert outcome(api, Request("/apis/example.io/v1")) == (404, "NotFound")
     api.served.add("example.io/v1", "Thing", "things")
     [resource] = answer(api, Request("/apis/example.io/v1"))["resources"]
     assert (resource["kind"], resource["name"], resource["namespaced"]) == ("Thing", "things", True)

@@ -19,7 +19,7 @@ THINGS = Collection.of("example.io/v1", "things")
 KEY = ("ns", "one")
 WRITES = {
     "create": requests.create(THINGS, "ns", {"metadata": {"name": "two"}}),
-    "update": requests.replace(THINGS, KEY, {}),
+    "update": requests.replace(THINGS, KEY, {"metadata": {"name": "one", "resourceVersion": "1"}}),
     "patch": requests.merge_patch(THINGS, KEY, {}),
     "delete": requests.delete(THINGS, KEY),
 }
