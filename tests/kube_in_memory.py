@@ -1,7 +1,7 @@
 """A kube-apiserver in memory, behind the ``Connection`` of who uses one.
 
-What it guarantees is in ``test_kube_in_memory``; ``e2e/test_kube_in_memory`` sees that the real one does the same with a
-custom resource. What it does not do: it knows no schemas, serves every kind that is asked for with a status apart and
+What it guarantees is in ``test_kube_in_memory``; ``e2e/test_kube_in_memory`` sees that the real one does the same with
+a custom resource. What it does not do: it knows no schemas, serves every kind that is asked for with a status apart and
 generations, gives lists in one page, remembers no managers of fields, and keeps objects with finalizers no longer than
 others.
 """
