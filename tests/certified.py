@@ -1,11 +1,12 @@
 """An installation in memory: Secrets and configurations, a clock to turn, replicas that keep the certificates."""
 
 import base64
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fake_cluster import FakeCluster
+from kube_in_memory import KubeInMemory
 
 from certs.authority import KeyPair
 from certs.bundle import Bundle
@@ -16,6 +17,7 @@ from certs.options import Options, Serving, Target
 from certs.reading import pair_of
 from certs.upkeep import Report, Upkeep
 from certs.world import Clusters
+from fleet.kube.requests import Request
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
@@ -30,6 +32,20 @@ OPTIONS = Options(
     serving=(Serving("webhook-tls", ("webhook.system.svc", "10.0.0.1")), Serving("extender-tls", ("extender.svc",))),
     targets=TARGETS,
 )
+
+
+def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeInMemory:
+    """An API server of the kinds that an installation has."""
+    cluster, webhook_kinds = KubeInMemory(now), (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
+    for api_version, kind, plural, namespaced in (
+        ("v1", "Secret", "secrets", True),
+        ("v1", "Namespace", "namespaces", False),
+        ("v1", "ConfigMap", "configmaps", True),
+        *((each.api_version, each.kind, each.collection.what, False) for each in webhook_kinds),
+        (SCHEDULER_PLUGIN.api_version, "SchedulingProfile", "schedulingprofiles", False),
+    ):
+        cluster.served.add(api_version, kind, plural, namespaced=namespaced)
+    return cluster
 
 
 class TurnedClock:
@@ -96,7 +112,7 @@ class Installation:
 
     def __init__(self, options: Options = OPTIONS) -> None:
         self.clock = TurnedClock()
-        self.cluster = FakeCluster(self.clock.now)
+        self.cluster = a_cluster(self.clock.now)
         self.told = Told()
         self.options = options
         for target in options.targets:
@@ -116,19 +132,27 @@ class Installation:
     def turn(self, time: timedelta) -> None:
         self.clock.time += time
 
+    def data(self, path: str) -> dict[str, bytes]:
+        """What is in a Secret."""
+        return {name: base64.b64decode(value) for name, value in self.cluster.objects[path].get("data", {}).items()}
+
+    def writes(self) -> list[Request]:
+        """Every request so far that was to change something, events aside."""
+        return [each for each in self.cluster.writes() if "/events" not in each.path]
+
     def issuer(self) -> KeyPair:
         """The authority that issues."""
-        data = self.cluster.data(AUTHORITY)
+        data = self.data(AUTHORITY)
         pair = pair_of(data["tls.crt"], data["tls.key"])
         assert pair is not None
         return pair
 
     def bundle(self, path: str = AUTHORITY) -> Bundle:
         """Whom a Secret says to trust."""
-        return Bundle.parse(self.cluster.data(path)["ca.crt"])
+        return Bundle.parse(self.data(path)["ca.crt"])
 
     def leaf(self, name: str = "webhook-tls") -> StoredLeaf:
-        data = self.cluster.data(LEAVES[name])
+        data = self.data(LEAVES[name])
         return StoredLeaf(data["tls.crt"], data["tls.key"])
 
     def injected(self) -> set[bytes]:

@@ -4,17 +4,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from fake_api import JSON
+from faults import Fault, only, refuse
+from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
-from memory_api import MemoryApi
+from kube_store import JSON
 
 from extender.controllers.parts import Parts
 from extender.controllers.preemption import PreemptionController, controller
 from extender.controllers.preemption.challengers import Kind
 from extender.controllers.preemption.store import POLICIES
-from fleet.errors import ApiError
 from fleet.kube.events import Reference
-from fleet.kube.requests import Request
 from fleet.model.priority_drop import ANNOTATION
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
@@ -103,13 +102,13 @@ def owner(stored: Mapping[str, Any]) -> str:
     return "/".join(annotations[key] for key in (f"{P}name", f"{C}name") if key in annotations)
 
 
-def an_api() -> MemoryApi:
+def an_api() -> KubeInMemory:
     """An API server with policies, and two kinds of resources."""
-    api = MemoryApi()
-    api.serve(API, "PropagationPolicy", "propagationpolicies")
-    api.serve(API, "ClusterPropagationPolicy", "clusterpropagationpolicies", namespaced=False)
-    api.serve("apps/v1", "Deployment", "deployments")
-    api.serve("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
+    api = KubeInMemory()
+    api.served.add(API, "PropagationPolicy", "propagationpolicies")
+    api.served.add(API, "ClusterPropagationPolicy", "clusterpropagationpolicies", namespaced=False)
+    api.served.add("apps/v1", "Deployment", "deployments")
+    api.served.add("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", namespaced=False)
     return api
 
 
@@ -123,7 +122,7 @@ class Stage:
         controller: ours; its workers are not started.
     """
 
-    def __init__(self, *stored: JSON, api: MemoryApi | None = None) -> None:
+    def __init__(self, *stored: JSON, api: KubeInMemory | None = None) -> None:
         self.api = api or an_api()
         self.clock = HandClock()
         self.notebook = Notebook()
@@ -135,7 +134,7 @@ class Stage:
 
     def put(self, manifest: JSON, *, heard: bool = True) -> JSON:
         """Store an object, and let the controller hear of it if it is a policy."""
-        stored = self.api.put(manifest)
+        stored = self.api.put(self.api.served.path(manifest), manifest)
         if heard and stored["kind"] in POLICIES:
             self.hear(stored)
         return stored
@@ -146,9 +145,18 @@ class Stage:
         raw = msgspec.Raw(msgspec.json.encode(stored))
         self._informer(stored).put((metadata.get("namespace", ""), metadata["name"]), raw)
 
-    def remove(self, manifest: JSON) -> None:
+    def get(self, manifest: JSON) -> JSON | None:
+        """An object as it is stored; None if there is none."""
+        return self.api.get(self.api.served.path(manifest))
+
+    def remove(self, manifest: JSON, *, heard: bool = True) -> None:
         """A policy is gone, and the controller hears of it."""
-        self.api.remove(manifest)
+        self.api.remove(self.api.served.path(manifest))
+        if heard:
+            self.forget(manifest)
+
+    def forget(self, manifest: JSON) -> None:
+        """Let the controller hear that a policy is gone."""
         self._informer(manifest).drop((manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
 
     def look(self, *subjects: Any) -> None:
@@ -184,11 +192,13 @@ class Stage:
 
     def policies(self) -> list[JSON]:
         """The policies as they are stored."""
-        return [each for kind in POLICIES for each in self.api.stored(kind)]
+        return [each for kind in POLICIES.values() for each in self.api.all(kind.collection.path)]
 
     def web(self) -> JSON:
         """The deployment as it is stored."""
-        return self.api.get(template())
+        found = self.get(template())
+        assert found is not None
+        return found
 
     def takeovers(self) -> int:
         """How many writes to resources the API server was asked for."""
@@ -199,14 +209,6 @@ class Stage:
         return self.parts.informer(watched.collection, watched.read)
 
 
-def refusing(status: int, *, times: int = 1, method: str = "PATCH", part: str = "") -> Any:
-    """For ``MemoryApi.before``: an error to the first requests of a method whose path has a part."""
-    left = [times]
-
-    def refuse(request: Request) -> ApiError | None:
-        if request.method != method or part not in request.path or not left[0]:
-            return None
-        left[0] -= 1
-        return ApiError(status, "", f"told to answer {status}")
-
-    return refuse
+def refusing(status: int, *, times: int = 1, method: str = "PATCH", part: str = "") -> Fault:
+    """An error to the first requests of a method whose path has a part."""
+    return only(refuse(status), method, part=part, times=times)

@@ -4,11 +4,16 @@ from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kube_in_memory import KubeInMemory
+from kube_store import JSON
+
+from extender.controllers.rebalancer.reconciler import REBALANCERS
+from fleet.kube.requests import Collection
 from fleet.model.decode import convert
 from fleet.model.rebalancer import WorkloadRebalancer
 
-JSON = dict[str, Any]
 CREATED = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+NIGHT = REBALANCERS.object(("", "night"))
 EARLIER, LATER = CREATED - timedelta(hours=1), CREATED + timedelta(hours=1)
 
 
@@ -78,3 +83,14 @@ def binding(
         "spec": {"clusters": [{"name": "member1"}]} | ({"rescheduleTriggeredAt": text(marked)} if marked else {}),
         "status": {"lastScheduledTime": text(scheduled)} if scheduled else {},
     }
+
+
+def binding_path(name: str, namespace: str = "shop") -> str:
+    """Where the same binding is."""
+    plural, kind = ("resourcebindings", "deployment") if namespace else ("clusterresourcebindings", "clusterrole")
+    return Collection.of("work.karmada.io/v1alpha2", plural).object((namespace, f"{name}-{kind}"))
+
+
+def put_binding(api: KubeInMemory, name: str, namespace: str = "shop", **more: datetime | None) -> JSON:
+    """Store it."""
+    return api.put(binding_path(name, namespace), binding(name, namespace, **more))

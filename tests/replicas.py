@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from certified import CONFIGURATIONS, LEAVES, Installation, injected_in
+from kube_store import Change
 
 from certs.bundle import Bundle
 from certs.leaf import StoredLeaf, serves
@@ -109,12 +110,15 @@ class History:
         self._stored: dict[str, list[tuple[datetime, Any]]] = {}
         for path, content in installation.cluster.objects.items():
             self.written(path, content)
-        installation.cluster.written = self.written
+        installation.cluster.heard = self.heard
 
-    def written(self, path: str, content: dict[str, Any] | None) -> None:
+    def heard(self, change: Change) -> None:
         """Something was stored, or is gone; what is mounted stays."""
-        if content is None:
-            return
+        if change.kind != "DELETED":
+            self.written(change.path, change.content)
+
+    def written(self, path: str, content: dict[str, Any]) -> None:
+        """Something was stored."""
         if path in LEAVES.values():
             data = {name: base64.b64decode(value) for name, value in content["data"].items()}
             self._note(path, StoredLeaf(data["tls.crt"], data["tls.key"]))

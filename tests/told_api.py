@@ -1,10 +1,12 @@
 """An API server that answers what it is told to, behind the ``Connection`` of those who only ask."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from email.utils import format_datetime
-from typing import Any, Self
+from typing import Any
+
+from answers import ReadyAnswer
 
 from fleet.errors import ApiError
 from fleet.kube.requests import Request
@@ -26,7 +28,7 @@ class ToldApi:
         self.asked: list[Request] = []
         self.headers: dict[str, list[str]] = {"Date": [format_datetime(now, usegmt=True)]} if now else {}
 
-    def send(self, request: Request) -> "ToldAnswer":
+    def send(self, request: Request) -> ReadyAnswer:
         """See ``Connection``."""
         self.asked.append(request)
         answer = self.answers.get(f"{request.method} {request.path}")
@@ -38,27 +40,4 @@ class ToldApi:
             raise ApiError(404, "NotFound", f"{request.method} {request.path}: 404 not found")
         if isinstance(answer, Exception):
             raise answer
-        return ToldAnswer(json.dumps(answer).encode(), self.headers)
-
-
-class ToldAnswer:
-    """An answer."""
-
-    def __init__(self, body: bytes, headers: Mapping[str, list[str]]) -> None:
-        self._body = body
-        self._headers = headers
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def chunks(self) -> Iterator[bytes]:
-        yield self._body
-
-    def header(self, name: str) -> list[str]:
-        return self._headers.get(name, [])
-
-    def abort(self) -> None:
-        pass
+        return ReadyAnswer([json.dumps(answer).encode()], self.headers)

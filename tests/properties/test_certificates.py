@@ -36,7 +36,8 @@ def act(installation, replicas, action, who, amount):
         case "crash":
             replicas[who].crash()
         case "lose the authority":
-            installation.cluster.drop(AUTHORITY)
+            if AUTHORITY in installation.cluster.objects:
+                installation.cluster.remove(AUTHORITY)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -88,16 +88,16 @@ class Scene:
 
     def holder(self, number: int) -> PolicyReference | None:
         """Who has a resource."""
-        return holder(convert(ObjectMeta, self.stage.api.get(template(of=RESOURCES[number]))["metadata"]))
+        return holder(convert(ObjectMeta, self.stage.get(template(of=RESOURCES[number]))["metadata"]))
 
     def take(self, number: int, by: Policy) -> None:
         """Somebody else writes a claim, as Karmada's detector does."""
-        stored = self.stage.api.get(template(of=RESOURCES[number]))
+        stored = self.stage.get(template(of=RESOURCES[number]))
         change = claimed(convert(ObjectMeta, stored["metadata"]), by)
         for part, entries in change.items():
             merged = {**stored["metadata"].get(part, {}), **entries}
             stored["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
-        self.stage.api.put(stored)
+        self.stage.put(stored)
         self.unheard.append(KEYS[number])
 
     def interfere(self, request: Request) -> None:
@@ -149,10 +149,8 @@ class Scene:
         if isinstance(what, Resource):
             self.stage.look(what)
             return
-        try:
-            stored = self.stage.api.get(what)
-        except KeyError:
-            self.stage._informer(what).drop((what["metadata"].get("namespace", ""), what["metadata"]["name"]))
+        if (stored := self.stage.get(what)) is None:
+            self.stage.forget(what)
         else:
             self.stage.hear(stored)
 
@@ -172,7 +170,7 @@ class Scene:
             case ("remove a policy", number):
                 if stored := self.stage.policies():
                     gone = stored[number % len(stored)]
-                    self.stage.api.remove(gone)
+                    self.stage.remove(gone, heard=False)
                     self.unheard.append(gone)
             case ("claim", number, by):
                 policies = list(self.policies().values())

@@ -14,20 +14,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from fake_api import JSON, FakeApi, lost
+from faults import Fault, lose, nothing, only, refuse
+from kube_in_memory import KubeInMemory
+from kube_store import JSON
 
-from extender.controllers.bindings.bindings import CLUSTER_RESOURCE_BINDINGS, RESOURCE_BINDINGS
+from extender.controllers.bindings.bindings import RESOURCE_BINDINGS
 from extender.controllers.bindings.controller import BindingScheduler, Options
 from extender.controllers.parts import Parts
 from extender.state.kinds import KARMADA_CLUSTERS
-from fleet.errors import ApiError
 from fleet.kube.requests import Request
 from fleet.ops.clock import SystemClock
 
 CLUSTERS = KARMADA_CLUSTERS.collection
 BINDINGS = 24
 LIMIT_S = 30.0
-NEVER: Callable[[Request], ApiError | None] = lambda _: None  # noqa: E731 - a constant like the others
 
 
 class Counting:
@@ -105,17 +105,28 @@ def binding(number: int, replicas: int = 3) -> JSON:
     }
 
 
+def path(thing: JSON) -> str:
+    """Where a cluster or a binding is."""
+    collection = CLUSTERS if thing["kind"] == "Cluster" else RESOURCE_BINDINGS
+    return collection.object((thing["metadata"].get("namespace", ""), thing["metadata"]["name"]))
+
+
+def put(api: KubeInMemory, thing: JSON) -> JSON:
+    """Store a cluster or a binding."""
+    return api.put(path(thing), thing)
+
+
 @pytest.fixture
-def api() -> FakeApi:
+def api() -> KubeInMemory:
     """A fleet whose first group is tainted."""
-    server = FakeApi(RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS, CLUSTERS)
+    server = KubeInMemory()
     for each in (member("tiny", "broken"), member("m1"), member("m2"), member("m3")):
-        server.put(CLUSTERS, each)
+        put(server, each)
     return server
 
 
 @contextmanager
-def scheduler(api: FakeApi) -> Iterator[Counting]:
+def scheduler(api: KubeInMemory) -> Iterator[Counting]:
     """A scheduler that runs for a while."""
     counting = Counting()
     parts = Parts(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
@@ -152,11 +163,11 @@ def settled(found: JSON, replicas: int = 3) -> bool:
     )
 
 
-def wait_until_settled(api: FakeApi, made: list[JSON], replicas: int = 3) -> None:
+def wait_until_settled(api: KubeInMemory, made: list[JSON], replicas: int = 3) -> None:
     deadline_s = time.monotonic() + LIMIT_S
-    while unsettled := [each for each in made if not settled(api.get(RESOURCE_BINDINGS, each), replicas)]:
+    while unsettled := [each for each in made if not settled(api.get(path(each)), replicas)]:
         if time.monotonic() > deadline_s:
-            pytest.fail(f"{len(unsettled)} are not settled, one is {api.get(RESOURCE_BINDINGS, unsettled[0])}")
+            pytest.fail(f"{len(unsettled)} are not settled, one is {api.get(path(unsettled[0]))}")
         time.sleep(0.02)
 
 
@@ -168,25 +179,25 @@ def wait_until_idle(counting: Counting, errors: int) -> None:
         time.sleep(0.02)
 
 
-def writes_by_binding(api: FakeApi) -> Counter[str]:
-    return Counter(path for _, path, _ in list(api.writes))
+def writes_by_binding(api: KubeInMemory) -> Counter[str]:
+    return Counter(request.path for request in list(api.done))
 
 
-def one_in(number: int, error: Callable[[], ApiError]) -> Callable[[Request], ApiError | None]:
+def one_in(number: int, fault: Fault) -> Fault:
     """A fault of one write in so many, drawn."""
     draw = random.Random(number)
-    return lambda request: error() if request.method == "PATCH" and draw.randrange(number) == 0 else None
+    return only(lambda request: fault(request) if draw.randrange(number) == 0 else None, "PATCH")
 
 
-def storm(status: int, reason: str) -> Callable[[], ApiError]:
-    return lambda: ApiError(status, reason, f"{status} {reason}", retry_after_s=0.01)
+def storm(status: int, reason: str) -> Fault:
+    return refuse(status, reason, retry_after_s=0.01)
 
 
-def test_each_binding_is_written_twice_and_never_again(api: FakeApi):
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+def test_each_binding_is_written_twice_and_never_again(api: KubeInMemory):
+    made = [put(api, binding(number)) for number in range(BINDINGS)]
     with scheduler(api) as counting:
         wait_until_settled(api, made)
-        api.change(CLUSTERS, member("m1"), {"metadata": {"labels": {"a": "b"}}})
+        api.edit(path(member("m1")), metadata={"labels": {"a": "b"}})
         time.sleep(0.5)
     assert set(writes_by_binding(api).values()) == {1}, "one write to each object, one to each status"
     assert counting.events == {"ScheduleBindingSucceed": 2 * BINDINGS}
@@ -195,38 +206,36 @@ def test_each_binding_is_written_twice_and_never_again(api: FakeApi):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param(one_in(3, storm(429, "TooManyRequests")), NEVER, id="one write in three is one too many"),
-        pytest.param(one_in(3, storm(409, "Conflict")), NEVER, id="one write in three conflicts"),
-        pytest.param(one_in(4, storm(500, "InternalError")), NEVER, id="one write in four fails"),
-        pytest.param(one_in(3, lambda: lost(Request(""))), NEVER, id="one write in three is not heard"),
-        pytest.param(NEVER, one_in(3, lambda: lost(Request(""))), id="one answer in three is lost"),
+        pytest.param(one_in(3, storm(429, "TooManyRequests")), nothing, id="one write in three is one too many"),
+        pytest.param(one_in(3, storm(409, "Conflict")), nothing, id="one write in three conflicts"),
+        pytest.param(one_in(4, storm(500, "InternalError")), nothing, id="one write in four fails"),
+        pytest.param(one_in(3, lose), nothing, id="one write in three is not heard"),
+        pytest.param(nothing, one_in(3, lose), id="one answer in three is lost"),
         pytest.param(
             one_in(5, storm(429, "TooManyRequests")),
-            one_in(4, lambda: lost(Request(""))),
+            one_in(4, lose),
             id="writes are refused and answers are lost",
         ),
     ],
 )
-def test_faults_delay_and_change_nothing(
-    api: FakeApi, before: Callable[[Request], ApiError | None], after: Callable[[Request], ApiError | None]
-):
+def test_faults_delay_and_change_nothing(api: KubeInMemory, before: Fault, after: Fault):
     api.before, api.after = before, after
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    made = [put(api, binding(number)) for number in range(BINDINGS)]
     with scheduler(api):
         wait_until_settled(api, made)
 
 
-def test_lost_answers_give_no_room_away_twice(api: FakeApi):
+def test_lost_answers_give_no_room_away_twice(api: KubeInMemory):
     dynamic = [binding(4 * number) for number in range(BINDINGS)]
     for number, cpu in enumerate((30, 24, 18), 1):  # for 72 replicas
-        api.put(CLUSTERS, member(f"m{number}") | {"status": {**member("")["status"], **holding(cpu)}})
-    api.after = one_in(2, lambda: lost(Request("")))
-    made = [api.put(RESOURCE_BINDINGS, each) for each in dynamic]
+        put(api, member(f"m{number}") | {"status": {**member("")["status"], **holding(cpu)}})
+    api.after = one_in(2, lose)
+    made = [put(api, each) for each in dynamic]
     with scheduler(api):
         wait_until_settled(api, made)
     taken: Counter[str] = Counter()
     for each in made:
-        for target in api.get(RESOURCE_BINDINGS, each)["spec"]["clusters"]:
+        for target in api.get(path(each))["spec"]["clusters"]:
             taken[target["name"]] += target["replicas"]
     assert taken == {"m1": 30, "m2": 24, "m3": 18}
 
@@ -235,19 +244,19 @@ def holding(cpu: int) -> JSON:
     return {"resourceSummary": {"allocatable": {"cpu": str(cpu), "pods": "1000"}}}
 
 
-def test_a_takeover_gives_no_room_away_twice(api: FakeApi):
+def test_a_takeover_gives_no_room_away_twice(api: KubeInMemory):
     for number in range(1, 4):
-        api.put(CLUSTERS, member(f"m{number}") | {"status": {**member("")["status"], **holding(24)}})
+        put(api, member(f"m{number}") | {"status": {**member("")["status"], **holding(24)}})
     made = []
     for half in (range(0, BINDINGS, 2), range(1, BINDINGS, 2)):
-        made += [api.put(RESOURCE_BINDINGS, binding(4 * number)) for number in half]
+        made += [put(api, binding(4 * number)) for number in half]
         with scheduler(api):
             wait_until_settled(api, made)
-    late = api.put(RESOURCE_BINDINGS, binding(4 * BINDINGS))
+    late = put(api, binding(4 * BINDINGS))
     with scheduler(api):
-        wait_until(lambda: "conditions" in (api.get(RESOURCE_BINDINGS, late).get("status") or {}))
-        assert "clusters" not in api.get(RESOURCE_BINDINGS, late)["spec"], "72 replicas are all there is room for"
-        api.remove(RESOURCE_BINDINGS, made[0])
+        wait_until(lambda: "conditions" in (api.get(path(late)).get("status") or {}))
+        assert "clusters" not in api.get(path(late))["spec"], "72 replicas are all there is room for"
+        api.remove(path(made[0]))
         wait_until_settled(api, [late])
 
 
@@ -258,18 +267,18 @@ def wait_until(check: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_cut_watches_lose_nothing(api: FakeApi):
+def test_cut_watches_lose_nothing(api: KubeInMemory):
     made = []
     with scheduler(api):
         for number in range(BINDINGS):
-            made.append(api.put(RESOURCE_BINDINGS, binding(number)))
+            made.append(put(api, binding(number)))
             if number % 10 == 0:
                 api.cut_watches()
         wait_until_settled(api, made)
 
 
-def test_what_others_write_meanwhile_is_never_lost(api: FakeApi):
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+def test_what_others_write_meanwhile_is_never_lost(api: KubeInMemory):
+    made = [put(api, binding(number)) for number in range(BINDINGS)]
     stop = threading.Event()
 
     def write() -> None:
@@ -279,10 +288,10 @@ def test_what_others_write_meanwhile_is_never_lost(api: FakeApi):
                 return
             health = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": str(turn)}
             target = draw.choice(made)
-            known = (api.get(RESOURCE_BINDINGS, target).get("status") or {}).get("conditions", [])
+            known = (api.get(path(target)).get("status") or {}).get("conditions", [])
             conditions = [health, *(each for each in known if each["type"] != "FullyApplied")]
-            api.change(RESOURCE_BINDINGS, target, {"metadata": {"annotations": {"turn": str(turn)}}})
-            api.change(RESOURCE_BINDINGS, target, {"status": {"conditions": conditions}})
+            api.edit(path(target), metadata={"annotations": {"turn": str(turn)}})
+            api.edit(path(target), status={"conditions": conditions})
             time.sleep(0.002)
 
     others = threading.Thread(target=write)
@@ -293,59 +302,57 @@ def test_what_others_write_meanwhile_is_never_lost(api: FakeApi):
         others.join()
         wait_until_settled(api, made)
     for each in made:
-        found = api.get(RESOURCE_BINDINGS, each)
+        found = api.get(path(each))
         assert found["metadata"]["annotations"]["others"] == "stay"
         if "turn" in found["metadata"]["annotations"]:
             assert "FullyApplied" in {one["type"] for one in found["status"]["conditions"]}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_restart_at_any_moment_loses_nothing(api: FakeApi, seed: int):
+def test_a_restart_at_any_moment_loses_nothing(api: KubeInMemory, seed: int):
     draw = random.Random(seed)
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    made = [put(api, binding(number)) for number in range(BINDINGS)]
     for _ in range(3):
         deaths = itertools.count()
         limit = draw.randint(1, 2 * BINDINGS // 3)
         # From one write on nobody is heard any more, as if the process had been killed in mid-burst.
-        api.before = lambda request, deaths=deaths, limit=limit: (
-            lost(request) if request.method == "PATCH" and next(deaths) >= limit else None
+        api.before = only(
+            lambda request, deaths=deaths, limit=limit: lose(request) if next(deaths) >= limit else None, "PATCH"
         )
         with scheduler(api):
             time.sleep(0.3)
-    api.before = NEVER
+    api.before = nothing
     with scheduler(api):
         wait_until_settled(api, made)
         for each in made:
-            api.change(RESOURCE_BINDINGS, each, {"spec": {"replicas": 5}})
+            api.edit(path(each), spec={"replicas": 5})
         wait_until_settled(api, made, replicas=5)
 
 
-def test_a_binding_that_vanishes_is_forgotten(api: FakeApi):
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(4)]
+def test_a_binding_that_vanishes_is_forgotten(api: KubeInMemory):
+    made = [put(api, binding(number)) for number in range(4)]
     vanished = iter(made[:2])
 
-    def vanish(request: Request) -> ApiError | None:
-        if request.method == "PATCH" and (gone := next(vanished, None)) is not None:
-            api.remove(RESOURCE_BINDINGS, gone)
-        return None
+    def vanish(_request: Request) -> None:
+        if (gone := next(vanished, None)) is not None:
+            api.remove(path(gone))
 
-    api.before = vanish
+    api.before = only(vanish, "PATCH")
     with scheduler(api) as counting:
         wait_until_settled(api, made[2:])
     assert counting.results["error"] == 0
 
 
-def test_a_status_whose_answer_was_lost_is_not_written_twice(api: FakeApi):
+def test_a_status_whose_answer_was_lost_is_not_written_twice(api: KubeInMemory):
     told: set[str] = set()
 
-    def lose_the_first(request: Request) -> ApiError | None:
-        if not request.path.endswith("/status") or request.path in told:
-            return None
-        told.add(request.path)
-        return lost(request)
+    def lose_the_first(request: Request) -> None:
+        if request.path not in told:
+            told.add(request.path)
+            lose(request)
 
-    api.after = lose_the_first
-    made = [api.put(RESOURCE_BINDINGS, binding(number)) for number in range(BINDINGS)]
+    api.after = only(lose_the_first, part="/status")
+    made = [put(api, binding(number)) for number in range(BINDINGS)]
     with scheduler(api) as counting:
         wait_until_settled(api, made)
         wait_until_idle(counting, BINDINGS)

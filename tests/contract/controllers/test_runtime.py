@@ -77,7 +77,7 @@ def want(kube: KubeOverHttp, count: int, value: str = "1") -> list[str]:
     for number in range(count):
         metadata = {"name": f"copy-{number}", "namespace": "ns", "labels": {MARK: "true"}}
         paths.append(CONFIG_MAPS.object(("ns", f"copy-{number}")))
-        kube.api.store(paths[-1], {"metadata": metadata, "data": {"wants": value}})
+        kube.api.put(paths[-1], {"metadata": metadata, "data": {"wants": value}})
     return paths
 
 
@@ -136,7 +136,7 @@ def test_watches_that_are_cut_lose_nothing(kube, start):
     paths = want(kube, 20)
     wait_until(lambda: copied(kube, paths))
     for round_ in range(3):
-        kube.cut_watches(forget=bool(round_ % 2))
+        kube.api.cut_watches(forget=bool(round_ % 2))
         paths = want(kube, 20)
         wait_until(lambda paths=paths: copied(kube, paths))
 
@@ -227,6 +227,6 @@ def test_a_lost_watch_is_told_but_stays_ready(kube, start):
     process = start()
     wait_until(lambda: process.runtime.leading)
     kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""
-    kube.cut_watches()
+    kube.api.cut_watches()
     wait_until(lambda: "not watched since" in (process.probe("readyz") or ""))
     assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")

@@ -52,7 +52,7 @@ def renewed(installation: Installation) -> dict[str, bool]:
 
 def lost(installation: Installation) -> dict[str, bool]:
     settled(installation)
-    installation.cluster.drop(AUTHORITY)
+    installation.cluster.remove(AUTHORITY)
     return {}
 
 
@@ -122,7 +122,7 @@ def test_an_authority_that_is_lost_just_after_a_take_over_costs_nothing_that_ser
     about_to_take_over(installation)
     history = History(installation, LAG)
     installation.keep()
-    installation.cluster.drop(AUTHORITY)
+    installation.cluster.remove(AUTHORITY)
     installation.keep()
     assert len(installation.bundle()) == 3
     assert_at_rest(installation, history)

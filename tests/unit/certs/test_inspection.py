@@ -2,10 +2,10 @@
 
 import pytest
 from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, plugin
+from faults import only, refuse
 
 from certs.inspection import inspect
 from certs.metrics import Metrics
-from fleet.errors import ApiError
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 
@@ -38,10 +38,10 @@ def test_nothing_is_there():
 
 
 def test_looking_changes_nothing(settled):
-    before = len(settled.cluster.writes())
+    before = len(settled.writes())
     settled.turn(5000 * DAY)
     items(settled)
-    assert len(settled.cluster.writes()) == before
+    assert len(settled.writes()) == before
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_rotation_is_seen(settled):
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        pytest.param(lambda each: each.cluster.drop(HOOKS), ("ok", ""), id="it is not there"),
+        pytest.param(lambda each: each.cluster.remove(HOOKS), ("ok", ""), id="it is not there"),
         pytest.param(
             lambda each: each.cluster.change(
                 HOOKS, lambda content: content["webhooks"][0]["clientConfig"].pop("caBundle")
@@ -83,8 +83,8 @@ def test_a_rotation_is_seen(settled):
         pytest.param(
             lambda each: setattr(
                 each.cluster,
-                "refuse",
-                lambda request: ApiError(403, "Forbidden", "no") if request.path == HOOKS else None,
+                "before",
+                only(refuse(403, "Forbidden"), part=HOOKS),
             ),
             ("bad", "Unreadable"),
             id="it cannot be read",

@@ -4,6 +4,7 @@ import threading
 
 import pytest
 from certified import Installation
+from faults import nothing
 
 from certs.keeper import Keeper
 from certs.metrics import Metrics
@@ -61,12 +62,12 @@ def test_it_goes_on_after_a_failure_and_tells_it(error, caplog):
     def refuse(_request):
         raise error
 
-    installation.cluster.refuse = refuse
+    installation.cluster.before = refuse
     with Running(installation) as running:
         running.wait_for(lambda health: str(error) in health.problem)
-        installation.cluster.refuse = lambda _request: None
+        installation.cluster.before = nothing
         running.wait_for(lambda health: health == ("", ""))
-        installation.cluster.refuse = refuse
+        installation.cluster.before = refuse
         running.wait_for(lambda health: not health.problem and str(error) in health.note)
     assert str(error) in caplog.text
 

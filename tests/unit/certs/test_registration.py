@@ -3,8 +3,8 @@
 import json
 
 import pytest
-from certified import CONFIGURATIONS, TARGETS, Installation, plugin, webhooks
-from fake_cluster import FakeCluster
+from certified import CONFIGURATIONS, TARGETS, Installation, a_cluster, plugin, webhooks
+from faults import only, refuse
 
 from certs.bundle import Bundle
 from certs.registration import REGISTERED_BY, Registrar, endpoints
@@ -54,7 +54,7 @@ def removed(cluster, owner="berthmaster"):
 
 
 def test_webhooks_come_last_and_with_their_bundle(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     assert [kind for kind, _ in applied(cluster, bundle)] == [
         "Namespace", "ConfigMap", "SchedulerPluginWebhookConfiguration", "SchedulingProfile",
         "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration",
@@ -64,7 +64,7 @@ def test_webhooks_come_last_and_with_their_bundle(bundle):
 
 
 def test_webhooks_go_first_and_what_others_have_put_things_into_stays(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     applied(cluster, bundle)
     outcomes = removed(cluster)
     assert [kind for kind, _ in outcomes[:2]] == ["ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"]
@@ -74,7 +74,7 @@ def test_webhooks_go_first_and_what_others_have_put_things_into_stays(bundle):
 
 
 def test_an_upgrade_keeps_the_bundle_and_changes_the_rest(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     applied(cluster, bundle)
     before = cluster.objects[HOOKS]["webhooks"]
     applied(cluster, bundle)
@@ -84,7 +84,7 @@ def test_an_upgrade_keeps_the_bundle_and_changes_the_rest(bundle):
 
 def test_a_bundle_that_changes_meanwhile_is_the_newer_one(bundle):
     """The object is written between being read and being applied: the bundle is asked for anew."""
-    cluster = FakeCluster()
+    cluster = a_cluster()
     applied(cluster, bundle)
     asked = []
 
@@ -100,14 +100,14 @@ def test_a_bundle_that_changes_meanwhile_is_the_newer_one(bundle):
 
 
 def test_without_a_bundle_no_webhook_is_stored():
-    cluster = FakeCluster()
+    cluster = a_cluster()
     with pytest.raises(ServiceError, match="there is no bundle"):
         applied(cluster, Bundle())
     assert HOOKS not in cluster.objects
 
 
 def test_what_was_there_before_is_used_and_stays(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     cluster.put(CONFIG, document("ConfigMap", "settings"))
     cluster.put(HOOKS, webhooks("MutatingWebhookConfiguration", "a"))
     outcomes = dict(applied(cluster, bundle))
@@ -119,7 +119,7 @@ def test_what_was_there_before_is_used_and_stays(bundle):
 
 
 def test_anothers_objects_are_left_alone(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     applied(cluster, bundle, owner="other")
     with pytest.raises(InputError, match="was registered by other"):
         applied(cluster, bundle)
@@ -130,14 +130,14 @@ def test_anothers_objects_are_left_alone(bundle):
 def test_a_kind_that_is_not_served_is_told(bundle):
     strange = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
     with pytest.raises(ServiceError, match=r"document 1.*no strange.io/v1 Strange"):
-        list(Registrar(FakeCluster(), SystemClock(), "b").apply([strange], lambda: bundle))
-    assert [each.outcome for each in Registrar(FakeCluster(), SystemClock(), "b").remove([strange])] == ["gone already"]
+        list(Registrar(a_cluster(), SystemClock(), "b").apply([strange], lambda: bundle))
+    assert [each.outcome for each in Registrar(a_cluster(), SystemClock(), "b").remove([strange])] == ["gone already"]
 
 
 def test_a_conflict_without_end_is_told(bundle):
-    cluster = FakeCluster()
+    cluster = a_cluster()
     applied(cluster, bundle)
-    cluster.refuse = lambda request: ApiError(409, "Conflict", "again") if request.method == "PATCH" else None
+    cluster.before = only(refuse(409, "Conflict", message="again"), "PATCH")
     with pytest.raises(ApiError, match="again"):
         applied(cluster, bundle)
 

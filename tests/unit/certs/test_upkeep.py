@@ -20,6 +20,7 @@ from certified import (
 )  # fmt: skip
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from faults import nothing, only, refuse
 
 from certs.authority import BACKDATING, issue, new_authority
 from certs.leaf import judge, serves
@@ -54,7 +55,7 @@ def edit(path, **data):
 
 
 def delete(path):
-    return lambda installation: installation.cluster.drop(path)
+    return lambda installation: installation.cluster.remove(path)
 
 
 def edit_bundle(text):
@@ -195,9 +196,11 @@ def test_a_replica_whose_clock_is_years_off_does_nothing_that_others_would_not(s
 
 
 def test_without_the_right_to_ask_for_the_time_the_local_clock_does(settled):
-    settled.cluster.refuse = lambda request: (
-        ApiError(403, "Forbidden", "no") if dict(request.query).get("dryRun") else None
-    )
+    def refuse_dry_runs(request):
+        if "dryRun" in dict(request.query):
+            raise ApiError(403, "Forbidden", "no")
+
+    settled.cluster.before = refuse_dry_runs
     settled.turn(60 * DAY)
     assert settled.keep() == ["LeafDueForRenewal"] * 2
 
@@ -220,7 +223,7 @@ def test_somebody_elses_secret_is_not_overwritten(path):
     with pytest.raises(InputError, match=f"{NAMESPACE}/{name} holds") as told:
         installation.keep()
     assert "precious" not in str(told.value)
-    assert installation.cluster.data(path)["tls.key"] == b"precious"
+    assert installation.data(path)["tls.key"] == b"precious"
 
 
 def test_an_authority_that_somebody_brings_is_taken_over():
@@ -236,9 +239,7 @@ def test_an_authority_that_somebody_brings_is_taken_over():
 
 
 def test_a_target_that_cannot_be_reached_stops_no_renewal_but_every_take_over(settled):
-    settled.cluster.refuse = lambda request: (
-        ApiError(503, "Unavailable", "away") if request.path == HOOKS and request.method == "GET" else None
-    )
+    settled.cluster.before = only(refuse(503, "Unavailable", message="away"), "GET", part=HOOKS)
     report = settled.replica().keep(renew_leaves=True, rotate_authority=True)
     assert report.problems == ("away",)
     done = [str(each.finding.reason) for each in report.done]
@@ -247,15 +248,13 @@ def test_a_target_that_cannot_be_reached_stops_no_renewal_but_every_take_over(se
     settled.turn(DAY)
     settled.replica().keep()
     assert len(settled.bundle()) == 2
-    settled.cluster.refuse = lambda _request: None
+    settled.cluster.before = nothing
     settled.settle()
     assert_well(settled)
 
 
 def test_what_may_not_be_written_is_told_and_the_rest_is_done(settled):
-    settled.cluster.refuse = lambda request: (
-        ApiError(403, "Forbidden", "not yours") if request.path == WEBHOOK and request.method == "PATCH" else None
-    )
+    settled.cluster.before = only(refuse(403, "Forbidden", message="not yours"), "PATCH", part=WEBHOOK)
     report = settled.replica().keep(renew_leaves=True)
     assert report.problems == ("not yours",)
     assert [done.about.name for done in report.done] == ["extender-tls"]
@@ -270,7 +269,7 @@ def test_two_that_write_the_same_settle_for_one(settled):
         if request.path == WEBHOOK and request.method == "PATCH" and next(edits, None) is not None:
             settled.cluster.change(WEBHOOK, lambda content: content["metadata"].update(annotations={"by": "other"}))
 
-    settled.cluster.refuse = meddle
+    settled.cluster.before = meddle
     assert sorted(settled.keep(renew_leaves=True)) == ["RenewalRequested"] * 2
     assert settled.told.counts.count(("RenewalRequested", "overtaken")) == 5
     assert_well(settled)
@@ -281,7 +280,7 @@ def test_one_that_never_gets_through_gives_up_in_bounds(settled):
         if request.path == WEBHOOK and request.method == "PATCH":
             settled.cluster.change(WEBHOOK, lambda content: content["metadata"].update(annotations={"by": "other"}))
 
-    settled.cluster.refuse = meddle
+    settled.cluster.before = meddle
     report = settled.replica().keep(renew_leaves=True)
     assert "others keep writing" in report.problems[0]
 
@@ -294,7 +293,7 @@ def test_actions_are_told_where_a_person_would_look():
 
 
 def test_a_configuration_that_is_not_there_yet_is_no_problem(settled):
-    settled.cluster.drop(HOOKS)
+    settled.cluster.remove(HOOKS)
     assert settled.keep() == []
     settled.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
     assert settled.keep() == ["BundleMissing"]
@@ -329,7 +328,7 @@ class TestProvided:
     def test_their_bundle_is_injected_and_nothing_else_written(self, provided):
         assert provided.keep() == ["BundleMissing"] * 3
         assert provided.injected() == {self.first.certificate_pem}
-        assert {request.path for request in provided.cluster.writes()} == set(CONFIGURATIONS.values())
+        assert {request.path for request in provided.writes()} == set(CONFIGURATIONS.values())
 
     def test_their_new_authority_is_trusted_beside_the_old_one_until_pods_have_the_new_leaves(self, provided):
         provided.keep()
@@ -345,7 +344,7 @@ class TestProvided:
         assert provided.injected() == {second.certificate_pem}
 
     def test_what_they_have_not_stored_is_a_problem(self, provided):
-        provided.cluster.drop(WEBHOOK)
+        provided.cluster.remove(WEBHOOK)
         report = provided.replica().keep()
         assert report.problems == ("ProvidedBundleMissing: the Secret webhook-tls is not there",)
         assert injected_in(provided.cluster.objects[HOOKS])[0] == self.first.certificate_pem
@@ -361,5 +360,5 @@ def test_no_key_is_ever_logged_or_told(caplog):
         installation.settle()
     told = caplog.text + repr(installation.told.events) + repr(installation.replica().look())
     assert "PRIVATE KEY" not in told
-    keys = [installation.cluster.data(path)["tls.key"] for path in (AUTHORITY, *LEAVES.values())]
+    keys = [installation.data(path)["tls.key"] for path in (AUTHORITY, *LEAVES.values())]
     assert not any(line in told for key in keys for line in key.decode().splitlines()[1:-1])

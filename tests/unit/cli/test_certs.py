@@ -68,7 +68,7 @@ class TestCerts:
             "1095d",
             *lines[1].split()[5:],
         ]
-        assert installation.cluster.writes()
+        assert installation.writes()
 
     @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
     def test_inspect_prints_data_and_exits_with_1_if_something_is_bad(self, installation, output, read):
@@ -165,7 +165,7 @@ class TestRegister:
         self, installation, file, monkeypatch
     ):
         for path in CONFIGURATIONS.values():
-            installation.cluster.drop(path)
+            installation.cluster.remove(path)
         asked = []
         monkeypatch.setattr(
             register, "wait_until_reachable", lambda places, bundle, *_: asked.append((list(places), bundle()))
@@ -181,7 +181,7 @@ class TestRegister:
 
     def test_a_webhook_that_does_not_answer_is_not_registered(self, installation, file, monkeypatch):
         for path in CONFIGURATIONS.values():
-            installation.cluster.drop(path)
+            installation.cluster.remove(path)
         monkeypatch.setattr("certs.reachability.problem_of", lambda *_: "nobody is there")
         with pytest.raises(ServiceError, match="has not answered within 0 s: nobody is there"):
             run(registering, "apply", "--timeout-s=0", file, *FLAGS)
@@ -190,7 +190,7 @@ class TestRegister:
     def test_provided_certificates_are_waited_for(self, installation, file):
         with pytest.raises(ServiceError, match="ProvidedBundleMissing: the Secret webhook-tls is not there"):
             run(registering, "apply", "--timeout-s=0", "--authority=provided", file, *FLAGS)
-        assert not installation.cluster.writes()
+        assert not installation.writes()
 
     @pytest.mark.usefixtures("installation")
     def test_whose_objects_they_are_has_to_be_a_label(self, file):

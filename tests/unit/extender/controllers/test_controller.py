@@ -3,7 +3,7 @@ import threading
 import time
 
 import pytest
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 
 from extender.controllers.controller import Again, Load, QueueController
 from extender.controllers.work_queue import WorkQueue

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 
 from extender.controllers.controller import Load
 from extender.controllers.health import STUCK_S, Vitals, stale_s

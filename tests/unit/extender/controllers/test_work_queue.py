@@ -1,7 +1,7 @@
 import threading
 
 import pytest
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 
 from extender.controllers.work_queue import WorkQueue
 from fleet.ops.clock import SystemClock

@@ -1,8 +1,9 @@
 """Where kinds are served, as the API server says."""
 
 import pytest
+from faults import nothing, refuse
+from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
-from memory_api import MemoryApi
 
 from fleet.errors import ApiError
 from fleet.kube.discovery import FRESH_S, Discovery, Served
@@ -10,17 +11,17 @@ from fleet.kube.requests import Collection
 from fleet.kube.transport import Connection
 
 
-def discovery(api: MemoryApi, clock: HandClock | None = None) -> Discovery:
+def discovery(api: KubeInMemory, clock: HandClock | None = None) -> Discovery:
     connection: Connection = api
     return Discovery(connection, clock or HandClock())
 
 
 @pytest.fixture
 def api():
-    served = MemoryApi()
-    served.serve("apps/v1", "Deployment", "deployments")
-    served.serve("v1", "Namespace", "namespaces", namespaced=False)
-    return served
+    api = KubeInMemory()
+    api.served.add("apps/v1", "Deployment", "deployments")
+    api.served.add("v1", "Namespace", "namespaces", namespaced=False)
+    return api
 
 
 @pytest.mark.parametrize(
@@ -51,14 +52,14 @@ def test_a_version_that_leads_elsewhere_is_not_even_asked_for(api):
 
 
 def test_kinds_that_cannot_be_watched_are_passed_over(api):
-    api.serve("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
-    api.resources("authorization.k8s.io/v1")[0]["verbs"] = ["create"]
+    api.served.add("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
+    api.served.resources("authorization.k8s.io/v1")[0]["verbs"] = ["create"]
     assert discovery(api).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
 
 
 def test_a_subresource_of_the_same_kind_is_not_the_kind(api):
     scale = {"name": "deployments/scale", "kind": "Deployment", "namespaced": True, "verbs": ["get", "patch"]}
-    api.resources("apps/v1").append(scale)
+    api.served.resources("apps/v1").append(scale)
     assert discovery(api).find("apps/v1", "Deployment").collection.what == "deployments"
 
 
@@ -66,7 +67,7 @@ def test_an_answer_is_believed_for_a_while(api):
     clock = HandClock()
     asked = discovery(api, clock)
     assert asked.find("example.io/v1", "Widget") is None
-    api.serve("example.io/v1", "Widget", "widgets")
+    api.served.add("example.io/v1", "Widget", "widgets")
     assert asked.find("example.io/v1", "Widget") is None
     clock.seconds = FRESH_S
     assert asked.find("example.io/v1", "Widget") is not None
@@ -75,8 +76,8 @@ def test_an_answer_is_believed_for_a_while(api):
 
 def test_a_server_that_cannot_be_asked_is_an_error_and_asked_again(api):
     asked = discovery(api)
-    api.before = lambda _: ApiError(503, "", "not now")
+    api.before = refuse(503)
     with pytest.raises(ApiError):
         asked.find("apps/v1", "Deployment")
-    api.before = lambda _: None
+    api.before = nothing
     assert asked.find("apps/v1", "Deployment") is not None

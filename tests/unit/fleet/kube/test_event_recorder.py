@@ -6,9 +6,11 @@ import threading
 import time
 
 import pytest
-from fake_kube import FakeApi, FakeClock, refuse
+from fake_clock import FakeClock
+from faults import in_turn, lose, refuse
 from hypothesis import given
 from hypothesis import strategies as st
+from kube_in_memory import KubeInMemory
 
 from fleet.kube import event_recorder
 from fleet.kube.event_recorder import EventRecorder, cut
@@ -165,7 +167,7 @@ class Recording:
     """A recorder, and the API server it writes to."""
 
     def __init__(self, clock=None, max_waiting: int = 100) -> None:
-        self.api = FakeApi()
+        self.api = KubeInMemory()
         self.results: list[str] = []
         self.recorder = EventRecorder(
             self.api, clock or SystemClock(), "berthmaster.io/controllers", "pod-1", self.results.append, max_waiting
@@ -195,11 +197,10 @@ def test_an_event_says_it_all():
     recording.recorder._take_in()
     [series] = recording.recorder._correlator.due()
     recording.recorder._store(series)
-    [(path, event)] = recording.api.objects.items()
+    [path], [event] = recording.api.objects, recording.api.bodies("POST")
     assert path == f"{EVENTS}/{event['metadata']['name']}"
     name = event["metadata"].pop("name")
     assert name.startswith("web-deployment.")
-    event["metadata"].pop("resourceVersion")
     assert event == {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
@@ -226,7 +227,7 @@ def test_an_event_about_something_without_a_namespace_is_kept_in_default():
     recording = Recording()
     recording.record(GLOBAL)
     recording.flush()
-    assert recording.api.asked[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
+    assert recording.api.requests[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 def test_repeats_become_a_series():
@@ -265,7 +266,7 @@ def test_recording_never_waits_and_drops_the_newest_beyond_the_bound():
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
 def test_what_passes_by_itself_is_tried_again(status):
     recording = Recording()
-    recording.api.before = [refuse(status), refuse(status)]
+    recording.api.before = in_turn(refuse(status), refuse(status))
     recording.record()
     recording.recorder.start()
     wait_until(lambda: recording.results)
@@ -277,28 +278,28 @@ def test_what_passes_by_itself_is_tried_again(status):
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
 def test_what_does_not_pass_is_given_up_at_once(status, caplog):
     recording = Recording()
-    recording.api.before = [refuse(status)]
+    recording.api.before = in_turn(refuse(status))
     recording.record()
     recording.flush()
     assert recording.results == ["failed"]
-    assert len(recording.api.asked) == 1
+    assert len(recording.api.requests) == 1
     assert "an event is lost" in caplog.text
 
 
 def test_tries_are_bounded():
     recording = Recording()
-    recording.api.before = [refuse(503)] * 20
+    recording.api.before = refuse(503)
     recording.record()
     recording.recorder.start()
     wait_until(lambda: recording.results)
     recording.recorder.stop(5)
     assert recording.results == ["failed"]
-    assert len(recording.api.asked) == 4
+    assert len(recording.api.requests) == 4
 
 
 def test_an_answer_that_was_lost_does_not_make_a_second_event():
     recording = Recording()
-    recording.api.lost = 1
+    recording.api.after = in_turn(lose)
     recording.record()
     recording.recorder.start()
     wait_until(lambda: recording.results)
@@ -322,7 +323,7 @@ def test_a_series_whose_event_has_gone_is_written_anew():
 
 def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allowed():
     recording, let_go = Recording(), threading.Event()
-    recording.api.delay = lambda: let_go.wait(10) and None
+    recording.api.before = lambda _: let_go.wait(10)
     recording.record()
     recording.recorder.start()
     began_s = time.monotonic()
@@ -333,7 +334,7 @@ def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allow
 
 def test_what_the_end_leaves_no_time_for_is_counted_and_told(caplog):
     recording = Recording()
-    recording.api.delay = lambda: time.sleep(0.02)
+    recording.api.before = lambda _: time.sleep(0.02)
     for number in range(100):
         recording.record(WEB._replace(name=f"b-{number}"))
     recording.recorder.start()
@@ -348,7 +349,7 @@ def test_a_note_of_any_length_is_taken():
     recording = Recording()
     recording.record(note="ü" * 1000)
     recording.flush()
-    assert len(json.loads(recording.api.asked[0].body)["note"].encode()) in {1023, 1024}
+    assert len(json.loads(recording.api.requests[0].body)["note"].encode()) in {1023, 1024}
 
 
 def wait_until(check) -> None:

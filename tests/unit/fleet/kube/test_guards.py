@@ -3,7 +3,9 @@
 import threading
 
 import pytest
-from fake_kube import FakeApi, FakeClock, refuse
+from fake_clock import FakeClock
+from faults import refuse
+from kube_in_memory import KubeInMemory
 
 from fleet.errors import ApiError
 from fleet.kube import requests
@@ -17,7 +19,7 @@ THINGS = Collection.of("example.io/v1", "things")
 KEY = ("ns", "one")
 WRITES = {
     "create": requests.create(THINGS, "ns", {"metadata": {"name": "two"}}),
-    "update": requests.replace(THINGS, KEY, {}),
+    "update": requests.replace(THINGS, KEY, {"metadata": {"name": "one", "resourceVersion": "1"}}),
     "patch": requests.merge_patch(THINGS, KEY, {}),
     "delete": requests.delete(THINGS, KEY),
 }
@@ -29,10 +31,9 @@ READS = {
 
 
 @pytest.fixture
-def api() -> FakeApi:
-    api = FakeApi()
-    for path in (THINGS.object(KEY), THINGS.path):
-        api.store(path, {})
+def api() -> KubeInMemory:
+    api = KubeInMemory()
+    api.put(THINGS.object(KEY), {})
     return api
 
 
@@ -77,7 +78,7 @@ class TestTokenBucket:
 
 
 class TestLimitedConnection:
-    def connection(self, api: FakeApi, **more) -> tuple[LimitedConnection, list[float]]:
+    def connection(self, api: KubeInMemory, **more) -> tuple[LimitedConnection, list[float]]:
         clock = FakeClock()
         waits: list[float] = []
 
@@ -92,7 +93,7 @@ class TestLimitedConnection:
         for _ in range(5):
             connection.send(READS["get"])
         assert waits == pytest.approx([0.1, 0.1, 0.1])
-        assert len(api.asked) == 5
+        assert len(api.requests) == 5
 
     @pytest.mark.parametrize("verb", ["list", "watch"])
     def test_lists_and_watches_do_not_wait(self, api, verb):
@@ -107,7 +108,7 @@ class TestLimitedConnection:
             connection.send(READS["get"])
         with pytest.raises(ApiError, match="our own limit"):
             connection.send(READS["get"])
-        assert len(api.asked) == 2
+        assert len(api.requests) == 2
 
     def test_no_limit_is_the_connection_itself(self, api):
         assert limited(api, SystemClock(), 0, 1) is api
@@ -122,10 +123,10 @@ class TestFencedConnection:
         with pytest.raises(ApiError, match="does not lead") as caught:
             connection.send(WRITES[verb])
         assert caught.value.status == 0
-        assert api.asked == []
+        assert api.requests == []
         is_open = True
         connection.send(WRITES[verb])
-        assert len(api.asked) == 1
+        assert len(api.requests) == 1
         connection.close()
         with pytest.raises(ApiError, match="does not lead"):
             connection.send(WRITES[verb])
@@ -135,7 +136,7 @@ class TestFencedConnection:
         connection = FencedConnection(api, lambda: False)
         connection.close()
         connection.send(READS[verb])
-        assert len(api.asked) == 1
+        assert len(api.requests) == 1
 
 
 class TestCountedConnection:
@@ -150,7 +151,7 @@ class TestCountedConnection:
     def test_tells_of_what_did_not(self, api, status):
         told = []
         connection = CountedConnection(api, FakeClock(), lambda *what: told.append(what))
-        api.before = [refuse(status)]
+        api.before = refuse(status)
         with pytest.raises(ApiError):
             connection.send(READS["get"])
         assert told == [("get", status, 0.0)]

@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import msgspec
 import pytest
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -6,7 +6,10 @@ import threading
 import time
 
 import pytest
-from fake_kube import Body, FakeApi, FakeClock, refuse
+from answers import ReadyAnswer
+from fake_clock import FakeClock
+from faults import Fault, in_turn, lose, nothing, only, refuse
+from kube_in_memory import KubeInMemory
 
 from fleet.errors import ApiError, InputError
 from fleet.kube.election import Candidate
@@ -25,7 +28,7 @@ class World:
     """One API server, and candidates with clocks of their own that all run."""
 
     def __init__(self) -> None:
-        self.api = FakeApi()
+        self.api = KubeInMemory()
         self.clocks: list[FakeClock] = []
 
     def lease(self, identity: str = "me", skew_s: float = 0.0, **more) -> Lease:
@@ -37,6 +40,10 @@ class World:
         for clock in self.clocks:
             clock.pass_by(seconds)
 
+    def next_meets(self, fault: Fault) -> None:
+        """Something befalls the next request."""
+        self.api.before = in_turn(fault)
+
     @property
     def spec(self) -> dict:
         return self.api.objects[PATH]["spec"]
@@ -45,7 +52,7 @@ class World:
         """Somebody holds it, whose record is as given."""
         content = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
         metadata = {"name": "berthmaster", "labels": {"kept": "yes"}}
-        self.api.store(PATH, {"kind": "Lease", "metadata": metadata, "spec": content})
+        self.api.put(PATH, {"kind": "Lease", "metadata": metadata, "spec": content})
 
 
 @pytest.fixture
@@ -70,7 +77,7 @@ class TestByTheBook:
         lease = world.lease()
         lease.attempt()
         world.pass_by(2)
-        world.api.asked.clear()
+        world.api.requests.clear()
         assert lease.attempt()
         assert world.api.methods == ["PUT"]
         assert world.spec["acquireTime"] < world.spec["renewTime"]
@@ -111,7 +118,7 @@ class TestByTheBook:
         ],
     )
     def test_what_nobody_holds_is_taken_at_once(self, world, spec):
-        world.api.store(PATH, {"metadata": {}, "spec": spec})
+        world.api.put(PATH, {"metadata": {}, "spec": spec})
         assert world.lease().attempt()
         assert world.spec["leaseTransitions"] == spec.get("leaseTransitions", 0) + 1
 
@@ -177,7 +184,7 @@ class TestFaults:
         lease.attempt()
         deadline_s = lease.until_s
         world.pass_by(2)
-        world.api.before = [refuse(status)]
+        world.next_meets(refuse(status))
         with pytest.raises(ApiError):
             lease.attempt()
         assert lease.leading
@@ -195,7 +202,7 @@ class TestFaults:
 
     def test_a_slow_answer_counts_from_when_it_was_asked_for(self, world):
         lease = world.lease()
-        world.api.delay = lambda: world.pass_by(3)
+        world.api.before = lambda _: world.pass_by(3)
         lease.attempt()
         assert lease.until_s == world.clocks[0].passed_s - 3 + 10
 
@@ -203,10 +210,10 @@ class TestFaults:
         lease = world.lease()
         lease.attempt()
         world.pass_by(2)
-        world.api.lost = 1
+        world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
             lease.attempt()
-        world.api.asked.clear()
+        world.api.requests.clear()
         assert lease.attempt()
         assert world.api.methods == ["PUT", "GET", "PUT"], "a conflict with itself, and a look"
         assert world.spec["leaseTransitions"] == 0
@@ -216,7 +223,7 @@ class TestFaults:
         if there:
             world.held_by("")
         lease = world.lease()
-        world.api.lost = 1
+        world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
             lease.attempt()
         assert not lease.leading, "nobody knows yet"
@@ -227,7 +234,7 @@ class TestFaults:
     def test_of_two_that_take_it_at_once_one_gets_it(self, world):
         world.held_by("")
         first, second = world.lease("a"), world.lease("b")
-        world.api.before = [None, lambda: second.attempt() or None]  # while the first one writes
+        world.api.before = in_turn(nothing, lambda _: second.attempt())  # while the first one writes
         with pytest.raises(ApiError) as caught:
             first.attempt()
         assert caught.value.conflicting
@@ -236,7 +243,7 @@ class TestFaults:
 
     def test_of_two_that_make_it_at_once_one_gets_it(self, world):
         first, second = world.lease("a"), world.lease("b")
-        world.api.before = [None, lambda: second.attempt() or None]
+        world.api.before = in_turn(nothing, lambda _: second.attempt())
         with pytest.raises(ApiError) as caught:
             first.attempt()
         assert caught.value.conflicting
@@ -246,7 +253,7 @@ class TestFaults:
         lease = world.lease()
         lease.attempt()
         world.pass_by(2)
-        del world.api.objects[PATH]
+        world.api.remove(PATH)
         assert lease.attempt()
         assert lease.leading
         assert world.spec["holderIdentity"] == "me"
@@ -254,7 +261,7 @@ class TestFaults:
     def test_deleted_and_taken_by_another_it_is_lost_at_once(self, world):
         lease, other = world.lease("a"), world.lease("b")
         lease.attempt()
-        del world.api.objects[PATH]
+        world.api.remove(PATH)
         other.attempt()
         world.pass_by(1)
         assert not lease.attempt()
@@ -272,7 +279,7 @@ class TestFaults:
         holder.attempt()
         other.attempt()
         world.pass_by(14)
-        world.api.store(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
+        world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
         assert not other.attempt()
         world.pass_by(1.1)
         assert other.attempt()
@@ -281,7 +288,7 @@ class TestFaults:
     def test_an_answer_that_is_no_lease_is_an_error(self, body):
         class Odd:
             def send(self, _request):
-                return Body(body)
+                return ReadyAnswer([body])
 
         with pytest.raises(ApiError, match="not readable"):
             Lease(Odd(), options(), FakeClock()).attempt()
@@ -289,14 +296,14 @@ class TestFaults:
     def test_a_release_that_meets_a_change_by_others_is_tried_once_more(self, world):
         lease = world.lease()
         lease.attempt()
-        world.api.store(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
+        world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
         lease.release()
         assert world.spec["holderIdentity"] == ""
 
     def test_a_release_whose_answer_was_lost_leads_no_more(self, world):
         lease = world.lease()
         lease.attempt()
-        world.api.lost = 1
+        world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
             lease.release()
         assert not lease.leading
@@ -304,7 +311,7 @@ class TestFaults:
     def test_a_request_leaves_time_for_another_within_the_deadline(self, world):
         lease = world.lease()
         lease.attempt()
-        assert {request.silence_s for request in world.api.asked} == {5.0}
+        assert {request.silence_s for request in world.api.requests} == {5.0}
 
 
 @pytest.mark.parametrize(
@@ -368,13 +375,13 @@ class TestCandidate:
 
     def test_gives_up_when_it_cannot_renew_in_time(self, world):
         loop = Loop(world)
-        loop.run(*[lambda: world.api.before.append(refuse(500))] * 20)
+        loop.run(*[lambda: world.next_meets(refuse(500))] * 20)
         assert loop.lost == ["the lease could not be renewed within 10 s"]
         assert not loop.candidate.leading
 
     def test_a_few_failures_do_no_harm(self, world):
         loop = Loop(world)
-        failing = lambda: world.api.before.append(refuse(503))  # noqa: E731 - a step
+        failing = lambda: world.next_meets(refuse(503))  # noqa: E731 - a step
         loop.run(failing, failing, failing, None, failing, failing, failing, None)
         assert not loop.lost
         assert loop.candidate.leading
@@ -396,7 +403,7 @@ class TestCandidate:
     def test_what_cannot_be_given_back_is_left_to_run_out(self, world, caplog):
         loop = Loop(world)
         loop.run(None)
-        world.api.before = [refuse(503)]
+        world.next_meets(refuse(503))
         loop.candidate.stop()
         assert "will run out" in caplog.text
 
@@ -417,16 +424,16 @@ class TestCandidate:
 
 
 class TestThreads:
-    def candidate(self, api: FakeApi, lost: threading.Event) -> Candidate:
+    def candidate(self, api: KubeInMemory, lost: threading.Event) -> Candidate:
         lease = Lease(api, options(lease_s=2, renew_s=0.5, retry_s=0.05), SystemClock())
         return Candidate(lease, SystemClock(), lambda _why: lost.set())
 
     def test_a_renewal_that_hangs_does_not_hold_up_the_end(self):
-        api, lost, let_go = FakeApi(), threading.Event(), threading.Event()
+        api, lost, let_go = KubeInMemory(), threading.Event(), threading.Event()
         candidate = self.candidate(api, lost)
         candidate.start()
         assert candidate.elected.wait(5)
-        api.delay = lambda: let_go.wait(10) and None
+        api.before = lambda _: let_go.wait(10)
         hung_s = time.monotonic()
         assert lost.wait(1.9), "others may take it after two seconds"
         assert not candidate.leading
@@ -434,13 +441,13 @@ class TestThreads:
         let_go.set()
 
     def test_started_and_stopped_it_leaves_a_lease_that_nobody_holds(self):
-        api, lost = FakeApi(), threading.Event()
+        api, lost = KubeInMemory(), threading.Event()
         candidate = self.candidate(api, lost)
         candidate.start()
         assert candidate.elected.wait(5)
         candidate.stop()
         assert api.objects[PATH]["spec"]["holderIdentity"] == ""
-        asked = len(api.asked)
+        asked = len(api.requests)
         time.sleep(0.2)
-        assert len(api.asked) == asked, "nobody renews it any more"
+        assert len(api.requests) == asked, "nobody renews it any more"
         assert not lost.is_set()

@@ -1,7 +1,9 @@
 """A Lease goes when nobody holds it, and stays as long as somebody does."""
 
 import pytest
-from fake_kube import FakeApi, FakeClock, refuse
+from fake_clock import FakeClock
+from faults import in_turn, nothing, refuse
+from kube_in_memory import KubeInMemory
 
 from fleet.errors import ApiError
 from fleet.kube.lease_removal import remove_lease
@@ -15,7 +17,7 @@ class World:
     """An API server with a Lease, and a holder that renews it for some time."""
 
     def __init__(self, holder: str = "", *, renewed_until_s: float = 0.0, **spec) -> None:
-        self.api = FakeApi()
+        self.api = KubeInMemory()
         self.clock = FakeClock()
         self._renewed_until_s = renewed_until_s
         self._spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
@@ -24,7 +26,7 @@ class World:
 
     def _store(self) -> None:
         spec = {**self._spec, "renewTime": f"{self.slept_s:.6f}"}
-        self.api.store(PATH, {"kind": "Lease", "metadata": {"name": "berthmaster", "uid": "1"}, "spec": spec})
+        self.api.put(PATH, {"kind": "Lease", "metadata": {"name": "berthmaster", "uid": "1"}, "spec": spec})
 
     def sleep(self, seconds: float) -> None:
         self.slept_s += seconds
@@ -54,13 +56,13 @@ def test_what_becomes_of_a_lease(world, outcome, after_s):
 
 def test_one_that_is_gone_is_no_error():
     world = World()
-    del world.api.objects[PATH]
+    world.api.remove(PATH)
     assert world.remove() == "gone already"
 
 
 def test_one_that_is_taken_at_the_last_moment_is_looked_at_again():
     world = World()
-    world.api.before = [None, refuse(409)]
+    world.api.before = in_turn(nothing, refuse(409))
     version = world.api.objects[PATH]["metadata"]["resourceVersion"]
     assert world.remove() == "removed"
     assert world.api.methods == ["GET", "DELETE", "GET", "DELETE"]
@@ -69,13 +71,13 @@ def test_one_that_is_taken_at_the_last_moment_is_looked_at_again():
 
 def test_one_that_somebody_else_deleted_meanwhile_is_removed():
     world = World()
-    world.api.before = [None, refuse(404)]
+    world.api.before = in_turn(nothing, refuse(404))
     assert world.remove() == "removed"
 
 
-@pytest.mark.parametrize("before", [[refuse(403)], [None, refuse(403)]], ids=["to look", "to delete"])
+@pytest.mark.parametrize("before", [[refuse(403)], [nothing, refuse(403)]], ids=["to look", "to delete"])
 def test_a_refusal_is_told(before):
     world = World()
-    world.api.before = before
+    world.api.before = in_turn(*before)
     with pytest.raises(ApiError, match="403"):
         world.remove()

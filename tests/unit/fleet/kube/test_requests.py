@@ -1,7 +1,7 @@
 """Requests as values: what users wrote into names leads nowhere else."""
 
 import pytest
-from memory_api import MemoryApi
+from kube_in_memory import KubeInMemory
 
 from fleet.errors import InputError
 from fleet.kube.metadata import MetadataOnly
@@ -43,9 +43,8 @@ def test_what_cannot_be_a_name_becomes_no_path(name):
     ],
 )
 def test_metadata_alone_is_asked_for_in_the_form_of_the_answer(request_, form):
-    api = MemoryApi()
-    api.serve("apps/v1", "Deployment", "deployments")
-    api.put({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"}})
+    api = KubeInMemory()
+    api.put(DEPLOYMENTS.object(("default", "web")), {"apiVersion": "apps/v1", "kind": "Deployment"})
     with MetadataOnly(api).send(request_):
         assert api.requests[-1].accept == f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"
         assert api.requests[-1]._replace(accept=request_.accept) == request_

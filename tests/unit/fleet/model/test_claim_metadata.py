@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 from builders import policy
-from fake_api import merged
+from patches import merged
 
 from fleet.model.claim_metadata import claimed, holder, permanent_id, set_aside
 from fleet.model.decode import builtins

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from fake_kube import FakeApi, FakeClock
+from fake_clock import FakeClock
+from kube_in_memory import KubeInMemory
 
 from extender.controllers.bindings.bindings import RESOURCE_BINDINGS, Bindings
 from extender.controllers.parts import Parts
@@ -17,7 +18,7 @@ KEY = "ns", "web"
 
 @pytest.fixture
 def parts() -> Parts:
-    return Parts(FakeApi(), FakeClock(), None, None)  # type: ignore[arg-type] # nothing is told or counted
+    return Parts(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # nothing is told or counted
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, asked
-from fake_kube import FakeClock
+from fake_clock import FakeClock
 
 from extender.controllers.bindings.assumptions import LIFETIME_S
 from extender.controllers.bindings.desk import Desk

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from builders import binding, cluster
 from decisions import AGGREGATED, asked
-from fake_kube import FakeApi, FakeClock
+from fake_clock import FakeClock
+from kube_in_memory import KubeInMemory
 
 from extender.controllers.bindings.bindings import Bindings
 from extender.controllers.bindings.desk import Desk
@@ -94,7 +95,7 @@ class Heard:
         clock = FakeClock()
         self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
         self.queue = SchedulingQueue(clock, lambda _: 0)
-        bindings = Bindings(Parts(FakeApi(), clock, None, None))  # type: ignore[arg-type] # nothing is told or counted
+        bindings = Bindings(Parts(KubeInMemory(), clock, None, None))  # type: ignore[arg-type] # nothing is told or counted
         self.watching = Watching(bindings, self.desk, self.queue, Uncounted(), "me")
         self.watching.cluster_changed(("", "m"), None, cluster("m", cpu=10))
 

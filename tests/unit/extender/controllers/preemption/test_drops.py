@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from fake_api import FakeAnswer
+from answers import ReadyAnswer
 from preempting import WEB, Stage, owner, policy, refusing, template
 
 from extender.controllers.preemption.drops import KEPT_WAIT_S
@@ -16,7 +16,7 @@ DROPPED_C = policy("dropped-c", 3, always=False, cluster_scoped=True, drop=DROP)
 
 def record(stage, of=DROPPED):
     """The annotation as it is stored."""
-    return stage.api.get(of)["metadata"].get("annotations", {}).get(ANNOTATION)
+    return stage.get(of)["metadata"].get("annotations", {}).get(ANNOTATION)
 
 
 def of(name):
@@ -56,12 +56,12 @@ def test_it_does_not_matter_whether_the_dropped_policy_holds_anything():
 
 def test_only_the_annotation_goes_and_only_under_guard():
     stage = Stage(policy("other", 5), DROPPED)
-    before = stage.api.get(DROPPED)
+    before = stage.get(DROPPED)
     stage.work()
     (write,) = stage.api.writes()
     version = before["metadata"]["resourceVersion"]
     assert json.loads(write.body) == {"metadata": {"resourceVersion": version, "annotations": {ANNOTATION: None}}}
-    assert stage.api.get(DROPPED)["spec"] == before["spec"]
+    assert stage.get(DROPPED)["spec"] == before["spec"]
 
 
 def test_the_turns_come_before_the_clearing_and_the_strongest_first():
@@ -77,7 +77,7 @@ def test_the_turns_come_before_the_clearing_and_the_strongest_first():
     stage.work()
     written = [request.path.rpartition("/")[2] for request in stage.api.writes()]
     assert written == ["b", "a", "c", "dropped"]
-    assert [owner(stage.api.get(template(of=of(name)))) for name in "abc"] == ["high", "high", "low"]
+    assert [owner(stage.get(template(of=of(name)))) for name in "abc"] == ["high", "high", "low"]
 
 
 def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
@@ -92,10 +92,10 @@ def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
     stage.api.before = refusing(500, part="/deployments/a", times=2)
     assert stage.work().count("error") == 2, "the record's turn, and the resource's own"
     assert record(stage) == DROP
-    assert owner(stage.api.get(template(of=of("b")))) == "other"
+    assert owner(stage.get(template(of=of("b")))) == "other"
     stage.later()
     stage.later()
-    assert owner(stage.api.get(template(of=of("a")))) == "other"
+    assert owner(stage.get(template(of=of("a")))) == "other"
     assert record(stage) is None
 
 
@@ -109,7 +109,7 @@ def test_a_record_that_has_grown_meanwhile_is_not_lost():
 
     def fall(request):
         if request.method == "PATCH" and "dropped" in request.path and not seen:
-            seen.append(stage.api.put(fallen))
+            seen.append(stage.put(fallen, heard=False))
 
     stage.api.before = fall
     assert "conflict" in stage.work()
@@ -127,7 +127,7 @@ def test_a_record_that_admission_does_not_let_go_is_said_and_tried_again_later()
     def as_admission_would(request):
         answer = send(request)
         if request.method == "PATCH" and keeping:
-            return FakeAnswer(iter([json.dumps(stage.put(DROPPED, heard=False)).encode()]))
+            return ReadyAnswer([json.dumps(stage.put(DROPPED, heard=False)).encode()])
         return answer
 
     stage.api.send = as_admission_would
@@ -151,7 +151,7 @@ def test_what_is_no_record_is_left_alone(text):
 
 def test_a_policy_that_is_gone_has_no_record():
     stage = Stage(policy("other", 5), DROPPED)
-    stage.api.remove(DROPPED)
+    stage.remove(DROPPED, heard=False)
     assert set(stage.work()) == {"success"}
 
 

@@ -103,7 +103,7 @@ def test_a_resource_that_is_not_there_is_no_error():
 def test_a_cluster_scoped_resource_is_taken(challenger, expected):
     stage = Stage(template(WEAK_C, of=READER), WEAK_C, challenger)
     stage.work()
-    assert owner(stage.api.get(template(of=READER))) == expected
+    assert owner(stage.get(template(of=READER))) == expected
 
 
 def test_a_cluster_policy_without_the_namespace_takes_nothing_namespaced():
@@ -174,7 +174,7 @@ def test_a_conflict_means_to_look_again_and_to_decide_again():
 
     def interfere(request):
         if request.method == "PATCH" and owner(stage.web()) == "weak":
-            stage.api.put(template(top))
+            stage.put(template(top))
 
     stage.api.before = interfere
     assert stage.work().count("conflict") == 1
@@ -190,7 +190,7 @@ def test_a_conflict_over_something_else_only_delays():
 
     def touch(request):
         if request.method == "PATCH" and not touched:
-            touched.append(stage.api.put({**stage.web(), "spec": {"replicas": 3}}))
+            touched.append(stage.put({**stage.web(), "spec": {"replicas": 3}}))
 
     stage.api.before = touch
     assert "conflict" in stage.work()
@@ -270,7 +270,7 @@ def test_between_kinds_the_kind_is_the_reason():
 def test_what_was_heard_of_the_challenger_is_confirmed_before_the_write(now):
     stage = Stage(template(WEAK), WEAK, STRONG)
     if now is None:
-        stage.api.remove(STRONG)
+        stage.remove(STRONG, heard=False)
     else:
         stage.put(now, heard=False)
     stage.work()
@@ -289,7 +289,7 @@ def test_a_holder_that_was_not_heard_of_yet_is_asked_for():
     stage = Stage(template(), STRONG)
     stage.work()
     stage.put(WEAK, heard=False)
-    stage.api.put(template(WEAK))
+    stage.put(template(WEAK))
     stage.look(WEB_KEY)
     stage.work()
     assert owner(stage.web()) == "strong"

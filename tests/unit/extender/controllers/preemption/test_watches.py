@@ -64,16 +64,16 @@ def test_a_resource_that_falls_to_a_weaker_policy_is_taken_back(stage):
     stage.put(STRONG)
     stage.controller.start()
     until(lambda: watched(stage) == {DEPLOYMENTS})
-    stage.api.put(template(WEAK))
+    stage.put(template(WEAK))
     until(lambda: owner(stage.web()) == "strong")
-    stage.api.put(template(WEAK))
+    stage.put(template(WEAK))
     until(lambda: owner(stage.web()) == "strong" and stage.takeovers() == 2)
 
 
 def test_resources_come_without_anything_but_their_metadata(stage):
     stage.put(STRONG)
     stage.controller.start()
-    stage.api.put(template(WEAK))
+    stage.put(template(WEAK))
     until(lambda: owner(stage.web()) == "strong")
     about = [request for request in stage.api.requests if "deployments" in request.path]
     assert about
@@ -83,8 +83,8 @@ def test_resources_come_without_anything_but_their_metadata(stage):
 def test_what_nobody_names_is_not_looked_at(stage):
     stage.put(STRONG)
     stage.work(watching=True)
-    stage.api.put(template(WEAK, of={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
-    stage.api.put(template(WEAK))
+    stage.put(template(WEAK, of={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
+    stage.put(template(WEAK))
     until(lambda: len(stage.queue) > 1)  # besides the kind, which is due later
     stage.work()
     assert not [request for request in stage.api.requests if request.path.endswith("/other")]
@@ -95,7 +95,7 @@ def test_a_kind_that_is_not_served_is_asked_for_again(stage):
     stage.put(policy("strong", 5, names=names))
     assert "requeued" in stage.work(watching=True)
     assert watched(stage) == set()
-    stage.api.serve(*WIDGETS, "widgets")
+    stage.api.served.add(*WIDGETS, "widgets")
     stage.clock.seconds += UNSERVED_WAIT_S
     stage.work(watching=True)
     assert watched(stage) == {WIDGETS}
@@ -104,7 +104,7 @@ def test_a_kind_that_is_not_served_is_asked_for_again(stage):
 def test_a_kind_that_is_served_no_more_is_watched_no_more(stage):
     stage.put(STRONG)
     stage.work(watching=True)
-    stage.api.withdraw("apps/v1")
+    stage.api.served.withdraw("apps/v1")
     stage.clock.seconds += max(SERVED_WAIT_S, FRESH_S)
     stage.work(watching=True)
     assert watched(stage) == set()
@@ -113,8 +113,8 @@ def test_a_kind_that_is_served_no_more_is_watched_no_more(stage):
 def test_a_kind_that_is_served_elsewhere_is_watched_there(stage):
     stage.put(STRONG)
     stage.work(watching=True)
-    stage.api.withdraw("apps/v1")
-    stage.api.serve("apps/v1", "Deployment", "rollouts")
+    stage.api.served.withdraw("apps/v1")
+    stage.api.served.add("apps/v1", "Deployment", "rollouts")
     stage.clock.seconds += SERVED_WAIT_S
     stage.work(watching=True)
     assert stage.controller._watches._running[DEPLOYMENTS].served.collection.what == "rollouts"

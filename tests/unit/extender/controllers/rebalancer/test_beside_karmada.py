@@ -10,10 +10,13 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
-from guarded_api import GuardedApi, merged
+from faults import nothing
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rebalancing import CREATED, EARLIER, LATER, binding, manifest, text, workload
+from kube_in_memory import KubeInMemory
+from kube_store import JSON
+from patches import merged
+from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, manifest, put_binding, text, workload
 
 from extender.controllers.controller import Again
 from extender.controllers.parts import Parts
@@ -24,21 +27,20 @@ from fleet.kube.requests import Collection, delete, merge_patch, replace
 BINDINGS = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
 KEY = ("", "night")
 NAMES = "abc"
-JSON = dict[str, Any]
 
 
 class World:
     """One API server, both controllers, a clock; every write to it is looked at."""
 
     def __init__(self, content: JSON, marks: dict[str, Any]) -> None:
-        self.api = GuardedApi()
+        self.api = KubeInMemory()
         self.minutes = 0
         self.parts = Parts(self.api, self, self, self)
         self.ours = RebalancerReconciler(self.parts)
         self.marks: dict[str, str] = {}
         for name, marked in marks.items():
-            self.api.put(BINDINGS, binding(name, marked=marked))
-        self.api.put(REBALANCERS, content)
+            put_binding(self.api, name, marked=marked)
+        self.api.put(NIGHT, content)
         self.karmada = Karmada(self)
         self.look()
 
@@ -55,7 +57,7 @@ class World:
         pass
 
     def rebalancer(self) -> JSON | None:
-        return self.api.get(REBALANCERS, KEY)
+        return self.api.get(NIGHT)
 
     def look(self) -> None:
         """Our informer hears of what there is."""
@@ -67,7 +69,7 @@ class World:
     def check(self) -> None:
         """No mark has gone back."""
         for name in NAMES:
-            if stored := self.api.get(BINDINGS, ("shop", f"{name}-deployment")):
+            if stored := self.api.get(binding_path(name)):
                 marked = stored["spec"].get("rescheduleTriggeredAt", "")
                 assert marked >= self.marks.get(name, "")
                 assert stored["spec"]["clusters"] == [{"name": "member1"}]
@@ -132,14 +134,14 @@ class Karmada:
         return {"observedWorkloads": kept, "observedGeneration": known["metadata"]["generation"], **finish}
 
     def _tried(self, each: JSON, created: str) -> int:
-        key = ("shop", f"{each['workload']['name']}-deployment")
-        stored = self.world.api.get(BINDINGS, key)
+        name = each["workload"]["name"]
+        stored = self.world.api.get(binding_path(name))
         if stored is None:
             each |= {"result": "Failed", "reason": "ReferencedBindingNotFound"}
             return 0
         if stored["spec"].get("rescheduleTriggeredAt", "") < created:
             changed = merged(stored, {"spec": {"rescheduleTriggeredAt": created}})
-            if not self._sent(replace(BINDINGS, key, changed)):
+            if not self._sent(replace(BINDINGS, ("shop", f"{name}-deployment"), changed)):
                 return 1
         each["result"] = "Successful"
         return 0
@@ -169,7 +171,7 @@ def test_however_their_writes_interleave_both_come_to_rest_and_agree(
 
     def advance(count: int) -> None:
         nonlocal theirs
-        hook, world.api.before = world.api.before, lambda _: None  # nothing comes between a request of theirs
+        hook, world.api.before = world.api.before, nothing  # nothing comes between a request of theirs
         for _ in range(count):
             try:
                 next(theirs)
@@ -186,9 +188,9 @@ def test_however_their_writes_interleave_both_come_to_rest_and_agree(
         advance(1)
     world.we_reconcile()
     if world.rebalancer() is not None:  # a person edits the spec in the middle of all that
-        world.api.edit(REBALANCERS, KEY, spec={"workloads": [workload(name) for name in edited]})
+        world.api.edit(NIGHT, spec={"workloads": [workload(name) for name in edited]})
     advance(len(edited))
-    world.api.before = lambda _: None
+    world.api.before = nothing
 
     rounds = settle(world)
     assert rounds <= 6

@@ -4,8 +4,9 @@ import json
 from datetime import timedelta
 
 import pytest
-from guarded_api import GuardedApi
-from rebalancing import CREATED, EARLIER, LATER, binding, text, workload
+from faults import only
+from kube_in_memory import KubeInMemory
+from rebalancing import CREATED, EARLIER, LATER, binding, binding_path, put_binding, text, workload
 
 from extender.controllers.rebalancer.marking import TRIES, binding_of, mark
 from extender.controllers.rebalancer.plan import Marked, Missing, Unsettled
@@ -18,6 +19,7 @@ from fleet.model.rebalancer import RebalancedWorkload
 BINDINGS = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
 CLUSTER_BINDINGS = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 KEY = ("shop", "web-deployment")
+WEB_BINDING = binding_path("web")
 
 
 def value(*arguments, **more) -> RebalancedWorkload:
@@ -28,8 +30,8 @@ WEB = value("web")
 
 
 @pytest.fixture
-def api() -> GuardedApi:
-    return GuardedApi()
+def api() -> KubeInMemory:
+    return KubeInMemory()
 
 
 @pytest.mark.parametrize(
@@ -71,9 +73,9 @@ def test_where_the_binding_is(named, where):
     ],
 )
 def test_a_mark(api, marked, scheduled, writes, overtaken_at):
-    before = api.put(BINDINGS, binding("web", marked=marked, scheduled=scheduled))
+    before = put_binding(api, "web", marked=marked, scheduled=scheduled)
     found = mark(api, WEB, CREATED)
-    after = api.get(BINDINGS, KEY)
+    after = api.get(WEB_BINDING)
     stamped = Reference("work.karmada.io/v1alpha2", "ResourceBinding", *KEY, before["metadata"]["uid"])
     assert found == (Marked(stamped, overtaken_at) if writes else Marked())
     assert len(api.writes()) == writes
@@ -83,10 +85,10 @@ def test_a_mark(api, marked, scheduled, writes, overtaken_at):
 
 
 def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
-    api.put(CLUSTER_BINDINGS, binding("reader", ""))
+    put_binding(api, "reader", "")
     found = mark(api, value("reader", "", "ClusterRole"), CREATED)
     assert found.stamped.kind == "ClusterResourceBinding"
-    assert api.get(CLUSTER_BINDINGS, ("", "reader-clusterrole"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    assert api.get(binding_path("reader", ""))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
 
 
 @pytest.mark.parametrize(
@@ -104,64 +106,59 @@ def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
 def test_an_answer_to_either_request(api, error, missing, method):
-    api.put(BINDINGS, binding("web"))
+    put_binding(api, "web")
 
-    def refuse(request):
-        if request.method == method:
-            raise error
+    def refuse(_request):
+        raise error
 
-    api.before = refuse
+    api.before = only(refuse, method)
     assert mark(api, WEB, CREATED) == (Missing() if missing else Unsettled(error))
 
 
 def test_an_unreadable_binding_is_trouble_that_says_where(api):
-    api.put(BINDINGS, {**binding("web"), "status": {"lastScheduledTime": "yesterday"}})
+    api.put(WEB_BINDING, {**binding("web"), "status": {"lastScheduledTime": "yesterday"}})
     found = mark(api, WEB, CREATED)
     assert "shop/web-deployment" in str(found.error)
     assert "status.lastScheduledTime" in str(found.error)
 
 
 def test_what_others_write_in_between_is_not_lost_and_a_later_mark_does_not_go_back(api):
-    api.put(BINDINGS, binding("web"))
-    api.before = once_before_patch(lambda: api.edit(BINDINGS, KEY, spec={"rescheduleTriggeredAt": text(LATER)}))
+    put_binding(api, "web")
+    api.before = once_before_patch(lambda _: api.edit(WEB_BINDING, spec={"rescheduleTriggeredAt": text(LATER)}))
     assert mark(api, WEB, CREATED) == Marked()
-    assert api.get(BINDINGS, KEY)["spec"]["rescheduleTriggeredAt"] == text(LATER)
+    assert api.get(WEB_BINDING)["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
 def test_a_binding_that_was_made_anew_in_between_is_marked_too(api):
-    api.put(BINDINGS, binding("web"))
+    put_binding(api, "web")
 
-    def anew() -> None:
-        api.remove(BINDINGS, KEY)
-        api.put(BINDINGS, binding("web", scheduled=None))
+    def anew(_request) -> None:
+        api.remove(WEB_BINDING)
+        put_binding(api, "web", scheduled=None)
 
     api.before = once_before_patch(anew)
-    assert mark(api, WEB, CREATED).stamped.uid == api.get(BINDINGS, KEY)["metadata"]["uid"]
+    assert mark(api, WEB, CREATED).stamped.uid == api.get(WEB_BINDING)["metadata"]["uid"]
 
 
 def test_a_binding_that_goes_in_between_is_missing(api):
-    api.put(BINDINGS, binding("web"))
-    api.before = once_before_patch(lambda: api.remove(BINDINGS, KEY))
+    put_binding(api, "web")
+    api.before = once_before_patch(lambda _: api.remove(WEB_BINDING))
     assert mark(api, WEB, CREATED) == Missing()
 
 
 def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(api):
-    api.put(BINDINGS, binding("web"))
+    put_binding(api, "web")
     clock = iter(range(100))
 
-    def write(request):
-        if request.method == "PATCH":
-            api.edit(BINDINGS, KEY, "status", status={"count": next(clock)})
-
-    api.before = write
+    api.before = only(lambda _: api.edit(WEB_BINDING, status={"count": next(clock)}), "PATCH")
     found = mark(api, WEB, CREATED)
     assert found.error.conflicting
     assert len(api.writes()) == TRIES
-    assert "rescheduleTriggeredAt" not in api.get(BINDINGS, KEY)["spec"]
+    assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 
 
 def test_the_write_names_nothing_but_its_guard_and_the_mark(api):
-    before = api.put(BINDINGS, binding("web"))
+    before = put_binding(api, "web")
     mark(api, WEB, CREATED + timedelta(0))
     [request] = [each for each in api.requests if each.method == "PATCH"]
     assert request.content_type == "application/merge-patch+json"
@@ -170,10 +167,4 @@ def test_the_write_names_nothing_but_its_guard_and_the_mark(api):
 
 
 def once_before_patch(act):
-    acts = [act]
-
-    def hook(request) -> None:
-        if request.method == "PATCH" and acts:
-            acts.pop()()
-
-    return hook
+    return only(act, "PATCH", times=1)

@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from guarded_api import GuardedApi
-from rebalancing import CREATED, EARLIER, LATER, binding, item, manifest, text, workload
+from faults import nothing, only, refuse
+from kube_in_memory import KubeInMemory
+from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
 
 from extender.controllers.controller import Again
 from extender.controllers.parts import Parts
@@ -16,10 +17,8 @@ from extender.controllers.rebalancer import controller
 from extender.controllers.rebalancer.marking import TRIES
 from extender.controllers.rebalancer.reconciler import LONGEST_WAIT_S, REBALANCERS, RebalancerReconciler
 from fleet.errors import ApiError, FieldError
-from fleet.kube.requests import Collection, Request
+from fleet.kube.requests import Request
 
-BINDINGS = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
-CLUSTER_BINDINGS = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
 KEY = ("", "night")
 STATUS = f"PATCH {REBALANCERS.path}/night/status"
 DELETE = f"DELETE {REBALANCERS.path}/night"
@@ -29,7 +28,7 @@ class Bench:
     """A reconciler with what it stands on. The informer knows what ``see`` told it last, as a cache does."""
 
     def __init__(self) -> None:
-        self.api = GuardedApi()
+        self.api = KubeInMemory()
         self.seconds = 0.0
         self.told: list[str] = []
         self.parts = Parts(self.api, self, self, self)
@@ -49,15 +48,15 @@ class Bench:
         pass
 
     def create(self, content: dict[str, Any]) -> None:
-        self.api.put(REBALANCERS, content)
+        self.api.put(NIGHT, content)
         self.see()
 
     def edit_spec(self, **spec: Any) -> None:
-        self.api.edit(REBALANCERS, KEY, spec=spec)
+        self.api.edit(NIGHT, spec=spec)
         self.see()
 
     def see(self) -> None:
-        stored = self.api.get(REBALANCERS, KEY)
+        stored = self.api.get(NIGHT)
         if stored is None:
             self.informer.drop(KEY)
         else:
@@ -67,37 +66,28 @@ class Bench:
         return self.reconciler.reconcile(KEY)
 
     def status(self) -> dict[str, Any]:
-        stored = self.api.get(REBALANCERS, KEY)
+        stored = self.api.get(NIGHT)
         assert stored is not None
         return stored["status"]
 
     def results(self) -> dict[str, str]:
         return {each["workload"]["name"]: each.get("result", "") for each in self.status()["observedWorkloads"]}
 
-    def before_once(self, method: str, path: str, act: Callable[[], object]) -> None:
-        """Do something just before the first request of a method whose path ends so."""
-        acts = [act]
+    def writes(self) -> list[str]:
+        """Method and path of each request that was to change something."""
+        return [f"{request.method} {request.path}" for request in self.api.writes()]
 
-        def hook(request: Request) -> None:
-            if request.method == method and request.path.endswith(path) and acts:
-                acts.pop()()
-
-        self.api.before = hook
-
-    def refuse(self, method: str, path: str, error: ApiError) -> None:
-        def hook(request: Request) -> None:
-            if request.method == method and request.path.endswith(path):
-                raise error
-
-        self.api.before = hook
+    def before_once(self, method: str, part: str, act: Callable[[], object]) -> None:
+        """Do something just before the first request of a method whose path has a part."""
+        self.api.before = only(lambda _: act(), method, part=part, times=1)
 
 
 @pytest.fixture
 def bench() -> Bench:
     found = Bench()
     for name in ("web", "api", "cache"):
-        found.api.put(BINDINGS, binding(name))
-    found.api.put(CLUSTER_BINDINGS, binding("reader", ""))
+        put_binding(found.api, name)
+    put_binding(found.api, "reader", "")
     return found
 
 
@@ -105,8 +95,8 @@ def test_every_binding_is_marked_and_the_status_says_so(bench):
     reader = workload("reader", "", "ClusterRole", "rbac.authorization.k8s.io/v1")
     bench.create(manifest(["web", "ghost", reader]))
     assert bench.reconcile() is None
-    assert bench.api.get(BINDINGS, ("shop", "web-deployment"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
-    marked = bench.api.get(CLUSTER_BINDINGS, ("", "reader-clusterrole"))
+    assert bench.api.get(binding_path("web"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    marked = bench.api.get(binding_path("reader", ""))
     assert marked["spec"]["rescheduleTriggeredAt"] == text(CREATED)
     assert bench.status() == {
         "observedGeneration": 1,
@@ -128,10 +118,10 @@ def test_the_second_time_nothing_is_written(bench, seen):
     bench.reconcile()
     if seen:
         bench.see()
-    writes, before, told = bench.api.writes(), bench.api.get(REBALANCERS, KEY), list(bench.told)
+    writes, before, told = bench.writes(), bench.api.get(NIGHT), list(bench.told)
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) == before
-    assert [each for each in bench.api.writes()[len(writes) :] if each != STATUS] == []
+    assert bench.api.get(NIGHT) == before
+    assert [each for each in bench.writes()[len(writes) :] if each != STATUS] == []
     assert bench.told == told
 
 
@@ -140,7 +130,7 @@ def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
     leaving["metadata"] |= {"deletionTimestamp": text(LATER), "finalizers": ["example.org/keep"]}
     bench.create(leaving)
     assert bench.reconcile() is None
-    bench.api.remove(REBALANCERS, KEY)
+    bench.api.remove(NIGHT)
     bench.see()
     assert bench.reconcile() is None
     assert bench.api.requests == []
@@ -148,8 +138,8 @@ def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
 
 def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(bench):
     bench.create(manifest(["web", "api"], ttl_s=0))
-    bench.refuse("PATCH", "/web-deployment", ApiError(500, "InternalError", "PATCH: 500 no", 7.0))
-    with pytest.raises(ApiError, match="1 of 2 workloads not marked yet: PATCH: 500 no") as trouble:
+    bench.api.before = only(refuse(500, "InternalError", 7.0), "PATCH", part="/web-deployment")
+    with pytest.raises(ApiError, match="1 of 2 workloads not marked yet: 500 InternalError") as trouble:
         bench.reconcile()
     assert trouble.value.retry_after_s == 7.0
     assert bench.results() == {"api": "Successful", "web": ""}
@@ -161,9 +151,9 @@ def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(b
         bench.reconcile()
     assert bench.told[2:] == []  # the same again is not told again
 
-    bench.api.before = lambda _: None
+    bench.api.before = nothing
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is None
+    assert bench.api.get(NIGHT) is None
     assert bench.told[2:] == ["RescheduleTriggered web-deployment", "RebalanceSucceed night"]
 
 
@@ -171,12 +161,12 @@ def test_of_several_troubles_the_longest_wait_counts(bench):
     bench.create(manifest(["api", "cache", "web"]))
     waits_s = {"api": 1.0, "cache": 9.0, "web": 2.0}
 
-    def refuse(request: Request) -> None:
+    def refuse_each(request: Request) -> None:
         name = request.path.rpartition("/")[2].removesuffix("-deployment")
         if name in waits_s:
             raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
 
-    bench.api.before = refuse
+    bench.api.before = refuse_each
     with pytest.raises(ApiError, match="3 of 3 workloads not marked yet: no api") as trouble:
         bench.reconcile()
     assert trouble.value.retry_after_s == 9.0
@@ -185,7 +175,7 @@ def test_of_several_troubles_the_longest_wait_counts(bench):
 @pytest.mark.parametrize("status", [0, 429, 503])
 def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
     bench.create(manifest(["web", "api", "cache"]))
-    bench.refuse("GET", "-deployment", ApiError(status, "", "lost"))
+    bench.api.before = only(refuse(status), "GET", part="-deployment")
     with pytest.raises(ApiError, match="3 of 3"):
         bench.reconcile()
     assert sum(request.path.endswith("-deployment") for request in bench.api.requests) == 1
@@ -207,11 +197,11 @@ def test_added_after_the_workload_was_scheduled_people_are_told_that_nothing_fol
     bench.create(manifest(["web"]))
     bench.reconcile()
     del bench.told[:]
-    bench.api.put(BINDINGS, binding("api", scheduled=LATER))
+    put_binding(bench.api, "api", scheduled=LATER)
     bench.edit_spec(workloads=[workload("web"), workload("api")])
     bench.reconcile()
     assert bench.results()["api"] == "Successful"
-    assert bench.api.get(BINDINGS, ("shop", "api-deployment"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
     assert bench.told == ["NothingRescheduled api-deployment", "RebalanceSucceed night", "NothingRescheduled night"]
 
 
@@ -221,7 +211,7 @@ def test_removed_it_is_kept_if_it_succeeded_else_dropped_and_added_again_it_is_n
     bench.edit_spec(workloads=[workload("web")])
     bench.reconcile()
     assert bench.results() == {"api": "Successful", "web": "Successful"}
-    bench.api.put(BINDINGS, binding("ghost"))
+    put_binding(bench.api, "ghost")
     bench.edit_spec(workloads=[workload("ghost")])
     bench.reconcile()
     assert bench.results() == {"api": "Successful", "ghost": "Successful", "web": "Successful"}
@@ -230,34 +220,34 @@ def test_removed_it_is_kept_if_it_succeeded_else_dropped_and_added_again_it_is_n
 def test_failed_it_is_not_tried_again_even_if_its_binding_comes(bench):
     bench.create(manifest(["ghost"]))
     bench.reconcile()
-    bench.api.put(BINDINGS, binding("ghost"))
+    put_binding(bench.api, "ghost")
     bench.edit_spec(workloads=[workload("ghost"), workload("web")])
     bench.reconcile()
     assert bench.results() == {"ghost": "Failed", "web": "Successful"}
-    assert "rescheduleTriggeredAt" not in bench.api.get(BINDINGS, ("shop", "ghost-deployment"))["spec"]
+    assert "rescheduleTriggeredAt" not in bench.api.get(binding_path("ghost"))["spec"]
 
 
 def test_reordered_nothing_is_marked(bench):
     bench.create(manifest(["web", "api"]))
     bench.reconcile()
     bench.edit_spec(workloads=[workload("api"), workload("web")])
-    writes = len(bench.api.writes())
+    writes = len(bench.writes())
     bench.reconcile()
-    assert bench.api.writes()[writes:] == [STATUS]  # observedGeneration, and with it the finish time
+    assert bench.writes()[writes:] == [STATUS]  # observedGeneration, and with it the finish time
 
 
 def test_unset_it_stays(bench):
     bench.create(manifest())
     bench.seconds = 10**9
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is not None
+    assert bench.api.get(NIGHT) is not None
 
 
 def test_zero_it_goes_at_once(bench):
     bench.create(manifest(ttl_s=0))
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is None
-    assert bench.api.writes()[-2:] == [STATUS, DELETE]
+    assert bench.api.get(NIGHT) is None
+    assert bench.writes()[-2:] == [STATUS, DELETE]
 
 
 def test_it_waits_for_its_time_and_goes(bench):
@@ -268,7 +258,7 @@ def test_it_waits_for_its_time_and_goes(bench):
     assert bench.reconcile() == Again(1)
     bench.seconds = 90
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is None
+    assert bench.api.get(NIGHT) is None
 
 
 def test_a_long_time_is_waited_for_in_parts(bench):
@@ -284,7 +274,7 @@ def test_a_changed_time_to_live_counts_from_now(bench):
     assert bench.reconcile() == Again(30)
     bench.edit_spec(ttlSecondsAfterFinished=None)
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is not None
+    assert bench.api.get(NIGHT) is not None
 
 
 def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(bench):
@@ -292,18 +282,18 @@ def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(be
     bench.reconcile()
     bench.see()
     bench.seconds = 90
-    bench.api.edit(REBALANCERS, KEY, spec={"workloads": [workload("web"), workload("api")]})
+    bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
     assert bench.reconcile() == Again(90)
     assert bench.results() == {"api": "Successful", "web": "Successful"}
-    assert DELETE not in bench.api.writes()
+    assert DELETE not in bench.writes()
 
 
 def test_what_a_fresh_read_brought_to_light_is_done_and_read_again_before_the_end(bench):
     bench.create(manifest(["web"], ttl_s=0))
-    bench.api.edit(REBALANCERS, KEY, spec={"workloads": [workload("web"), workload("api")]})
+    bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
     assert bench.reconcile() is None
-    assert bench.api.get(BINDINGS, ("shop", "api-deployment"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
-    on_it = [each for each in bench.api.writes() if each in (STATUS, DELETE)]
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    on_it = [each for each in bench.writes() if each in (STATUS, DELETE)]
     assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on what is not so any more, and refused
 
 
@@ -319,9 +309,9 @@ def test_what_comes_between_the_last_read_and_the_delete_counts(bench, spec, lef
     bench.reconcile()
     bench.see()
     bench.seconds = 90
-    bench.before_once("DELETE", "/night", lambda: bench.api.edit(REBALANCERS, KEY, spec=spec))
+    bench.before_once("DELETE", "/night", lambda: bench.api.edit(NIGHT, spec=spec))
     assert bench.reconcile() == left
-    assert bench.api.get(REBALANCERS, KEY) is not None
+    assert bench.api.get(NIGHT) is not None
 
 
 def test_another_object_by_the_same_name_is_not_deleted(bench):
@@ -333,14 +323,14 @@ def test_another_object_by_the_same_name_is_not_deleted(bench):
     another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
 
     def anew() -> None:
-        bench.api.remove(REBALANCERS, KEY)
-        bench.api.put(REBALANCERS, another)
+        bench.api.remove(NIGHT)
+        bench.api.put(NIGHT, another)
 
     bench.before_once("DELETE", "/night", anew)
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY)["metadata"]["uid"] == "2"
+    assert bench.api.get(NIGHT)["metadata"]["uid"] == "2"
     assert bench.results() == {"api": "Successful"}
-    assert bench.api.get(BINDINGS, ("shop", "api-deployment"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
 def test_a_workload_that_another_object_by_the_same_name_also_names_gets_its_mark(bench):
@@ -349,28 +339,28 @@ def test_a_workload_that_another_object_by_the_same_name_also_names_gets_its_mar
     another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
 
     def anew() -> None:
-        bench.api.remove(REBALANCERS, KEY)
-        bench.api.put(REBALANCERS, another)
+        bench.api.remove(NIGHT)
+        bench.api.put(NIGHT, another)
 
     bench.before_once("PATCH", "/status", anew)
     bench.reconcile()
-    assert bench.api.get(BINDINGS, ("shop", "web-deployment"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
+    assert bench.api.get(binding_path("web"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
 def test_a_status_that_somebody_else_wrote_meanwhile_is_looked_at_before_it_is_written_over(bench):
     bench.create(manifest(["web", "ghost"]))
     theirs = {"observedWorkloads": [item("ghost", "Failed"), item("web")], "observedGeneration": 1}
-    bench.before_once("PATCH", "/status", lambda: bench.api.edit(REBALANCERS, KEY, "status", status=theirs))
+    bench.before_once("PATCH", "/status", lambda: bench.api.edit(NIGHT, status=theirs))
     bench.reconcile()
     assert bench.results() == {"ghost": "Failed", "web": "Successful"}
-    assert bench.api.writes().count(STATUS) == 2
+    assert bench.writes().count(STATUS) == 2
     asked = [request.path for request in bench.api.requests if request.method == "GET"]
     assert len([path for path in asked if path.endswith("web-deployment")]) == 1  # what is known is not asked again
 
 
 def test_gone_in_the_middle_it_is_left_alone(bench):
     bench.create(manifest(["web"], ttl_s=0))
-    bench.before_once("PATCH", "/status", lambda: bench.api.remove(REBALANCERS, KEY))
+    bench.before_once("PATCH", "/status", lambda: bench.api.remove(NIGHT))
     assert bench.reconcile() is None
 
 
@@ -379,27 +369,26 @@ def test_gone_in_the_middle_it_is_left_alone(bench):
 )
 def test_any_refusal_reaches_the_queue_and_the_next_try_completes_it(bench, method, path):
     bench.create(manifest(["web"], ttl_s=0))
-    bench.refuse(method, path, ApiError(429, "TooManyRequests", "slow down", 3.0))
-    with pytest.raises(ApiError, match="slow down"):
+    bench.api.before = only(refuse(429, "TooManyRequests", 3.0), method, part=path)
+    with pytest.raises(ApiError, match="429 TooManyRequests"):
         bench.reconcile()
-    bench.api.before = lambda _: None
+    bench.api.before = nothing
     assert bench.reconcile() is None
-    assert bench.api.get(REBALANCERS, KEY) is None
+    assert bench.api.get(NIGHT) is None
 
 
 def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time(bench):
     bench.create(manifest(["web"]))
     moments = iter(range(100))
 
-    def write(request: Request) -> None:
-        if request.method == "PATCH" and request.path.endswith("/status"):
-            bench.api.edit(REBALANCERS, KEY, metadata={"labels": {"moment": str(next(moments))}})
+    def write(_request: Request) -> None:
+        bench.api.edit(NIGHT, metadata={"labels": {"moment": str(next(moments))}})
 
-    bench.api.before = write
+    bench.api.before = only(write, "PATCH", part="/status")
     with pytest.raises(ApiError, match="somebody else") as conflict:
         bench.reconcile()
     assert conflict.value.conflicting
-    assert bench.api.writes().count(STATUS) == TRIES
+    assert bench.writes().count(STATUS) == TRIES
 
 
 def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
@@ -408,7 +397,7 @@ def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
     bench.create(odd)
     with pytest.raises(FieldError, match=r"metadata\.creationTimestamp"):
         bench.reconcile()
-    assert bench.api.writes() == []
+    assert bench.writes() == []
 
 
 @pytest.mark.parametrize(
@@ -428,7 +417,7 @@ def test_it_is_worked_on_when_this_changes(bench, change, queued):
     assert made.name == "workload-rebalancer"
     assert len(made.queue) == 1
     made.queue.done(made.queue.take())
-    stored = bench.api.get(REBALANCERS, KEY)
+    stored = bench.api.get(NIGHT)
     for field, value in change.items():
         stored[field] = {**stored[field], **value}
     bench.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
@@ -440,14 +429,14 @@ def test_it_is_worked_on_when_this_changes(bench, change, queued):
 def test_workers_bring_it_to_its_end(bench):
     made = controller(bench.parts)
     bench.create(manifest(["web"], ttl_s=0))
-    assert bench.api.get(BINDINGS, ("shop", "web-deployment"))["status"]["lastScheduledTime"] == text(EARLIER)
+    assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
     made.start()
     try:
         for _ in range(500):
-            if bench.api.get(REBALANCERS, KEY) is None:
+            if bench.api.get(NIGHT) is None:
                 break
             made._threads[0].join(0.01)
-        assert bench.api.get(REBALANCERS, KEY) is None
+        assert bench.api.get(NIGHT) is None
     finally:
         made.stop()
     assert not made._threads[0].is_alive()

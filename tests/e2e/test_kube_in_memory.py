@@ -1,0 +1,163 @@
+"""The API server in memory does what the real one does: the same writes to both, and the same comes of them."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from e2e.control_plane import ControlPlane
+from e2e.manifests import JSON, workload_rebalancer
+from kube_in_memory import KubeInMemory
+
+from fleet.errors import ApiError
+from fleet.kube.connection import connect
+from fleet.kube.requests import (
+    Collection,
+    Request,
+    apply,
+    create,
+    delete,
+    get,
+    json_patch,
+    merge_patch,
+    page,
+    replace,
+    watch,
+)
+from fleet.kube.transport import Connection, ask
+
+REBALANCERS = Collection.of("apps.karmada.io/v1alpha1", "workloadrebalancers")
+LABELS = {"labels": {"a": "b"}}
+STATUS = {"observedGeneration": 3}
+Write = Callable[[JSON], Request]
+"""The write, given the object as it is stored."""
+
+
+def key(stored: JSON) -> tuple[str, str]:
+    return "", stored["metadata"]["name"]
+
+
+def changed(stored: JSON, metadata: JSON, **fields: Any) -> JSON:
+    return {**stored, **fields, "metadata": {**stored["metadata"], **metadata}}
+
+
+def merging(subresource: str = "", **patch: Any) -> Write:
+    return lambda stored: merge_patch(REBALANCERS, key(stored), patch, subresource)
+
+
+def replacing(metadata: JSON, subresource: str = "", **fields: Any) -> Write:
+    return lambda stored: replace(REBALANCERS, key(stored), changed(stored, metadata, **fields), subresource)
+
+
+def operating(op: str, path: str, value: Any) -> Write:
+    return lambda stored: json_patch(REBALANCERS, key(stored), [{"op": op, "path": path, "value": value}], "me")
+
+
+def applying(metadata: JSON, **fields: Any) -> Write:
+    def write(stored: JSON) -> Request:
+        kind = {field: stored[field] for field in ("apiVersion", "kind")}
+        named = {"name": stored["metadata"]["name"], **metadata}
+        return apply(REBALANCERS, key(stored), {**kind, "metadata": named, **fields}, "me")
+
+    return write
+
+
+def making(metadata: JSON) -> Write:
+    """A new one by another name, or by the same where that is not told."""
+
+    def write(stored: JSON) -> Request:
+        return create(REBALANCERS, "", {**stored, "metadata": {"name": stored["metadata"]["name"], **metadata}})
+
+    return write
+
+
+def as_it_is(field: str) -> Write:
+    return lambda stored: merging(metadata={field: stored["metadata"][field], **LABELS})(stored)
+
+
+ANOTHER_UID, ANOTHER_VERSION = {"uid": "another"}, {"resourceVersion": "1"}
+WRITES: dict[str, Write] = {
+    "a patch": merging(metadata=LABELS, spec={"ttlSecondsAfterFinished": 5}),
+    "a patch of the same uid": as_it_is("uid"),
+    "a patch of the same version": as_it_is("resourceVersion"),
+    "a patch of another uid": merging(metadata={**ANOTHER_UID, **LABELS}),
+    "a patch of another version": merging(metadata={**ANOTHER_VERSION, **LABELS}),
+    "a patch of both": merging(metadata={**ANOTHER_UID, **ANOTHER_VERSION, **LABELS}),
+    "a patch of no version": merging(metadata={"resourceVersion": None, **LABELS}),
+    "a patch of the name": merging(metadata={"name": "another"}),
+    "a patch of nothing": merging(),
+    "a patch of what is the server's": merging(metadata={"generation": 9, "creationTimestamp": None}),
+    "a patch of a status without its subresource": merging(status=STATUS),
+    "a patch of a status": merging("status", metadata=LABELS, status=STATUS, spec={"ttlSecondsAfterFinished": 5}),
+    "a patch of a status of another uid": merging("status", metadata=ANOTHER_UID, status=STATUS),
+    "a patch of a status of another version": merging("status", metadata=ANOTHER_VERSION, status=STATUS),
+    "a replacement": replacing(LABELS, status=STATUS),
+    "a replacement of another uid": replacing({**ANOTHER_UID, **LABELS}),
+    "a replacement of another version": replacing({**ANOTHER_VERSION, **LABELS}),
+    "a replacement of no version": replacing({"resourceVersion": "", **LABELS}),
+    "a replacement of a status": replacing(LABELS, "status", status=STATUS),
+    "a replacement of a status of another uid": replacing(ANOTHER_UID, "status", status=STATUS),
+    "a JSON patch": operating("add", "/spec/ttlSecondsAfterFinished", 5),
+    "a JSON patch of another uid": operating("replace", "/metadata/uid", "another"),
+    "a JSON patch of another version": operating("replace", "/metadata/resourceVersion", "1"),
+    "what is applied": applying(LABELS),
+    "what is applied of another uid": applying({**ANOTHER_UID, **LABELS}),
+    "what is applied of another version": applying({**ANOTHER_VERSION, **LABELS}),
+    "one that is there": making({}),
+    "a new one with a version": making(ANOTHER_VERSION),
+    "a deletion": lambda stored: delete(REBALANCERS, key(stored)),
+    "a deletion of another uid": lambda stored: delete(REBALANCERS, key(stored), uid="another"),
+    "a deletion of another version": lambda stored: delete(REBALANCERS, key(stored), resource_version="1"),
+}
+
+
+def seen(stored: JSON) -> JSON:
+    """An object without what no two servers agree on."""
+    own = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
+    metadata = {field: value for field, value in stored["metadata"].items() if field not in own}
+    return {**{field: value for field, value in stored.items() if field != "kind"}, "metadata": metadata}
+
+
+def answered(server: Connection, request: Request) -> Any:
+    """What comes of a request: an object, or status and reason of a refusal."""
+    try:
+        answer = json.loads(ask(server, request))
+    except ApiError as error:
+        return error.status, error.reason
+    return seen(answer) if answer.get("kind") != "Status" else answer["status"]
+
+
+def told(server: Connection, version: str, name: str) -> list[str]:
+    """What a watch that begins at a version tells first of an object."""
+    with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
+        for chunk in watching.chunks():
+            for line in filter(None, chunk.split(b"\n")):
+                event = json.loads(line)
+                if event["object"]["metadata"].get("name") == name:
+                    watching.abort()
+                    return [event["type"], seen(event["object"])]
+    return []
+
+
+def outcome(server: Connection, content: JSON, write: Write) -> list[Any]:
+    """An object is made and written to; what is answered, what is stored, what a watch and a list tell."""
+    stored = json.loads(ask(server, create(REBALANCERS, "", content)))
+    found = [seen(stored), answered(server, write(stored))]
+    found.append(answered(server, get(REBALANCERS, key(stored))))
+    listed = json.loads(ask(server, page(REBALANCERS, "", 5.0)))["items"]
+    left = [each for each in listed if key(each) == key(stored)]
+    found.append([seen(each) for each in left])
+    version = stored["metadata"]["resourceVersion"]
+    if [each["metadata"]["resourceVersion"] for each in left] == [version]:
+        return [*found, "no new version"]
+    return [*found, told(server, version, key(stored)[1])]
+
+
+@pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
+def test_the_same_comes_of(control_plane: ControlPlane, write: Write):
+    content = workload_rebalancer()
+    content["status"] = {"observedGeneration": 1}
+    memory = KubeInMemory()
+    memory.put(REBALANCERS.object(("", "first")), {})  # so that version 1 is somebody else's
+    real = connect(control_plane.kubeconfig)
+    assert outcome(memory, content, write) == outcome(real, content, write)

@@ -1,0 +1,283 @@
+"""What the API server in memory guarantees, as kube-apiserver does."""
+
+import json
+import threading
+
+import pytest
+from faults import in_turn, lose, nothing, only, refuse
+from kube_in_memory import KubeInMemory
+
+from fleet.errors import ApiError
+from fleet.kube import requests
+from fleet.kube.requests import Collection, Request
+from fleet.kube.transport import ask
+
+THINGS = Collection.of("example.io/v1", "things")
+NODES = Collection.of("v1", "nodes")
+KEY = ("ns", "one")
+PATH = THINGS.object(KEY)
+ONE = {"kind": "Thing", "metadata": {"name": "one", "labels": {"a": "b"}}, "spec": {"n": 1}, "status": {"ready": 1}}
+
+
+@pytest.fixture
+def api() -> KubeInMemory:
+    """Holds one thing, in version 1."""
+    api = KubeInMemory()
+    api.put(PATH, ONE)
+    return api
+
+
+def answer(api: KubeInMemory, request: Request):
+    return json.loads(ask(api, request))
+
+
+def outcome(api: KubeInMemory, request: Request) -> tuple[int, str]:
+    """Status and reason of an answer."""
+    try:
+        api.send(request)
+    except ApiError as error:
+        return error.status, error.reason
+    return 200, ""
+
+
+def guarded(**guards: str):
+    """Every kind of write to the thing, each with guards."""
+    replaced = {"name": "one", "resourceVersion": "1", **guards}
+    operations = [{"op": "replace", "path": f"/metadata/{field}", "value": guards[field]} for field in guards]
+    preconditions = {"uid": guards.get("uid", ""), "resource_version": guards.get("resourceVersion", "")}
+    return {
+        "replace": requests.replace(THINGS, KEY, {**ONE, "metadata": replaced, "spec": {}}),
+        "merge patch": requests.merge_patch(THINGS, KEY, {"metadata": guards, "spec": {"n": 2}}),
+        "status": requests.merge_patch(THINGS, KEY, {"metadata": guards, "status": {"ready": 2}}, "status"),
+        "JSON patch": requests.json_patch(THINGS, KEY, [*operations, {"op": "remove", "path": "/spec/n"}], "me"),
+        "apply": requests.apply(THINGS, KEY, {**ONE, "metadata": {"name": "one", **guards}, "spec": {"n": 2}}, "me"),
+        "delete": requests.delete(THINGS, KEY, **preconditions),
+    }
+
+
+CONFLICT, INVALID, DONE = (409, "Conflict"), (422, "Invalid"), (200, "")
+
+
+@pytest.mark.parametrize(
+    ("how", "another_uid"),
+    [
+        ("replace", CONFLICT),
+        ("merge patch", INVALID),
+        ("status", DONE),
+        ("JSON patch", INVALID),
+        ("apply", INVALID),
+        ("delete", CONFLICT),
+    ],
+)
+@pytest.mark.parametrize(
+    "guards",
+    [{}, {"resourceVersion": "1", "uid": "uid-1"}, {"resourceVersion": "7"}, {"uid": "another"}],
+    ids=["nothing", "what is so", "another version", "another uid"],
+)
+def test_a_write_guarded_by(api, how, another_uid, guards):
+    before, write = api.get(PATH), guarded(**guards)[how]
+    expected = CONFLICT if "7" in guards.values() else another_uid if "another" in guards.values() else DONE
+    assert outcome(api, write) == expected
+    assert api.requests == [write]
+    if expected == DONE:
+        assert (api.version, api.done) == (2, [write])
+        assert api.changes[-1].content["metadata"]["resourceVersion"] == "2", "of one that is gone too"
+    else:
+        assert (api.get(PATH), api.version, api.done) == (before, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("write", "expected"),
+    [
+        pytest.param(requests.replace(THINGS, KEY, ONE), INVALID, id="a replacement of no version"),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"metadata": {"resourceVersion": None}}), INVALID, id="a patch of none"
+        ),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"metadata": {"name": "two"}}), (400, "BadRequest"), id="another name"
+        ),
+        pytest.param(requests.create(THINGS, "ns", ONE), (409, "AlreadyExists"), id="one that is there already"),
+        pytest.param(
+            requests.create(THINGS, "ns", {"metadata": {"name": "two", "resourceVersion": "1"}}),
+            (500, ""),
+            id="a new one with a version",
+        ),
+        pytest.param(
+            requests.apply(THINGS, ("ns", "two"), {"metadata": {"name": "two", "uid": "uid-1"}}, "me"),
+            CONFLICT,
+            id="a new one with a uid",
+        ),
+    ],
+)
+def test_what_is_refused(api, write, expected):
+    assert outcome(api, write) == expected
+    assert (api.version, api.done) == (1, [])
+
+
+@pytest.mark.parametrize("how", guarded())
+def test_what_is_not_there_cannot_be_written_unless_it_is_applied(how):
+    api = KubeInMemory()
+    if how == "apply":
+        assert answer(api, guarded()[how])["spec"] == {"n": 2}
+        return
+    assert outcome(api, guarded()[how]) == (404, "NotFound")
+
+
+@pytest.mark.parametrize(
+    ("write", "generation", "stored"),
+    [
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"spec": {"m": 2, "n": None}, "status": {"ready": 2}}),
+            2,
+            {"spec": {"m": 2}, "status": {"ready": 1}},
+            id="a patch of the object leaves the status alone",
+        ),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"spec": {"n": 2}, "status": {"ready": 2}}, "status"),
+            1,
+            {"spec": {"n": 1}, "status": {"ready": 2}},
+            id="a patch of the status leaves the rest alone",
+        ),
+        pytest.param(
+            requests.replace(THINGS, KEY, {"metadata": {"name": "one", "resourceVersion": "1"}, "spec": {"m": 2}}),
+            2,
+            {"spec": {"m": 2}, "status": {"ready": 1}, "labels": None},
+            id="a replacement leaves nothing but the status",
+        ),
+        pytest.param(
+            requests.merge_patch(THINGS, KEY, {"metadata": {"labels": {"c": "d"}, "generation": 9}}),
+            1,
+            {"labels": {"a": "b", "c": "d"}},
+            id="labels are no new generation, and what is the server's stays",
+        ),
+        pytest.param(
+            requests.json_patch(THINGS, KEY, [{"op": "add", "path": "/spec/m", "value": [1]}], "me"),
+            2,
+            {"spec": {"n": 1, "m": [1]}},
+            id="a JSON patch changes places",
+        ),
+        pytest.param(
+            requests.apply(THINGS, KEY, {"spec": {"list": [{"name": "x", "v": 1}]}}, "me"),
+            2,
+            {"spec": {"n": 1, "list": [{"name": "x", "v": 1}]}, "labels": {"a": "b"}},
+            id="what is applied leaves other fields alone",
+        ),
+    ],
+)
+def test_what_a_write_leaves(api, write, generation, stored):
+    after = answer(api, write)
+    assert after == api.get(PATH) == answer(api, requests.get(THINGS, KEY))
+    metadata = after["metadata"]
+    assert {field: {**after, "labels": metadata.get("labels")}[field] for field in stored} == stored
+    assert (metadata["name"], metadata["namespace"], metadata["uid"]) == ("one", "ns", "uid-1")
+    assert (metadata["generation"], metadata["resourceVersion"]) == (generation, "2")
+
+
+def test_a_write_that_changes_nothing_makes_no_version(api):
+    assert answer(api, requests.merge_patch(THINGS, KEY, {"spec": {"n": 1}})) == api.get(PATH)
+    assert api.version == 1
+
+
+def test_what_is_made_gets_what_is_the_server_s_and_no_status():
+    api = KubeInMemory()
+    made = answer(api, requests.create(THINGS, "ns", ONE))
+    assert made == api.get(PATH)
+    assert "status" not in made
+    assert {"uid", "generation", "creationTimestamp", "resourceVersion", "namespace"} < set(made["metadata"])
+    api.send(requests.delete(THINGS, KEY))
+    assert answer(api, requests.create(THINGS, "ns", ONE))["metadata"]["uid"] != made["metadata"]["uid"]
+
+
+def test_a_name_may_be_left_to_the_server():
+    api = KubeInMemory()
+    nameless = requests.create(THINGS, "ns", {"metadata": {"generateName": "one-"}})
+    names = [answer(api, nameless)["metadata"]["name"] for _ in range(2)]
+    assert len(set(names)) == 2
+    assert all(name.startswith("one-") for name in names)
+    assert list(api.objects) == [THINGS.object(("ns", name)) for name in names]
+
+
+def test_what_is_tried_is_not_stored():
+    api = KubeInMemory()
+    request = requests.create(THINGS, "ns", ONE)._replace(query=(("dryRun", "All"),))
+    assert "creationTimestamp" in answer(api, request)["metadata"]
+    assert (api.objects, api.version, api.done) == ({}, 0, [])
+
+
+def test_a_list_has_what_is_there_in_the_order_of_its_names(api):
+    for name in ("c", "b"):
+        api.put(THINGS.object(("ns", name)), {})
+    api.put(THINGS.object(("other", "a")), {})
+    api.put(NODES.object(("", "a")), {})
+    listed = answer(api, requests.page(THINGS, "", 1.0))
+    assert [each["metadata"]["name"] for each in listed["items"]] == ["b", "c", "one", "a"]
+    assert listed["metadata"]["resourceVersion"] == str(api.version)
+    in_one = answer(api, Request(THINGS.within("other"), (("limit", "500"),)))
+    assert [each["metadata"]["name"] for each in in_one["items"]] == ["a"]
+
+
+def heard(api: KubeInMemory, since: int, end) -> list[tuple[str, str]]:
+    """What a watch tells until something ends it."""
+    watching = api.send(requests.watch(THINGS, str(since), 1, 1.0))
+    timer = threading.Timer(0.05, end, [watching])
+    timer.start()
+    lines = [json.loads(line) for line in watching.chunks()]
+    timer.join()
+    return [(each["type"], each["object"]["metadata"]["resourceVersion"]) for each in lines]
+
+
+@pytest.mark.parametrize(
+    "end", [lambda api, _: api.cut_watches(), lambda _, watching: watching.abort()], ids=["the server", "who watches"]
+)
+def test_a_watch_tells_what_comes_after_a_version_until_it_is_ended_by(api, end):
+    api.put(NODES.object(("", "a")), {})
+    api.edit(PATH, spec={"n": 2})
+    api.remove(PATH)
+    api.put(PATH, ONE)
+    after_the_first = [("MODIFIED", "3"), ("DELETED", "4"), ("ADDED", "5")]
+    assert heard(api, 1, lambda watching: end(api, watching)) == after_the_first
+    assert heard(api, 0, lambda watching: end(api, watching)) == [("ADDED", "1"), *after_the_first]
+
+
+def test_a_watch_hears_of_what_happens_meanwhile(api):
+    watching = api.send(requests.watch(THINGS, "1", 1, 1.0)).chunks()
+    timer = threading.Timer(0.05, api.edit, [PATH], {"spec": {"n": 2}})
+    timer.start()
+    assert json.loads(next(watching))["object"]["spec"] == {"n": 2}
+    timer.join()
+
+
+def test_who_watches_from_what_is_forgotten_has_to_list_anew(api):
+    api.edit(PATH, spec={"n": 2})
+    api.cut_watches(forget=True)
+    assert outcome(api, requests.watch(THINGS, "1", 1, 1.0)) == (410, "Expired")
+    api.send(requests.watch(THINGS, "2", 1, 1.0)).abort()
+
+
+@pytest.mark.parametrize(
+    ("side", "fault", "statuses", "version"),
+    [
+        pytest.param("before", refuse(429), [429, 429, 429], 1, id="refused, nothing has happened"),
+        pytest.param("before", in_turn(nothing, refuse(503)), [200, 503, 200], 3, id="each has its turn"),
+        pytest.param("before", only(refuse(500), "PUT", part="thing", times=2), [200] * 3, 4, id="another method"),
+        pytest.param("before", only(refuse(500), "PATCH", times=2), [500, 500, 200], 2, id="so many times"),
+        pytest.param("before", only(refuse(500), part="/nodes"), [200] * 3, 4, id="another path"),
+        pytest.param("after", in_turn(lose), [0, 200, 200], 4, id="carried out, but the answer is lost"),
+    ],
+)
+def test_faults(api, side, fault, statuses, version):
+    setattr(api, side, fault)
+    found = [outcome(api, requests.merge_patch(THINGS, KEY, {"spec": {"x": number}})) for number in range(3)]
+    assert [status for status, _ in found] == statuses
+    assert api.version == version == 1 + len(api.done)
+    assert api.methods == ["PATCH"] * 3
+    assert api.writes() == api.requests
+
+
+def test_discovery_knows_what_is_served(api):
+    assert outcome(api, Request("/apis/example.io/v1")) == (404, "NotFound")
+    api.served.add("example.io/v1", "Thing", "things")
+    [resource] = answer(api, Request("/apis/example.io/v1"))["resources"]
+    assert (resource["kind"], resource["name"], resource["namespaced"]) == ("Thing", "things", True)
+    manifest = {**ONE, "apiVersion": "example.io/v1", "metadata": {"name": "one", "namespace": "ns"}}
+    assert api.served.path(manifest) == PATH
