@@ -35,7 +35,7 @@ _scheduling = _options(
         help="Bindings with this spec.schedulerName are scheduled here.",
     ),
     click.option(
-        "--concurrent-bindings", type=click.IntRange(1, 64), default=8, show_default=True,
+        "--concurrent-bindings", type=click.IntRange(1, 64), default=16, show_default=True,
         help="How many bindings are worked on at once.",
     ),
     click.option(

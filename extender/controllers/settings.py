@@ -54,7 +54,7 @@ class Settings:
     gates: FeatureGates = field(default_factory=lambda: FeatureGates(GATES))
     scheduler_name: str = "berthmaster"
     profile: Profile = field(default_factory=lambda: Profile(built_in()))
-    concurrent_bindings: int = 8
+    concurrent_bindings: int = 16
     concurrent_rebalancers: int = 2
     failover: Literal["off", "not-ready"] = "off"
     failover_toleration_s: float = 300.0

@@ -45,7 +45,7 @@ class Options:
     """
 
     scheduler_name: str = "berthmaster"
-    workers: int = 8
+    workers: int = 16
     profile: Profile = field(default_factory=lambda: Profile(built_in()))
     priorities: bool = True
     failover: FailoverOptions = field(default_factory=FailoverOptions)
