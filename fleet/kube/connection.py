@@ -13,7 +13,7 @@ from kubernetes import client, config
 
 from fleet.errors import ApiError, InputError
 from fleet.kube.dialing import Dialing, told
-from fleet.kube.link import Link, Reading
+from fleet.kube.link import HungUpError, Link, Reading
 from fleet.kube.messages import status_of
 from fleet.kube.requests import Request
 from fleet.kube.transport import Answer
@@ -73,7 +73,7 @@ class OfficialConnection:
         if link is not None:
             try:
                 return link, link.ask(message, request.silence_s)
-            except ApiError:
+            except HungUpError:
                 if not request.reads:
                     raise
         link = Link(self._dialing.open(request.silence_s))
@@ -109,8 +109,11 @@ class OfficialConnection:
             headers["Content-Type"] = request.content_type
         if request.body or not request.reads:
             headers["Content-Length"] = str(len(request.body))
-        for setting in cast("dict[str, dict[str, str]]", self._configuration.auth_settings()).values():
-            headers[setting["key"]] = setting["value"]
+        try:
+            settings = cast("dict[str, dict[str, str]]", self._configuration.auth_settings())
+        except _UNUSABLE as error:
+            raise ApiError(0, "", f"{_name(request)}: there is no new token: {told(error)}") from None
+        headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
         return headers | dict(request.headers)
 
     def _refused(self, request: Request, link: Link, reading: Reading) -> ApiError:

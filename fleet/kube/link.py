@@ -24,6 +24,13 @@ _TRUSTED_S: Final = 1.0
 """For so long after an answer nobody looks whether the server has hung up: looking costs as much as sending."""
 
 
+class HungUpError(ApiError):
+    """The server had closed the connection before it said anything to a request, which it may or may not have seen."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "", "the server hung up before it answered")
+
+
 class Link:
     """One connection. Not safe for several threads, ``interrupt`` aside."""
 
@@ -35,12 +42,16 @@ class Link:
         """Send a request; its answer, of which the head has come.
 
         Raises:
+            HungUpError: the server had hung up.
             ApiError: the connection is lost, or the server was silent for too long, or does not speak HTTP.
         """
         reading = Reading(self)
         try:
             self._socket.settimeout(silence_s)
             self._socket.sendall(message)
+        except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
+            self.close()
+            raise HungUpError from None
         except OSError as error:
             self.close()
             raise ApiError(0, "", told(error)) from None
@@ -55,6 +66,8 @@ class Link:
         """
         try:
             return self._socket.recv(_PIECE_BYTES)
+        except (ConnectionResetError, ssl.SSLEOFError):
+            return b""
         except TimeoutError:
             problem = "the server was silent for too long"
         except (OSError, ValueError) as error:
@@ -116,6 +129,7 @@ class Reading:
         """Read until the head is there.
 
         Raises:
+            HungUpError: the server ends the connection before.
             ApiError: it does not come.
         """
         size = 0
@@ -123,7 +137,8 @@ class Reading:
             piece = self._link.receive()
             size += len(piece)
             if not piece:
-                self._broken("the server hung up before it answered")
+                self._link.close()
+                raise HungUpError
             self._feed(piece)
             if not self.status and size > _MAX_HEAD_BYTES:
                 self._broken(f"the head of the answer is longer than {_MAX_HEAD_BYTES} bytes")

@@ -10,6 +10,7 @@ import pytest
 from authority import Authority
 from http_peer import HANG_UP, OK, HttpPeer
 from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
 
 from fleet.errors import ApiError, InputError
 from fleet.kube.connection import OfficialConnection
@@ -105,6 +106,16 @@ def test_a_line_break_in_a_header_is_refused_and_its_value_not_shown(peer):
     assert server.asked == []
 
 
+def test_a_token_that_cannot_be_renewed_is_an_error_to_be_tried_again(peer):
+    def renew(_configuration: Configuration) -> None:
+        raise ConfigException("the helper has failed")
+
+    client = connection(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
+    with pytest.raises(ApiError, match=f"GET {PATH}: there is no new token: the helper has failed") as failed:
+        client.send(READ)
+    assert failed.value.status == 0
+
+
 # Which connections are kept.
 
 
@@ -157,6 +168,15 @@ def test_a_read_is_asked_once_more_when_the_server_has_hung_up_meanwhile(peer):
     client = connection(server)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
     assert server.connections == 2
+
+
+def test_a_silent_server_is_not_asked_twice(peer):
+    server = peer(OK, b"HTTP/1.1 200 OK\r\n")
+    client = connection(server)
+    ask(client, READ)
+    with pytest.raises(ApiError, match="the server was silent for too long"):
+        ask(client, READ._replace(silence_s=0.1))
+    assert (server.connections, len(server.asked)) == (1, 2)
 
 
 def test_a_write_is_never_sent_twice(peer):
