@@ -7,6 +7,9 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 
+# Compiled modules are kept, whatever is set around here: tests run in several processes, and start many more.
+export PYTHONDONTWRITEBYTECODE :=
+
 .PHONY: help
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-24s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,7 +35,7 @@ run: $(VENV)/.run ## Schedule the manifests of examples/ and show why each workl
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	@$(BIN)/pytest --numprocesses=4 $(ARGS)  # most of them wait for something: more than there are cores
+	@$(BIN)/pytest --numprocesses=4 --dist=worksteal $(ARGS)  # most of them wait: more processes than there are cores
 
 $(VENV)/.e2e: $(VENV)/.run requirements/e2e.txt
 	@$(PIP) install -r requirements/e2e.txt
