@@ -19,7 +19,7 @@ from webhook.admission.routes import ROUTES
 from webhook.admission.settings import Mode
 
 EXAMPLES = 550 * int(os.environ.get("BERTHMASTER_FUZZ", "1"))
-ANSWERED_WITHIN_S = 2.0
+ANSWERED_WITHIN_S = 10.0  # an API server waits no longer; how quick it is, is what bench/ measures
 JSON = {"Content-Type": "application/json"}
 FUZZ = settings(
     max_examples=EXAMPLES,
