@@ -25,6 +25,7 @@ from e2e.controllers_process import start_controllers
 from e2e.processes import Process, Processes
 from workloads import generated
 
+from extender.controllers.settings import Settings
 from fleet.kube.connection import OfficialConnection, connect
 from fleet.kube.informer import Informer
 from fleet.kube.messages import Key
@@ -160,7 +161,7 @@ class Observer:
 def bare_rate(connection: OfficialConnection, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
     """Writes a second from as many threads as the scheduler has workers."""
     requests = [merge_patch(BINDINGS, key, patch)._replace(accept=ONLY_METADATA) for key, patch in patches]
-    with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
+    with concurrent.futures.ThreadPoolExecutor(Settings().concurrent_bindings) as writers:
         started_s = time.monotonic()
         list(writers.map(lambda request: ask(connection, request), requests))
     return len(requests) / (time.monotonic() - started_s)
