@@ -146,7 +146,8 @@ class BindingReconciler:
         if (report.uid, report.generation) == (binding.metadata.uid, binding.metadata.generation):
             after = self._write_status(key, binding, report.step, report.at)
         del self._reports[key]
-        self._tell(binding, report.step)
+        if report.uid == binding.metadata.uid:  # else it was deleted and made anew meanwhile
+            self._tell(binding, report.step)
         return after
 
     def _write_status(self, key: Key, binding: Binding, step: Step, now: datetime) -> Binding:
