@@ -109,11 +109,15 @@ class Pods:
         return [each for each in list(self._here) if each.name == f"berthmaster-{component}" and not each.leaving]
 
     def settled(self) -> bool:
-        """Whether all that is wanted is ready, and nothing else is there."""
-        here = list(self._here)
+        """Whether all that is wanted now, not when they were last looked after, is ready, and nothing else is there."""
+        wanted, here = self._wanted(), list(self._here)
+        assert wanted, "there are no Deployments"
+        for name, spec in wanted.items():
+            current = [each for each in here if each.name == name and each.template == spec["template"]]
+            assert len(current) == spec["replicas"], f"{name}: {len(current)} of {spec['replicas']} pods are up to date"
+        assert len(here) == sum(spec["replicas"] for spec in wanted.values()), "former pods are still there"
         unready = [each.name for each in here if each.leaving or not each.ready()]
-        assert here, "there are no pods"
-        assert not unready, f"not ready, or still there: {', '.join(unready)}"
+        assert not unready, f"not ready, or leaving: {', '.join(unready)}"
         return True
 
     def command(self, pod: Pod) -> tuple[list[str | Path], dict[str, str]]:
@@ -137,8 +141,7 @@ class Pods:
                 return
 
     def _look(self) -> None:
-        listed = self._installation.api.list("apps/v1", "Deployment", self._installation.namespace)
-        wanted = {each["metadata"]["name"]: each["spec"] for each in listed}
+        wanted = self._wanted()
         for name, spec in wanted.items():
             self._roll(name, spec["template"], spec["replicas"])
         for pod in self._here:
@@ -146,6 +149,11 @@ class Pods:
                 pod.leave()
             self._tend(pod)
         self._here = [each for each in self._here if not (each.leaving and (each.ended or each.process is None))]
+
+    def _wanted(self) -> dict[str, dict[str, Any]]:
+        """The stored Deployments' specs, by name."""
+        listed = self._installation.api.list("apps/v1", "Deployment", self._installation.namespace)
+        return {each["metadata"]["name"]: each["spec"] for each in listed}
 
     def _roll(self, name: str, template: Mapping[str, Any], replicas: int) -> None:
         """New ones first; the old ones go as soon as those are ready."""
