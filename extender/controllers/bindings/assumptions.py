@@ -7,29 +7,15 @@ before shows already.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
-from extender.controllers.bindings.loads import with_loads
+from extender.controllers.bindings.loads import Load, LoadedCluster
 from extender.scheduling.resources import Requests
 from fleet.kube.messages import Key
 from fleet.model.cluster import Cluster
 
 LIFETIME_S: Final = 300.0
 """How long an assumption holds if nothing is heard of the workload."""
-
-
-class Load(NamedTuple):
-    """Replicas on their way to a cluster.
-
-    Attributes:
-        replicas: how many.
-        requests: what each of them needs.
-        until_s: the monotonic time at which they are counted no more.
-    """
-
-    replicas: int
-    requests: Requests
-    until_s: float
 
 
 class Assumptions:
@@ -39,7 +25,7 @@ class Assumptions:
     """
 
     def __init__(self) -> None:
-        self._clusters: dict[str, _Loaded] = {}
+        self._clusters: dict[str, LoadedCluster] = {}
         self._on: dict[Key, set[str]] = {}
 
     def __len__(self) -> int:
@@ -47,8 +33,8 @@ class Assumptions:
 
     def cluster_changed(self, cluster: Cluster) -> Cluster:
         """The API server says a cluster is so: how decisions have to see it."""
-        loaded = self._clusters.setdefault(cluster.name, _Loaded(cluster))
-        loaded.cluster = cluster
+        loaded = self._clusters.setdefault(cluster.name, LoadedCluster(cluster))
+        loaded.become(cluster)
         return loaded.seen()
 
     def cluster_gone(self, name: str) -> None:
@@ -143,36 +129,3 @@ class Assumptions:
         names.discard(name)
         if not names:
             del self._on[key]
-
-
-class _Loaded:
-    """A cluster and what is on its way there, added up by what a replica needs."""
-
-    __slots__ = ("_together", "cluster", "loads")
-
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
-        self.loads: dict[Key, Load] = {}
-        self._together: dict[Requests, int] = {}
-
-    def put(self, key: Key, load: Load | None) -> None:
-        before = self.loads.pop(key, None)
-        for each, sign in ((before, -1), (load, 1)):
-            if each is not None:
-                total = self._together.get(each.requests, 0) + sign * each.replicas
-                self._together[each.requests] = total
-                if not total:
-                    del self._together[each.requests]
-        if load is not None:
-            self.loads[key] = load
-
-    def held(self, requests: Requests) -> int:
-        if not requests:
-            return sum(self._together.values())
-        return sum(
-            max(-(-replicas * dict(asked).get(name, 0) // amount) for name, amount in requests)
-            for asked, replicas in self._together.items()
-        )
-
-    def seen(self) -> Cluster:
-        return with_loads(self.cluster, self._together)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from extender.controllers.bindings import words
-from extender.controllers.bindings.assumptions import Assumptions, Load
+from extender.controllers.bindings.assumptions import Assumptions
 from extender.controllers.bindings.failover import FailoverOptions, Replacement, eviction_tasks, replacement
+from extender.controllers.bindings.loads import Load
 from extender.controllers.bindings.plan import REASONS, SUCCESS, Verdict, assignment_write, effective, targets
 from extender.controllers.bindings.step import Step, as_it_was
 from extender.estimators.bounds import Question, question_of

@@ -1,112 +1,132 @@
 """A cluster seen with replicas on their way to it: its summary, and the nodes that its models tell of."""
 
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec.structs
 
-from extender.scheduling.resources import CPU, PODS, Requests, amount_of, counts_for_nodes
+from extender.controllers.bindings.nodes import NodeClass, Nodes, nodes_of
+from extender.scheduling.resources import CPU, PODS, Requests, amount_of
+from fleet.kube.messages import Key
 from fleet.model.base import INT64_MAX
 from fleet.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
 from fleet.model.quantity import MILLI_NANOS, NANOS, Quantity
 
-_PODS_OF_A_NODE: Final = 110
-_MOST_NODE_CLASSES: Final = 64
 
-_Node = tuple[tuple[str, int], ...]
-"""What is free of each resource, sorted by name; nodes with the same are one class."""
+class Load(NamedTuple):
+    """Replicas on their way to a cluster.
 
-
-def with_loads(cluster: Cluster, loads: Mapping[Requests, int]) -> Cluster:
-    """A cluster with replicas that are on their way counted as being created there.
-
-    Args:
-        cluster: as the API server knows it.
-        loads: how many replicas, by what each of them needs.
+    Attributes:
+        replicas: how many.
+        requests: what each of them needs.
+        until_s: the monotonic time at which they are counted no more.
     """
+
+    replicas: int
+    requests: Requests
+    until_s: float
+
+
+class LoadedCluster:
+    """A cluster and what is on its way there, by binding.
+
+    A load that comes or goes costs the same however many others there are: in a burst there are thousands.
+
+    Attributes:
+        loads: by binding; to be changed by ``put`` alone.
+    """
+
+    __slots__ = ("_amounts", "_cluster", "_nodes", "_together", "loads")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.loads: dict[Key, Load] = {}
+        self._cluster = cluster
+        self._together: Counter[Requests] = Counter()
+        self._amounts: Counter[str] = Counter()
+        self._nodes: Nodes | None = None
+
+    def become(self, cluster: Cluster) -> None:
+        """The API server says that it is so."""
+        if _modeled(cluster) != _modeled(self._cluster):
+            self._nodes = None
+        self._cluster = cluster
+
+    def put(self, key: Key, load: Load | None) -> None:
+        """What is on its way for a binding, instead of what was; None for nothing."""
+        before = self.loads.pop(key, None)
+        if before is not None:
+            self._count(before, -1)
+            if self._nodes is not None:
+                self._nodes.take_away(key)
+        if load is not None:
+            self.loads[key] = load
+            self._count(load, 1)
+            if self._nodes is not None:
+                self._nodes.place(key, load.requests, load.replicas)
+
+    def held(self, requests: Requests) -> int:
+        """How many replicas with these requests would take up what is on its way."""
+        if not requests:
+            return self._together.total()
+        return sum(
+            max(-(-replicas * dict(asked).get(name, 0) // amount) for name, amount in requests)
+            for asked, replicas in self._together.items()
+        )
+
+    def seen(self) -> Cluster:
+        """The cluster with replicas that are on their way counted as being created there."""
+        cluster, summary = self._cluster, self._cluster.status.resource_summary
+        if not self.loads or summary is None:
+            self._nodes = None
+            return cluster
+        if self._nodes is None and (nodes := nodes_of(cluster)) is not None:
+            for key, load in self.loads.items():
+                nodes.place(key, load.requests, load.replicas)
+            self._nodes = nodes
+        spec = cluster.spec
+        summary = msgspec.structs.replace(summary, allocating=_allocating(summary, self._amounts))
+        if self._nodes is not None:
+            models, modelings = _as_models(self._nodes.classes())
+            spec = msgspec.structs.replace(spec, resource_models=models)
+            summary = msgspec.structs.replace(summary, allocatable_modelings=modelings)
+        status = msgspec.structs.replace(cluster.status, resource_summary=summary)
+        return msgspec.structs.replace(cluster, spec=spec, status=status)
+
+    def _count(self, load: Load, sign: int) -> None:
+        self._together[load.requests] += sign * load.replicas
+        if not self._together[load.requests]:
+            del self._together[load.requests]
+        for name, amount in ((PODS, 1), *load.requests):
+            self._amounts[name] += sign * amount * load.replicas
+            if not self._amounts[name]:
+                del self._amounts[name]
+
+
+def _modeled(cluster: Cluster) -> tuple[object, object]:
+    """All of a cluster that its nodes are made of."""
     summary = cluster.status.resource_summary
-    if not loads or summary is None:
-        return cluster
-    spec, allocating = cluster.spec, _allocating(summary, loads)
-    models, modelings = spec.resource_models, summary.allocatable_modelings
-    if models and modelings and all(each.count >= 0 for each in modelings):
-        models, modelings = _as_models(_placed(_nodes(models, modelings), loads))
-        spec = msgspec.structs.replace(spec, resource_models=models)
-    summary = msgspec.structs.replace(summary, allocating=allocating, allocatable_modelings=modelings)
-    status = msgspec.structs.replace(cluster.status, resource_summary=summary)
-    return msgspec.structs.replace(cluster, spec=spec, status=status)
+    return cluster.spec.resource_models, summary and summary.allocatable_modelings
 
 
-def _allocating(summary: ResourceSummary, loads: Mapping[Requests, int]) -> dict[str, Quantity]:
+def _allocating(summary: ResourceSummary, amounts: Mapping[str, int]) -> dict[str, Quantity]:
     allocating = dict(summary.allocating)
-    for requests, replicas in loads.items():
-        for name, amount in ((PODS, 1), *requests):
-            before = allocating[name].nanos if name in allocating else 0
-            allocating[name] = Quantity(before + _quantity(name, amount * replicas).nanos, "")
-    return {name: _quantity(name, amount_of(name, each)) for name, each in allocating.items()}
-
-
-def _nodes(models: Iterable[ResourceModel], modelings: Iterable[AllocatableModeling]) -> list[tuple[_Node, int]]:
-    """The classes of nodes, from the smallest grade up, with how many there are of each."""
-    counts: dict[int, int] = {}
-    for modeling in modelings:
-        counts[modeling.grade] = counts.get(modeling.grade, 0) + modeling.count
-    return [
-        (_node({each.name: amount_of(each.name, each.min) for each in model.ranges}), counts.get(model.grade, 0))
-        for model in sorted(models, key=lambda model: model.grade)
-    ]
-
-
-def _placed(nodes: list[tuple[_Node, int]], loads: Mapping[Requests, int]) -> list[tuple[_Node, int]]:
-    """The classes after everything on its way found its node, each replica the first that holds it."""
-    for requests, replicas in sorted(loads.items()):
-        asked = [(name, amount) for name, amount in requests if counts_for_nodes((name, amount))]
-        nodes = _first_fit(nodes, asked, replicas)
-    return nodes
-
-
-def _first_fit(nodes: list[tuple[_Node, int]], asked: list[tuple[str, int]], replicas: int) -> list[tuple[_Node, int]]:
-    after: dict[_Node, int] = {}
-
-    def keep(node: _Node, count: int) -> None:
-        if count:
-            after[node] = after.get(node, 0) + count
-
-    for node, count in nodes:
-        free = dict(node)
-        fitting = min([_PODS_OF_A_NODE, *(free.get(name, 0) // amount for name, amount in asked)])
-        if not fitting or not replicas:
-            keep(node, count)
-            continue
-        full = min(count, replicas // fitting)
-        keep(_less(free, asked, fitting), full)
-        replicas -= full * fitting
-        partly = 1 if replicas and full < count else 0
-        if partly:
-            keep(_less(free, asked, replicas), 1)
-            replicas = 0
-        keep(node, count - full - partly)
-    return list(after.items())
-
-
-def _less(free: Mapping[str, int], asked: Iterable[tuple[str, int]], replicas: int) -> _Node:
-    return _node({**free, **{name: free[name] - amount * replicas for name, amount in asked}})
-
-
-def _node(free: Mapping[str, int]) -> _Node:
-    return tuple(sorted((name, max(0, amount)) for name, amount in free.items()))
+    for name, amount in amounts.items():
+        before = allocating[name].nanos if name in allocating else 0
+        together = Quantity(before + _quantity(name, amount).nanos, "")
+        allocating[name] = _quantity(name, amount_of(name, together))
+    return allocating
 
 
 def _as_models(
-    nodes: list[tuple[_Node, int]],
+    classes: Sequence[NodeClass],
 ) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
-    """The classes as grades. Of very many the emptiest are kept, which can only make a cluster look smaller."""
-    kept = nodes if len(nodes) <= _MOST_NODE_CLASSES else sorted(nodes, reverse=True)[:_MOST_NODE_CLASSES]
+    """The classes as grades."""
     models = tuple(
-        ResourceModel(grade, tuple(_range(name, amount) for name, amount in node))
-        for grade, (node, _) in enumerate(kept)
+        ResourceModel(grade, tuple(_range(name, amount) for name, amount in each.left.items()))
+        for grade, each in enumerate(classes)
     )
-    return models, tuple(AllocatableModeling(grade, count) for grade, (_, count) in enumerate(kept))
+    return models, tuple(AllocatableModeling(grade, each.nodes) for grade, each in enumerate(classes))
 
 
 def _range(name: str, amount: int) -> ResourceModelRange:

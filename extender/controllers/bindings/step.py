@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from extender.controllers.bindings import words
-from extender.controllers.bindings.assumptions import Load
+from extender.controllers.bindings.loads import Load
 from extender.controllers.bindings.plan import (
     SCHEDULED,
     SUCCESS,

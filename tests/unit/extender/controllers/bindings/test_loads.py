@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.controllers.bindings.loads import with_loads
+from extender.controllers.bindings.loads import Load, LoadedCluster
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.resources import Requests
 from fleet.model.cluster import AllocatableModeling, Cluster
@@ -17,6 +17,14 @@ ONE_CPU: Requests = (("cpu", 1000),)
 def estimate(member: Cluster, requests: Requests) -> int:
     fleet = Fleet([member])
     return fleet.resources.estimate_row(fleet.row_of[member.name], requests).replicas
+
+
+def with_loads(member: Cluster, loads: dict[Requests, int]) -> Cluster:
+    """A cluster with so many replicas on their way to it, by what each needs."""
+    loaded = LoadedCluster(member)
+    for number, (requests, replicas) in enumerate(loads.items()):
+        loaded.put(("ns", str(number)), Load(replicas, requests, 0.0))
+    return loaded.seen()
 
 
 def with_nodes(member: Cluster, *counts: int) -> Cluster:
@@ -71,14 +79,50 @@ def test_model_nodes_are_filled_one_by_one(counts: tuple[int, ...], placed: int,
 def test_filling_is_first_fit_node_by_node(counts: list[int], loads: dict[int, int], asked: int):
     grades = [0, 2, 4, 8]
     nodes = [grade for grade, count in zip(grades, counts, strict=True) for _ in range(count)]
-    for cores, replicas in sorted(loads.items()):
+    for cores, replicas in loads.items():
         for _ in range(replicas):
             fitting = next((index for index, free in enumerate(nodes) if free >= cores), None)
             if fitting is not None:
                 nodes[fitting] -= cores
     member = with_nodes(cluster(cpu=10**6, pods=10**6, models=[{"cpu": grade} for grade in grades]), *counts)
     seen = with_loads(member, {(("cpu", cores * 1000),): replicas for cores, replicas in loads.items()})
-    summary_room = (10**6 - sum(cores * replicas for cores, replicas in loads.items())) // asked
-    # A model counts only if any node is told of at all; then it alone bounds.
-    expected = sum(free // asked for free in nodes) if any(counts) or seen.spec.resource_models else summary_room
-    assert estimate(seen, (("cpu", asked * 1000),)) == expected
+    assert estimate(seen, (("cpu", asked * 1000),)) == sum(free // asked for free in nodes)
+
+
+MODELED = with_nodes(cluster(cpu=100, memory=100, pods=500, models=[{"cpu": 2, "memory": 1}, {"cpu": 8}]), 3, 2)
+PLAIN = cluster(cpu=100, memory=100, pods=500)
+
+
+@given(
+    member=st.sampled_from([MODELED, PLAIN]),
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.integers(0, 4), st.sampled_from([(), ONE_CPU, (("cpu", 3000), ("memory", 1))])),
+        max_size=12,
+    ),
+)
+def test_what_came_and_went_leaves_the_cluster_as_it_is(member: Cluster, steps: list[tuple[int, int, Requests]]):
+    loaded = LoadedCluster(member)
+    for number, replicas, requests in steps:
+        loaded.put(("ns", str(number)), Load(replicas, requests, 0.0) if replicas else None)
+        loaded.seen()
+    loaded.put(("ns", "last"), Load(1, ONE_CPU, 0.0))
+    for key in list(loaded.loads):
+        if key != ("ns", "last"):
+            loaded.put(key, None)
+    alone = LoadedCluster(member)
+    alone.put(("ns", "last"), Load(1, ONE_CPU, 0.0))
+    asked = [(), ONE_CPU, (("cpu", 3000), ("memory", 1))]
+    assert [loaded.held(each) for each in asked] == [alone.held(each) for each in asked]
+    loaded.put(("ns", "last"), None)
+    assert loaded.seen() == member
+
+
+def test_other_nodes_are_other_places_and_other_labels_are_not():
+    loaded = LoadedCluster(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}]), 0, 1))
+    loaded.put(("ns", "web"), Load(6, ONE_CPU, 0.0))
+    assert estimate(loaded.seen(), ONE_CPU) == 0
+    loaded.become(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}]), 0, 2))
+    assert estimate(loaded.seen(), ONE_CPU) == 2
+    loaded.become(with_nodes(cluster(cpu=1000, pods=1000, models=[{"cpu": 0}, {"cpu": 4}], labels={"a": "b"}), 0, 2))
+    assert estimate(loaded.seen(), ONE_CPU) == 2
+    assert loaded.seen().metadata.labels == {"a": "b"}
