@@ -38,11 +38,37 @@ _CLUSTERS: Final = Collection.of(karmada.CLUSTERS, "clusters")
 BINDINGS: Final = Collection.of(karmada.BINDINGS, "resourcebindings")
 WRITERS: Final = 8
 _LIMIT_S: Final = 900.0
+_GRADES: Final = ((0, 0), (1, 4), (2, 16), (4, 32), (8, 64), (16, 128), (32, 256), (64, 512), (128, 1024))
+"""Karmada's default models: the cores and GiB of the smallest node of each grade."""
+_NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 def as_it_is(raw: dict[str, Any]) -> dict[str, Any]:
     """Nothing besides."""
+    return raw
+
+
+def modeled(raw: dict[str, Any]) -> dict[str, Any]:
+    """Clusters tell of their nodes by Karmada's default models, and no two bindings ask for the same."""
+    if raw["kind"] == "Cluster":
+        ends = [*((str(cores), f"{gib}Gi") for cores, gib in _GRADES[1:]), (str(2**63 - 1),) * 2]
+        raw["spec"]["resourceModels"] = [
+            {
+                "grade": grade,
+                "ranges": [
+                    {"name": "cpu", "min": str(cores), "max": end[0]},
+                    {"name": "memory", "min": f"{gib}Gi", "max": end[1]},
+                ],
+            }
+            for grade, ((cores, gib), end) in enumerate(zip(_GRADES, ends, strict=True))
+        ]
+        modelings = [{"grade": grade, "count": count} for grade, count in enumerate(_NODES)]
+        raw["status"]["resourceSummary"]["allocatableModelings"] = modelings
+    else:
+        number = int(raw["spec"]["resource"]["name"].removeprefix("w"))
+        asked = {"cpu": f"{100 + number}m", "memory": f"{256 + number % 512}Mi"}
+        raw["spec"]["replicaRequirements"] = {"resourceRequest": asked}
     return raw
 
 
@@ -167,11 +193,17 @@ def bare_rate(connection: OfficialConnection, patches: Sequence[tuple[Key, dict[
     return len(requests) / (time.monotonic() - started_s)
 
 
-def measure(plane: ControlPlane, bindings: int, clusters: int, flags: Sequence[str]) -> None:
-    """One run."""
+def measure(
+    plane: ControlPlane,
+    bindings: int,
+    clusters: int,
+    flags: Sequence[str],
+    dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
+) -> None:
+    """One run; see ``make``."""
     connection = connect(plane.kubeconfig)
     started_s = time.monotonic()
-    namespace = make(connection, bindings, clusters)
+    namespace = make(connection, bindings, clusters, dressed)
     print(f"made {bindings} bindings over {clusters} clusters in {time.monotonic() - started_s:.1f} s", flush=True)
     observer = Observer(connection)
     servers = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
@@ -219,11 +251,12 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
 @click.option("--bindings", default=1024, show_default=True, help="How many.")
 @click.option("--clusters", default=100, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
 @click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+@click.option("--modeled", "with_models", is_flag=True, help=modeled.__doc__)
 @click.argument("flags", nargs=-1)
-def main(bindings: int, clusters: int, settle_s: float, flags: tuple[str, ...]) -> None:
+def main(bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
     """Time it, with further FLAGS for the controllers after --."""
     with control_plane(settle_s) as plane:
-        measure(plane, bindings, clusters, flags)
+        measure(plane, bindings, clusters, flags, modeled if with_models else as_it_is)
 
 
 if __name__ == "__main__":
