@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from extender.protocols.kubeadmiral.groups import Group, Ranked, choose, groups_of, located, place_of, room_of
+from extender.protocols.kubeadmiral.choice import Ranked, choose, room_of
+from extender.protocols.kubeadmiral.groups import Group, groups_of, located, place_of
 from extender.protocols.kubeadmiral.wire import (
     ClusterRequest,
     FilterResponse,
