@@ -91,6 +91,12 @@ def test_a_cluster_with_a_taint_that_is_not_tolerated(fields, expected):
     assert clusters_of(asked, clusters) == expected
 
 
+@pytest.mark.parametrize("allocatable", [{}, {"cpu": 0}], ids=["not said to be", "none of it"])
+def test_what_is_available_counts_where_nothing_is_allocatable(allocatable):
+    clusters = [member(name, allocatable=allocatable, available={"cpu": cpu}) for name, cpu in (("A", 5), ("B", 1))]
+    assert clusters_of(divided(8), clusters) == {"A": 6, "B": 2}
+
+
 @pytest.mark.parametrize("current", [{"A": 2, "gone": 7}, {"A": None}], ids=["numbers", "no numbers"])
 def test_a_sticky_one_stays_exactly_as_it_is(current):
     decided = Decided(divided(99, sticky=True, current=current, max_clusters=-1), [member("B", joined="False")])
