@@ -25,6 +25,7 @@ ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
 _KEPT: Final = 256
+_MAX_KEPT_LENGTH: Final = 8192
 _Terms: Final[Any] = list[dict[str, Any]]
 
 
@@ -53,7 +54,9 @@ def groups_of(annotations: Mapping[str, str]) -> tuple[Group, ...]:
             The last two would mean other clusters than their author did: all, or none.
     """
     text = annotations.get(ANNOTATION)
-    return () if text is None else _parsed(text)
+    if text is None:
+        return ()
+    return _remembered(text) if len(text) <= _MAX_KEPT_LENGTH else _parsed(text)
 
 
 def place_of(groups: Sequence[Group], cluster: Cluster) -> int | None:
@@ -82,7 +85,6 @@ def located(member: Member) -> Cluster:
     )
 
 
-@lru_cache(maxsize=_KEPT)
 def _parsed(text: str) -> tuple[Group, ...]:
     try:
         raw = decode_json(_Terms, text)
@@ -108,3 +110,7 @@ def _term_errors(term: ClusterAffinityTerm, raw: Mapping[str, Any]) -> Iterator[
     for index, overflow in enumerate(term.overflow_affinities or ()):
         for error in affinity_errors(overflow):
             yield error.below(f"overflowAffinities[{index}]")
+
+
+_remembered: Final = lru_cache(maxsize=_KEPT)(_parsed)
+"""An attempt asks about each cluster with the same annotation. What is remembered is bounded in number and length."""

@@ -106,6 +106,12 @@ EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
         ),
         pytest.param(unit(annotations={ANNOTATION: "[]"}), AP_1, True, id="an empty list asks for nothing"),
         pytest.param(unit(WIDENED, US), AP_1, True, id="a cluster that widens a group passes"),
+        pytest.param(
+            unit({"affinityName": "many", "clusterNames": [f"member{number}" for number in range(2000)]}),
+            cluster("member1999"),
+            True,
+            id="a cluster that a long annotation names last passes",
+        ),
     ],
 )  # fmt: skip
 def test_filter(asked, named, selected):
