@@ -253,7 +253,7 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
 @click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
 @click.option("--modeled", "with_models", is_flag=True, help=modeled.__doc__)
 @click.argument("flags", nargs=-1)
-def main(bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
+def main(*, bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
     """Time it, with further FLAGS for the controllers after --."""
     with control_plane(settle_s) as plane:
         measure(plane, bindings, clusters, flags, modeled if with_models else as_it_is)

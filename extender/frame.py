@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl
 
-from extender.protocols.problem import InvalidField, Refusal, field_problem, problem
+from extender.protocols.problem import InvalidField, Problem, Refusal, field_problem, problem
 from extender.protocols.route import Call, Reply, Route, problem_reply
 from extender.protocols.services import Services
 from fleet.errors import FieldError, InputError, shown
@@ -74,12 +74,14 @@ class Frame:
             unread = route.streamed
             reply = route.handler(self._services, call)
         except (InputError, Refusal, BodyError) as error:
-            reply = _refused(route, error, request_id)
+            told, headers = _told(error, request_id)
+            reply = self._refused(route, told, request_id, headers)
             if unread:
                 answer_last(environ)
         except Exception:  # the crash handler: whoever asked gets an answer in its protocol's shape
             self._services.log.exception("a request failed", extra=fields(request_id=request_id, path=route.path))
-            reply = route.refuse(problem(500, "the service failed; its log says why", request_id))
+            told = problem(500, "the service failed; its log says why", request_id)
+            reply = self._refused(route, told, request_id)
             answer_last(environ)
         elapsed_s = self._services.clock.monotonic_s() - begun
         self._meter.answered(route.protocol, route.path, reply.status, elapsed_s)
@@ -97,6 +99,19 @@ class Frame:
         self._log(environ.get("PATH_INFO", "")[:256], reply.status, request_id, 0.0)
         answer_last(environ)
         return _named(reply, request_id)
+
+    def _refused(
+        self, route: Route, told: Problem, request_id: str, headers: tuple[tuple[str, str], ...] = ()
+    ) -> Reply:
+        """The reply of a route to a request that it does not answer; one that is no refusal is an answer in doubt."""
+        reply = route.refuse(told)
+        if reply.status < 400:
+            verb = route.path.rpartition("/")[2]
+            self._services.meter.doubted(route.protocol, verb)
+            self._services.log.warning(
+                "%s answered in doubt: %s", verb, told.detail, extra=fields(request_id=request_id)
+            )
+        return reply._replace(headers=(*reply.headers, *headers))
 
     def _admit(self, route: Route, environ: "WSGIEnvironment") -> None:
         """See that the request may be read at all.
@@ -166,20 +181,17 @@ def _query(environ: "WSGIEnvironment", known: frozenset[str] | None) -> Mapping[
     return dict(reversed(pairs))
 
 
-def _refused(route: Route, error: InputError | Refusal | BodyError, request_id: str) -> Reply:
-    """The reply of a route to what was raised."""
-    headers: tuple[tuple[str, str], ...] = ()
+def _told(error: InputError | Refusal | BodyError, request_id: str) -> tuple[Problem, tuple[tuple[str, str], ...]]:
+    """What was raised as problem details, and the header fields that belong to it."""
     match error:
         case FieldError():
-            told = field_problem(error, request_id)
+            return field_problem(error, request_id), ()
         case InputError():
-            told = problem(400, str(error), request_id)
+            return problem(400, str(error), request_id), ()
         case Refusal():
-            told, headers = problem(error.status, error.detail, request_id, error.errors), error.headers
+            return problem(error.status, error.detail, request_id, error.errors), error.headers
         case BodyError():
-            told = problem(error.status, str(error), request_id)
-    reply = route.refuse(told)
-    return reply._replace(headers=(*reply.headers, *headers))
+            return problem(error.status, str(error), request_id), ()
 
 
 def _named(reply: Reply, request_id: str) -> Reply:

@@ -27,6 +27,7 @@ from fleet.manifests import Manifests
 from fleet.model.binding import ObjectReference
 from fleet.model.cluster import Cluster
 from fleet.model.kubeadmiral import KubeAdmiralPolicy
+from fleet.model.scheduling_profile import SchedulingProfile
 from fleet.model.template import BUILT_IN, ReplicaPath, replicas_of, template_of
 
 POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
@@ -43,7 +44,7 @@ class Bound:
         annotations: its own, which may stand in for parts of the policy.
         policy: None if it is bound to none, or to one that is not there.
         missing: the policy or profile that is named but not there, in words: then nothing is touched.
-        plugins: that take part.
+        plugins: that take part; or why its profile cannot be built, which fails every attempt.
         snapshot: what its last scheduling depended on, as text.
     """
 
@@ -51,7 +52,7 @@ class Bound:
     annotations: Mapping[str, str] = field(default_factory=dict)
     policy: KubeAdmiralPolicy | None = None
     missing: str = ""
-    plugins: PluginNames = DEFAULT_PLUGINS
+    plugins: PluginNames | FieldError = DEFAULT_PLUGINS
     snapshot: str | None = None
 
     @property
@@ -95,11 +96,10 @@ def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (
 
     Raises:
         ManifestError: something in a resource that decides has a wrong value.
-        FieldError: a SchedulingProfile cannot be built.
     """
     given = manifests.federation
     policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
-    profiles = {each.metadata.name: plugin_names(each) for each in given.profiles}
+    profiles = {each.metadata.name: _plugins(each) for each in given.profiles}
     bound = []
     for document in manifests.templates:
         try:
@@ -148,7 +148,7 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
 def _bound(
     raw: Mapping[str, Any],
     policies: Mapping[tuple[str, str, str], KubeAdmiralPolicy],
-    profiles: Mapping[str, PluginNames],
+    profiles: Mapping[str, PluginNames | FieldError],
     replica_paths: Sequence[ReplicaPath],
 ) -> Bound:
     template, replicas = template_of(raw), replicas_of(raw, replica_paths)
@@ -178,6 +178,14 @@ def _bound(
     if profile and profile not in profiles:
         return Bound(workload, annotations, policy, missing=f"SchedulingProfile {profile} is not there")
     return Bound(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+
+
+def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
+    """The plugins of a profile, or why it cannot be built. That concerns those alone whose policy names it."""
+    try:
+        return plugin_names(profile)
+    except FieldError as error:
+        return FieldError(f"SchedulingProfile {profile.metadata.name}: {error.path}", error.problem)
 
 
 def _kind_of(raw: Mapping[str, Any]) -> tuple[str, str]:
@@ -211,13 +219,14 @@ class _Run:
         try:
             prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
         except FieldError as error:
-            failed = Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
-            return FederationOutcome(bound, verdict.trigger, decision=failed)
+            return FederationOutcome(bound, verdict.trigger, decision=_failed(error))
         notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
         if prepared.suppressed:
             # What has changed counts as seen: lifting the ban alone schedules nothing.
             seen = replace(bound, snapshot=snapshot.text)
             return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+        if isinstance(bound.plugins, FieldError):
+            return FederationOutcome(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
         decision, diagnosis = self._decide(bound.plugins, prepared.unit)
         settled = bound
         if decision.failure is None or decision.clears_assignment:
@@ -232,6 +241,11 @@ class _Run:
         decision = scheduler.schedule(request)
         explained = explain_groups(scheduler, request, decision) if self._diagnose else []
         return decision, next(iter(explained), None)
+
+
+def _failed(error: FieldError) -> Decision:
+    """An attempt that came to nothing: what was decided before stays."""
+    return Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
 
 
 def _scaled(federation: Federation, change: Scale) -> Federation:

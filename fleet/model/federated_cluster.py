@@ -86,13 +86,15 @@ def as_cluster(federated: FederatedCluster) -> Cluster:
 def as_summary(resources: Resources) -> ResourceSummary:
     """The same amounts in the core's terms: used is what is allocatable less what is available.
 
-    A resource that is not among the available ones counts as used up, as it does in KubeAdmiral.
+    A resource that is not among the available ones counts as used up, as it does in KubeAdmiral; of one that is not
+    allocatable there is nothing.
     """
     available = resources.available
+    allocatable = {**dict.fromkeys(available, _NOTHING), **resources.allocatable}
     return ResourceSummary(
-        allocatable=resources.allocatable,
+        allocatable=allocatable,
         allocated={
             name: Quantity(amount.nanos - available.get(name, _NOTHING).nanos, "")
-            for name, amount in resources.allocatable.items()
+            for name, amount in allocatable.items()
         },
     )

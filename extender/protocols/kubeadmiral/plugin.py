@@ -8,15 +8,18 @@ cluster and may drive the workload out, so that in doubt a cluster passes; a fai
 everything as it is and is tried again, so that these tell the error.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from extender.protocols.kubeadmiral.groups import Ranked, choose, group_index, groups_of, located, room_of
+from extender.protocols.kubeadmiral.choice import Ranked, choose, room_of
+from extender.protocols.kubeadmiral.groups import Group, groups_of, located, place_of
 from extender.protocols.kubeadmiral.wire import (
     ClusterRequest,
     FilterResponse,
     Placement,
     PlacementPreferences,
+    SchedulingUnit,
     ScoreResponse,
     SelectRequest,
     SelectResponse,
@@ -49,19 +52,22 @@ def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> Answered[Filte
     except FieldError as error:
         answer = FilterResponse(selected=True) if pass_in_doubt else FilterResponse(selected=False, error=str(error))
         return Answered(answer, "doubtful", str(error))
-    selected = groups is None or group_index(groups, located(asked.cluster)) is not None
+    selected = not groups or place_of(groups, located(asked.cluster)) is not None
     return Answered(FilterResponse(selected=selected), "passed" if selected else "rejected")
 
 
 def score_cluster(body: bytes) -> Answered[ScoreResponse]:
-    """The number of groups from the cluster's own to the last: earlier groups score higher."""
+    """The number of groups from the cluster's own to the last: earlier groups score higher.
+
+    What widens a group counts as one more after it.
+    """
     try:
         asked = decode_json(ClusterRequest, body)
         groups = groups_of(asked.scheduling_unit.annotations)
     except FieldError as error:
         return Answered(ScoreResponse(score=0, error=str(error)), "failed", str(error))
-    index = group_index(groups, located(asked.cluster)) if groups is not None else None
-    score = len(groups) - index if groups is not None and index is not None else 0
+    place = place_of(groups, located(asked.cluster))
+    score = sum(len(group.tiers) for group in groups) - place if place is not None else 0
     return Answered(ScoreResponse(score=score), "scored")
 
 
@@ -83,17 +89,28 @@ def select_clusters(body: bytes) -> Answered[SelectResponse]:
         _ranked(asked, place, preferences.get(each.cluster.metadata.name))
         for place, each in enumerate(asked.cluster_scores)
     ]
-    if groups is None:
+    if not groups:
         limit = len(ranked) if unit.max_clusters is None else unit.max_clusters
         best = sorted(ranked, key=lambda each: (-each.score, each.cluster.name))[:limit]
         return Answered(SelectResponse([each.cluster.name for each in best]), "selected")
     reasons = []
     for group in groups:
-        chosen = choose(unit, [each for each in ranked if group.term.matches(each.cluster)])
+        chosen = _chosen_of(group, unit, ranked)
         if not isinstance(chosen, str):
             return Answered(SelectResponse(chosen), "selected")
         reasons.append(f"{group.name}: {chosen}")
     return _failed(f"no group can hold the workload: {'; '.join(reasons)}")
+
+
+def _chosen_of(group: Group, unit: SchedulingUnit, ranked: Sequence[Ranked]) -> list[str] | str:
+    """The clusters of a group, widened as far as it takes, or why even all of them cannot hold the workload."""
+    placed = [(each, tier) for each in ranked if (tier := group.tier(each.cluster)) is not None]
+    chosen: list[str] | str = ""
+    for last in range(len(group.tiers)):
+        chosen = choose(unit, [each for each, tier in placed if tier <= last])
+        if not isinstance(chosen, str):
+            break
+    return chosen
 
 
 def _failed(error: str) -> Answered[SelectResponse]:
@@ -104,5 +121,7 @@ def _ranked(asked: SelectRequest, place: int, placement: Placement | None) -> Ra
     scored = asked.cluster_scores[place]
     cluster = located(scored.cluster)
     preferences = placement.preferences if placement is not None else PlacementPreferences()
-    room = room_of(asked.scheduling_unit, cluster, preferences.max_replicas)
-    return Ranked(cluster, scored.score, preferences.min_replicas, room)
+    minimum = preferences.min_replicas
+    if preferences.max_replicas is not None:
+        minimum = min(minimum, preferences.max_replicas)
+    return Ranked(cluster, scored.score, minimum, room_of(asked.scheduling_unit, cluster, preferences.max_replicas))

@@ -1,7 +1,7 @@
 """The payloads of KubeAdmiral's scheduler webhook (``pkg/apis/schedulerwebhook/v1alpha1``)."""
 
 from fleet.model.base import Int64, Value
-from fleet.model.federated_cluster import Resources
+from fleet.model.federated_cluster import FederatedClusterSpec, Resources
 from fleet.model.kubeadmiral import ClusterSelectorTerm
 from fleet.model.meta import ObjectMeta
 from fleet.model.quantity import Quantity
@@ -52,9 +52,10 @@ class MemberStatus(Value, frozen=True):
 
 
 class Member(Value, frozen=True):
-    """A FederatedCluster, without what KubeAdmiral's own filters have asked about: hundreds of kinds among it."""
+    """A FederatedCluster, without what only KubeAdmiral's own filters ask about: hundreds of kinds among it."""
 
     metadata: ObjectMeta
+    spec: FederatedClusterSpec = FederatedClusterSpec()
     status: MemberStatus = MemberStatus()
 
 

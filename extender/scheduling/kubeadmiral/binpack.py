@@ -15,7 +15,7 @@ def may_replan(
     if any(name in limits.limited and count > limits.limited[name] for name, count in current.items()):
         return True
     return all(
-        limits.estimated[name] == count if name in limits.estimated else current.get(name) == count
+        limits.estimated[name] == count if name in limits.estimated else current.get(name, 0) == count
         for name, count in scheduled.items()
     )
 
@@ -49,7 +49,7 @@ def plan(
     names = [each.name for each in shares if each.name in scheduled]
     running = sum(min(scheduled[name], limits.limited.get(name, scheduled[name])) for name in names)
     if not keep and running == total:
-        return Plan(dict(scheduled), {})
+        return Plan({name: scheduled[name] for name in names}, {})
     if not avoid_disruption:
         return Plan(desired, overflow)
     if not keep:

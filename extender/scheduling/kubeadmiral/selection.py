@@ -1,6 +1,6 @@
 """KubeAdmiral's select plugins: each takes scored candidates and leaves some, in an order."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -12,6 +12,8 @@ from extender.scheduling.decision import Failure, FailureKind
 from extender.scheduling.kubeadmiral.request import unit_of
 from extender.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 
+PRIORITY_SORT: Final = "PrioritySort"
+
 Selector = Callable[[SchedulingUnit, Candidates], Candidates | Failure]
 
 
@@ -21,9 +23,14 @@ def scored(context: Context, rows: IntArray, scores: IntArray | None) -> Candida
     return Candidates(context.fleet, rows, nothing, None, nothing if scores is None else scores)
 
 
-def select(names: Sequence[str], context: Context, candidates: Candidates) -> Candidates | Failure:
-    """What the select plugins of these names leave, or the first failure; without any all are selected."""
+def select(names: tuple[str, ...], context: Context, candidates: Candidates) -> Candidates | Failure:
+    """What the select plugins of these names leave, or the first failure; without any all are selected.
+
+    Where no plugin sorts, clusters stand by name. In KubeAdmiral they stand in random order.
+    """
     unit = unit_of(context)
+    if names[:1] != (PRIORITY_SORT,):
+        candidates = candidates.at(candidates.name_rank().argsort())
     for name in names:
         left = SELECTORS[name](unit, candidates)
         if isinstance(left, Failure):
@@ -52,5 +59,5 @@ def max_cluster(unit: SchedulingUnit, candidates: Candidates) -> Candidates | Fa
     return candidates.at((-scores).argsort(kind="stable")[:limit])
 
 
-SELECTORS: Final[dict[str, Selector]] = {"PrioritySort": priority_sort, "MaxCluster": max_cluster}
+SELECTORS: Final[dict[str, Selector]] = {PRIORITY_SORT: priority_sort, "MaxCluster": max_cluster}
 DEFAULT_SELECTORS: Final = tuple(SELECTORS)

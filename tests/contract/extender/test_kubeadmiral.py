@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from servers import Answer, Wire, request
+from servers import Answer, Server, Wire, request
 
 SCHEDULER = {"Accept": "application/json", "User_Agent": "kubeadmiral-scheduler", "Accept_Encoding": "gzip"}
 GROUPS = [
@@ -128,6 +128,25 @@ def many(*scored: tuple[str, int], **fields: Any) -> dict[str, Any]:
 )
 def test_what_is_answered(wire, verb, body, answer):
     assert told(ask(wire, verb, body)) == answer
+
+
+def doubts(server: Server, verb: str) -> float:
+    name = f'berthmaster_extender_answers_in_doubt_total{{protocol="kubeadmiral",reason="{verb}"}} '
+    lines = server.probe("/metrics")[1].splitlines()
+    return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
+@pytest.mark.parametrize("verb", ["filter", "score", "select"])
+@pytest.mark.parametrize("body", [b"{", b" " * 70_000], ids=["not understood", "not read"])
+def test_what_is_answered_in_doubt_is_counted_and_logged_once(server, wire, verb, body):
+    before = doubts(server, verb)
+    named = f"{verb}-{len(body)}"
+    document = request("POST", f"/kubeadmiral/v1alpha1/{verb}", body, **SCHEDULER, X_Request_Id=named)
+    wire.send(document)
+    assert wire.answer().status == 200
+    assert doubts(server, verb) == before + 1
+    [line] = [line for line in server.log.read_text().splitlines() if named in line and "in doubt" in line]
+    assert "WARNING" in line.upper()
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'{"schedulingUnit":3}', b" " * 70_000], ids=repr)

@@ -2,8 +2,11 @@
 
 import json
 import logging
+from itertools import combinations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.problem import problem
@@ -13,6 +16,7 @@ from extender.protocols.services import Services
 ANNOTATION = "policy.berthmaster.io/cluster-affinities"
 EU = {"affinityName": "eu", "labelSelector": {"matchLabels": {"zone": "eu"}}}
 US = {"affinityName": "us", "clusterNames": ["us-1", "us-2"]}
+WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": ["ap-1"]}]}
 
 
 class Counts:
@@ -83,6 +87,9 @@ def many(asked: dict, *scored: tuple[dict, int]) -> bytes:
     return json.dumps({"schedulingUnit": asked, "clusterScores": scores}).encode()
 
 
+EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2"), cluster("ap-1", "ap")
+
+
 @pytest.mark.parametrize(
     ("asked", "named", "selected"),
     [
@@ -97,6 +104,14 @@ def many(asked: dict, *scored: tuple[dict, int]) -> bytes:
             True,
             id="a field selector sees the zone label",
         ),
+        pytest.param(unit(annotations={ANNOTATION: "[]"}), AP_1, True, id="an empty list asks for nothing"),
+        pytest.param(unit(WIDENED, US), AP_1, True, id="a cluster that widens a group passes"),
+        pytest.param(
+            unit({"affinityName": "many", "clusterNames": [f"member{number}" for number in range(2000)]}),
+            cluster("member1999"),
+            True,
+            id="a cluster that a long annotation names last passes",
+        ),
     ],
 )  # fmt: skip
 def test_filter(asked, named, selected):
@@ -106,19 +121,30 @@ def test_filter(asked, named, selected):
 
 
 @pytest.mark.parametrize(
-    ("named", "score"),
+    ("groups", "named", "score"),
     [
-        pytest.param(cluster("eu-1", "eu"), 2, id="the first of two groups"),
-        pytest.param(cluster("us-1"), 1, id="the second"),
-        pytest.param(cluster("ap-1", "ap"), 0, id="none"),
+        pytest.param([EU, US], cluster("eu-1", "eu"), 2, id="the first of two groups"),
+        pytest.param([EU, US], cluster("us-1"), 1, id="the second"),
+        pytest.param([EU, US], cluster("ap-1", "ap"), 0, id="none"),
+        pytest.param([WIDENED, US], cluster("eu-1", "eu"), 3, id="the first of two groups, which can be widened"),
+        pytest.param([WIDENED, US], cluster("ap-1", "ap"), 2, id="what widens it"),
+        pytest.param([WIDENED, US], cluster("us-1"), 1, id="the one after that"),
     ],
 )
-def test_score_is_an_integer_that_is_higher_for_earlier_groups(named, score):
-    assert call("score", one(unit(EU, US), named))[0] == f'{{"score":{score},"error":""}}'.encode()
+def test_score_is_an_integer_that_is_higher_for_earlier_groups(groups, named, score):
+    assert call("score", one(unit(*groups), named))[0] == f'{{"score":{score},"error":""}}'.encode()
 
 
-EU_1, US_1, US_2 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
-PLACED = {"placements": [{"cluster": "eu-1", "preferences": {"maxReplicas": 4}}]}
+TAINTED = {**EU_1, "spec": {"taints": [{"key": "k", "effect": "NoSchedule"}]}}
+RUNNING = {"currentClusters": ["eu-1"], "currentReplicaDistribution": {"eu-1": 4}}
+
+
+def placements(**preferences: dict) -> dict:
+    """The field of a unit, with preferences by cluster."""
+    return {"placements": [{"cluster": name, "preferences": each} for name, each in preferences.items()]}
+
+
+PLACED = placements(**{"eu-1": {"maxReplicas": 4}})
 
 
 @pytest.mark.parametrize(
@@ -149,11 +175,70 @@ PLACED = {"placements": [{"cluster": "eu-1", "preferences": {"maxReplicas": 4}}]
             unit(EU, replicas=9, currentReplicaDistribution={"eu-1": 4}), [(cluster("eu-1", "eu", gpus=(8, 5)), 1)],
             ["eu-1"], id="replicas that run there already have their room",
         ),
+        pytest.param(
+            unit(EU, US, currentClusters=["eu-1"], currentReplicaDistribution={"eu-1": 0}),
+            [(cluster("eu-1", "eu", gpus=(8, 0)), 1), (US_1, 1)],
+            ["eu-1"], id="where it runs and no number is set all of them have their room",
+        ),
+        pytest.param(unit(EU, US, **RUNNING), [(TAINTED, 1), (US_1, 1)], ["us-1"],
+                     id="a cluster with a NoSchedule taint takes no more than it runs"),
+        pytest.param(unit(EU, US, replicas=4, **RUNNING), [(TAINTED, 1), (US_1, 1)], ["eu-1"], id="and keeps that"),
+        pytest.param(unit(EU, US, tolerations=[{"operator": "Exists"}]), [(TAINTED, 1), (US_1, 1)], ["eu-1"],
+                     id="a taint that is tolerated counts for nothing"),
+        pytest.param(unit(US), [(cluster("us-1", gpus=(8, 0)), 9), (US_2, 1)], ["us-2"],
+                     id="no cluster that has no room"),
+        pytest.param(unit(US, replicas=8, **placements(**{"us-1": {"minReplicas": 5}})),
+                     [(cluster("us-1", gpus=(8, 2)), 9), (US_2, 1)], ["us-2"],
+                     id="no cluster that does not hold its minimum"),
+        pytest.param(unit(US, **placements(**{"us-1": {"minReplicas": 9, "maxReplicas": 4}})),
+                     [(US_1, 9), (US_2, 1)], ["us-1", "us-2"], id="a minimum beyond the maximum is the maximum"),
+        pytest.param(
+            unit({"affinityName": "all"}, replicas=10, maxClusters=2,
+                 **placements(a={"minReplicas": 9}, b={"minReplicas": 2}, c={"minReplicas": 2})),
+            [(cluster("a", gpus=(9, 9)), 1), (cluster("b"), 1), (cluster("c"), 1)], ["b", "c"],
+            id="not the roomiest, if its minimum leaves too little for the others",
+        ),
+        pytest.param(unit(WIDENED, US), [(US_1, 9), (EU_1, 1), (AP_1, 5)], ["eu-1"],
+                     id="a group is not widened while it holds the workload"),
+        pytest.param(unit(WIDENED, US, replicas=12), [(US_1, 9), (US_2, 9), (EU_1, 1), (AP_1, 5)], ["ap-1", "eu-1"],
+                     id="and is before the next one has its turn"),
+        pytest.param(unit(WIDENED, US, replicas=17), [(EU_1, 1), (AP_1, 5), (cluster("us-1", gpus=(20, 20)), 1)],
+                     ["us-1"], id="which has it where that does not help"),
+        pytest.param(unit(annotations={ANNOTATION: "[]"}), [(US_1, 1)], ["us-1"], id="an empty list asks for nothing"),
     ],
 )  # fmt: skip
 def test_select(asked, scored, names):
     body, _ = call("select", many(asked, *scored))
     assert json.loads(body) == {"selectedClusterNames": names, "error": ""}
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 6), st.integers(0, 9), st.integers(0, 3)), min_size=1, max_size=6),
+    st.integers(1, 25),
+    st.none() | st.integers(1, 6),
+)
+def test_select_finds_clusters_that_hold_the_workload_wherever_there_are_some(drawn, replicas, limit):
+    names = "abcdef"[: len(drawn)]
+    rooms = {name: room for name, (_, room, _) in zip(names, drawn, strict=True)}
+    minima = {name: minimum for name, (minimum, _, _) in zip(names, drawn, strict=True)}
+    asked = unit(
+        {"affinityName": "all"}, replicas=replicas, maxClusters=limit,
+        **placements(**{name: {"minReplicas": minimum} for name, minimum in minima.items()}),
+    )  # fmt: skip
+    scored = [(cluster(name, gpus=(9, rooms[name])), score) for name, (_, _, score) in zip(names, drawn, strict=True)]
+
+    def holds(some) -> bool:
+        return all(rooms[name] >= minima[name] for name in some) and sum(
+            minima[name] for name in some
+        ) <= replicas <= sum(rooms[name] for name in some)
+
+    answer = json.loads(call("select", many(asked, *scored))[0])
+    sizes = range(1, min(limit or len(names), len(names)) + 1)
+    if any(holds(some) for size in sizes for some in combinations(names, size)):
+        assert holds(answer["selectedClusterNames"])
+        assert len(answer["selectedClusterNames"]) <= sizes[-1]
+    else:
+        assert answer["error"]
 
 
 def test_select_tells_what_each_group_holds_if_none_can_hold_it():
@@ -175,6 +260,25 @@ BROKEN = {
     "an annotation that is no list": one(unit(annotations={ANNOTATION: "{}"}), EU_1),
     "a group without a name": one(unit(annotations={ANNOTATION: "[{}]"}), EU_1),
     "two groups of one name": one(unit(EU, EU), EU_1),
+    "an operator that there is not": one(
+        unit(
+            {
+                "affinityName": "x",
+                "labelSelector": {"matchExpressions": [{"key": "zone", "operator": "in", "values": ["eu"]}]},
+            }
+        ),
+        EU_1,
+    ),
+    "a value that no label can have": one(
+        unit(
+            {
+                "affinityName": "x",
+                "overflowAffinities": [{"affinityName": "y", "labelSelector": {"matchLabels": {"zone": "e u"}}}],
+            }
+        ),
+        EU_1,
+    ),
+    "a misspelt field": one(unit({"affinityName": "x", "clusterName": ["us-1"]}), EU_1),
     "nested beyond all bounds": b"[" * 100_000,
 }
 

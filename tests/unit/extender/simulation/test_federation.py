@@ -103,6 +103,15 @@ def test_a_profile_decides_which_plugins_take_part():
     assert outcome(*documents, policy(schedulingProfile="lenient")).bound.workload.current == {"a": 8}
 
 
+def test_a_profile_that_cannot_be_built_fails_those_that_name_it_and_no_others():
+    plugins = {"filter": {"enabled": [{"name": "groups", "type": "Webhook"}]}}
+    profile = {"apiVersion": KUBEADMIRAL, "kind": "SchedulingProfile", "metadata": {"name": "p"}}
+    documents = [member("a"), {**profile, "spec": {"plugins": plugins}}, shop()]
+    assert outcome(*documents, policy()).bound.workload.current == {"a": 8}
+    failed = outcome(*documents, policy(schedulingProfile="p")).decision.failure
+    assert failed.message.startswith("SchedulingProfile p: spec.plugins.filter.enabled[0].name: 'groups' is a webhook")
+
+
 @pytest.mark.parametrize(
     ("documents", "note"),
     [

@@ -31,7 +31,8 @@ def planned(total, shares=AB, current=None, *, scheduled=None, estimated=None, l
         pytest.param({"A": 3}, {"A": 2}, Limits(), False, id="less is scheduled than placed"),
         pytest.param({"A": 3}, {"A": 2}, Limits({"A": 2}), True, id="as much is scheduled as was estimated"),
         pytest.param({"A": 3}, {"A": 3}, Limits({"A": 2}), False, id="more is scheduled than was estimated"),
-        pytest.param({"A": 3}, {"A": 3, "B": 0}, Limits(), False, id="scheduled where nothing is placed"),
+        pytest.param({"A": 3}, {"A": 3, "B": 1}, Limits(), False, id="some are scheduled where nothing is placed"),
+        pytest.param({"A": 3}, {"A": 3, "B": 0}, Limits(), True, id="none are scheduled where nothing is placed"),
         pytest.param({"A": 3, "X": 1}, {"A": 2}, Limits(), True, id="a cluster is not selected any more"),
         pytest.param({"A": 3}, {"A": 2}, Limits({}, {"A": 2}), True, id="more is placed than a limit lets"),
         pytest.param({"A": 3}, {"A": 2}, Limits({}, {"A": 3}), False, id="as much is placed as a limit lets"),
@@ -101,6 +102,10 @@ def test_what_an_estimate_cuts_off(current, scheduled, mode, expected):
 def test_what_is_scheduled_is_counted_up_to_a_limit():
     running = {"A": 6, "B": 4}
     assert planned(10, AB, running, scheduled=running, limited={"A": 3}) == ({"A": 3, "B": 7}, {})
+
+
+def test_what_is_scheduled_on_a_cluster_that_is_not_selected_any_more_does_not_stay():
+    assert planned(5, [A], {"A": 5, "X": 3}, scheduled={"A": 5, "X": 3}) == ({"A": 5}, {})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-import dataclasses
+from itertools import permutations
 
 import pytest
 from builders import cluster
@@ -89,6 +89,12 @@ def test_a_cluster_with_a_taint_that_is_not_tolerated(fields, expected):
     preferences = {name: Preference(weight=1) for name in "AB"}
     asked = divided(11, **{"preferences": preferences, "current": {"A": 2}, **fields})
     assert clusters_of(asked, clusters) == expected
+
+
+@pytest.mark.parametrize("allocatable", [{}, {"cpu": 0}], ids=["not said to be", "none of it"])
+def test_what_is_available_counts_where_nothing_is_allocatable(allocatable):
+    clusters = [member(name, allocatable=allocatable, available={"cpu": cpu}) for name, cpu in (("A", 5), ("B", 1))]
+    assert clusters_of(divided(8), clusters) == {"A": 6, "B": 2}
 
 
 @pytest.mark.parametrize("current", [{"A": 2, "gone": 7}, {"A": None}], ids=["numbers", "no numbers"])
@@ -196,7 +202,9 @@ def test_requests_of_others_are_refused():
         pytest.param(PluginNames(selectors=()), {"C": None, "A": None}, id="without select plugins all that fit"),
         pytest.param(PluginNames(filters=()), {"A": None, "B": None}, id="without filters all that joined"),
         pytest.param(
-            PluginNames(selectors=("MaxCluster",), filters=()), {"C": None, "B": None}, id="not sorted by name"
+            PluginNames(selectors=("MaxCluster",), filters=()),
+            {"A": None, "B": None},
+            id="without PrioritySort names still decide among equals",
         ),
         pytest.param(
             PluginNames(scores=()), {"A": None, "C": None}, id="without scores all are equal and names decide"
@@ -206,6 +214,21 @@ def test_requests_of_others_are_refused():
 def test_plugins_can_be_left_out(plugins, expected):
     clusters = [member("C"), member("B", ready="False"), member("A")]
     assert clusters_of(unit(max_clusters=2), clusters, plugins) == expected
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(unit(max_clusters=2), id="cutting off"),
+        pytest.param(divided(7), id="dividing by capacity"),
+        pytest.param(divided(7, strategy=ReplicasStrategy.BINPACK), id="filling one after the other"),
+    ],
+)
+@pytest.mark.parametrize("selectors", [(), ("MaxCluster",), ("MaxCluster", "PrioritySort"), ("PrioritySort",)], ids=str)
+def test_in_which_order_clusters_come_plays_no_part(selectors, asked):
+    clusters = [member(name, allocatable={"cpu": 10}) for name in "ABC"]
+    found = [clusters_of(asked, each, PluginNames(selectors=selectors)) for each in permutations(clusters)]
+    assert all(each == found[0] for each in found)
 
 
 NAMES = [f"member{number}" for number in range(6)]
@@ -254,10 +277,6 @@ UNITS = st.builds(
 @given(UNITS, MEMBERS, st.randoms())
 def test_what_always_holds(asked, clusters, random):
     decided = Decided(asked, clusters)
-    if dynamic(asked):
-        # Which of several largest weights takes the rounding difference is by the order of clusters.
-        asked = dataclasses.replace(asked, divide=False)
-        decided = Decided(asked, clusters)
     shuffled = Decided(asked, random.sample(clusters, len(clusters)))
     assert shuffled.clusters == decided.clusters
     assert (shuffled.decision.failure is None) == (decided.decision.failure is None)
@@ -280,7 +299,3 @@ def test_what_a_scheduler_keeps_does_not_outlive_a_change(asked, clusters, chang
         now = [each for each in scheduler.fleet.clusters if each is not None]
         for one in asked:
             assert placed(one, scheduler.schedule(request_of(one))) == Decided(one, now).clusters
-
-
-def dynamic(asked):
-    return asked.divide and all(each.weight is None for each in asked.preferences.values())
