@@ -185,7 +185,9 @@ def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
 def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
     bench.create(manifest(["api", "cache", "ghost", "web"]))
     bench.api.edit(binding_path("api"), status={"lastScheduledTime": "some day"})
-    with pytest.raises(ApiError, match="1 of 4 workloads not marked yet: the binding shop/api-deployment is not readable"):
+    with pytest.raises(
+        ApiError, match="1 of 4 workloads not marked yet: the binding shop/api-deployment is not readable"
+    ):
         bench.reconcile()
     assert bench.results() == {"api": "", "cache": "Successful", "ghost": "Failed", "web": "Successful"}
 
