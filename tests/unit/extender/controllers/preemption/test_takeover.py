@@ -4,7 +4,7 @@ import json
 from itertools import permutations
 
 import pytest
-from preempting import READER, WEB, C, P, Stage, owner, policy, refusing, template
+from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing, template
 
 from extender.controllers.preemption.takeover import ORPHAN_WAIT_S
 from fleet.model.preemption import Resource
@@ -111,6 +111,15 @@ def test_a_cluster_policy_without_the_namespace_takes_nothing_namespaced():
     stage = Stage(template(WEAK_C), WEAK_C, wide)
     stage.work()
     assert owner(stage.web()) == "weak-c"
+
+
+def test_a_binding_keeps_the_claim_that_it_shares_with_its_workload():
+    of = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "name": "web-deployment"}
+    api = an_api()
+    api.served.add(of["apiVersion"], of["kind"], "resourcebindings")
+    stage = Stage(template(WEAK, of=of), WEAK, policy("strong", 2, names=[of]), api=api)
+    stage.work()
+    assert owner(stage.get(template(of=of))) == "weak"
 
 
 def test_a_kind_that_is_not_served_is_no_error():
