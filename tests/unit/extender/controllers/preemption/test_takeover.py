@@ -4,6 +4,7 @@ import json
 from itertools import permutations
 
 import pytest
+from faults import lose, only
 from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing, template
 
 from extender.controllers.preemption.takeover import ORPHAN_WAIT_S
@@ -227,6 +228,23 @@ def test_a_refused_write_is_told_counted_and_tried_again():
     stage.later()
     assert owner(stage.web()) == "strong"
     assert stage.notebook.preemptions == ["error", "success"]
+
+
+@pytest.mark.parametrize("away", [0, 3], ids=["that can be asked at once", "that is away for a while"])
+def test_a_takeover_whose_answer_is_lost_is_told_once_it_is_seen_that_it_was_carried_out(away):
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.api.after = only(lose, "PATCH", times=1)
+    assert "error" in stage.work()
+    stage.api.before = refusing(503, method="GET", times=away)
+    for _ in range(away + 1):
+        stage.later()
+    assert (owner(stage.web()), stage.takeovers()) == ("strong", 1)
+    assert stage.notebook.preemptions == ["error", "success"]
+    told = [each.regarding.name for each in stage.notebook.told if each.reason == "PreemptPolicySucceed"]
+    assert told == ["web", "strong", "weak"]
+    stage.look(WEB_KEY)
+    stage.work()
+    assert stage.notebook.preemptions == ["error", "success"], "not told twice"
 
 
 def test_a_server_that_is_away_only_delays():
