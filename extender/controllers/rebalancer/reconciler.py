@@ -24,7 +24,6 @@ LONGEST_WAIT_S: Final = 3600.0
 """How long a rebalancer's deletion is waited for at a stretch: the clock of the machine may be set meanwhile."""
 LONGEST_PASS_S: Final = 60.0
 """How long workloads are marked at a stretch: what is done is written down, and the process is seen to be alive."""
-_LOST: Final = (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
@@ -115,7 +114,7 @@ class RebalancerReconciler:
                 case Marked():
                     for notice in of_mark(rebalancer, at, outcome):
                         self._tell(notice)
-                case Unsettled(error) if error.status in _LOST:
+                case Unsettled(error) if error.lost:
                     return
 
     def _delete(self, key: Key, rebalancer: WorkloadRebalancer) -> bool:
