@@ -326,9 +326,9 @@ def test_a_leftover_of_both_claims_belongs_to_the_propagation_policy():
     both = template(WEAK)
     both["metadata"]["annotations"][f"{C}name"] = "weak-c"
     both["metadata"]["labels"][f"{C}permanent-id"] = "id-weak-c"
-    stage = Stage(both, WEAK, WEAK_C, STRONG_C)
+    stage = Stage(both, WEAK, WEAK_C, STRONG_C, policy("even", 1))
     stage.work()
-    assert owner(stage.web()) == "weak/weak-c", "which no ClusterPropagationPolicy takes from"
+    assert owner(stage.web()) == "weak/weak-c", "which no ClusterPropagationPolicy takes from, and no equal"
     stage.put(STRONG)
     stage.work()
     assert owner(stage.web()) == "strong"
