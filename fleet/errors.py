@@ -67,6 +67,11 @@ class ApiError(ServiceError):
         return self.status == HTTPStatus.CONFLICT
 
     @property
+    def lost(self) -> bool:
+        """Whether the server is away, or has too much to do: what else there is to ask it has to wait."""
+        return self.status in (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    @property
     def expired(self) -> bool:
         """Whether what was asked for is too old to be had: everything must be listed anew."""
         return self.status == HTTPStatus.GONE

@@ -71,7 +71,7 @@ class GracefulEvictionTask(Value, frozen=True):
     from_cluster: str
     producer: str = ""
     reason: str = ""
-    purge_mode: Literal["Directly", "Gracefully", "Never", ""] = ""
+    purge_mode: str = ""  # stored objects have words of earlier Karmadas, too
     message: str = ""
     replicas: Int32 | None = None
     grace_period_seconds: Int32 | None = None

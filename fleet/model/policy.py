@@ -41,7 +41,7 @@ class ApplicationFailoverBehavior(Value, frozen=True):
     """What happens when a workload is unhealthy."""
 
     decision_conditions: DecisionConditions = DecisionConditions()
-    purge_mode: Literal["Directly", "Gracefully", "Never", ""] = ""
+    purge_mode: str = ""  # stored objects have words of earlier Karmadas, too
     grace_period_seconds: Int32 | None = None
     state_preservation: StatePreservation | None = None
 
@@ -49,7 +49,7 @@ class ApplicationFailoverBehavior(Value, frozen=True):
 class ClusterFailoverBehavior(Value, frozen=True):
     """What happens when a cluster fails."""
 
-    purge_mode: Literal["Directly", "Gracefully", ""] = ""
+    purge_mode: str = ""
     state_preservation: StatePreservation | None = None
 
 

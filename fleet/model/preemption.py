@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from fleet.model.meta import may_be_name
 from fleet.model.policy import Policy, ResourceSelector
 from fleet.model.priority_drop import Drop
+from fleet.model.watched import not_watched
 
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
 
@@ -89,7 +90,13 @@ def awaited(drop: Drop, dropped: Policy, policies: Iterable[Policy]) -> list[Pol
 
 
 def _named(selector: ResourceSelector, policy: Policy) -> Resource | None:
-    """The resource that a selector names; None if it names none that the policy reaches."""
+    """The resource that a selector names; None if it names none that the policy reaches.
+
+    What is never propagated is not there to be claimed, even if it looks claimed: a binding carries what its workload
+    says of its claim, and by that the detector finds it.
+    """
+    if not_watched(selector.api_version, selector.kind) is not None:
+        return None
     namespace = selector.namespace
     if not policy.cluster_scoped:
         namespace = namespace or policy.metadata.namespace

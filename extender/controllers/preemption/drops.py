@@ -55,7 +55,10 @@ class Drops:
         return None
 
     def _settle(self, drop: Drop, dropped: Policy) -> None:
-        """Settle what those name whose turn it is, the strongest first; a failure does not hold up the others."""
+        """Settle what those name whose turn it is, the strongest first.
+
+        A failure does not hold up the others, unless the server is lost.
+        """
         turns = (named_resources(policy) for policy in self._challengers.awaited(drop, dropped))
         failure: BerthmasterError | None = None
         for resource in dict.fromkeys(resource for resources in turns for resource in resources):
@@ -63,5 +66,7 @@ class Drops:
                 self._takeover.settle(resource)
             except BerthmasterError as error:
                 failure = failure or error
+                if isinstance(error, ApiError) and error.lost:
+                    break
         if failure is not None:
             raise failure

@@ -73,6 +73,8 @@ class Takeover:
         self._known = known
         self._story = story
         self._meter = meter
+        # Contests whose write failed: it may have been carried out all the same, where just the answer is lost.
+        self._doubtful: dict[Resource, Contest] = {}
 
     def settle(self, resource: Resource) -> Again | None:
         """Give a resource to the strongest policy that names it, if a weaker one has it.
@@ -87,11 +89,14 @@ class Takeover:
         candidates = self._challengers.naming(resource)
         served = self._store.served(resource.api_version, resource.kind) if candidates else None
         found = self._store.resource(resource, served) if served is not None else None
+        doubtful = self._doubtful.pop(resource, None)
         if found is None or found.metadata.deletion_timestamp is not None or set_aside(found.metadata):
             return None
         loser = holder(found.metadata)
         if loser is None:
             return None
+        if doubtful is not None and doubtful.challenger.reference == loser:
+            self._tell(resource, found, doubtful)
         held = self._known(loser) or self._store.policy(loser)
         contest = self._contest(resource, candidates, loser, held)
         if contest is None:
@@ -125,16 +130,21 @@ class Takeover:
         return confirmed if confirmed.won else None
 
     def _take(self, resource: Resource, found: Found, contest: Contest) -> None:
-        challenger, loser, held = contest
         try:
-            self._store.change(found, claimed(found.metadata, challenger))
+            self._store.change(found, claimed(found.metadata, contest.challenger))
         except ApiError as error:
             if error.absent:
                 return  # the resource is gone
             if not error.conflicting:
+                self._doubtful[resource] = contest
                 self._meter.preempted("error")
-                self._story.failed(challenger, resource, found, loser, error)
+                self._story.failed(contest.challenger, resource, found, contest.loser, error)
             raise
+        self._tell(resource, found, contest)
+
+    def _tell(self, resource: Resource, found: Found, contest: Contest) -> None:
+        """Count a takeover, and tell of it."""
+        challenger, loser, held = contest
         self._meter.preempted("success")
         self._story.took(challenger, resource, found, loser, held)
         _LOG.info("%s has taken over %s from %s", challenger, resource, loser, extra=fields(kind=resource.kind))

@@ -80,9 +80,8 @@ def mark(connection: Connection, workload: RebalancedWorkload, at: datetime) -> 
         try:
             return _mark_once(connection, where, at)
         except FieldError as error:
-            return Unsettled(
-                ApiError(0, "", f"the binding {'/'.join(filter(None, where[1]))} is not readable: {error}")
-            )
+            said = f"the binding {'/'.join(filter(None, where[1]))} is not readable: {error}"
+            return Unsettled(ApiError(HTTPStatus.OK, "", said))  # it answered: the other bindings can be had
         except ApiError as error:
             if is_gone(error):
                 return Missing()

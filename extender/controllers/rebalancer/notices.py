@@ -51,9 +51,10 @@ def of_plan(rebalancer: WorkloadRebalancer, plan: Plan, outcomes: Outcomes) -> I
     about = reference(rebalancer)
     total = len(plan.status.observed_workloads)
     if plan.open:
-        problem = next((outcome.error for outcome in outcomes.values() if isinstance(outcome, Unsettled)), "")
-        note = f"{len(plan.open)} of {total} not marked yet, to be tried again: {_names(plan.open)}: {problem}"
-        yield Notice(about, "Warning", "RebalancePending", _ACTION, note)
+        problem = next((outcome.error for outcome in outcomes.values() if isinstance(outcome, Unsettled)), None)
+        if problem is not None:
+            note = f"{len(plan.open)} of {total} not marked yet, to be tried again: {_names(plan.open)}: {problem}"
+            yield Notice(about, "Warning", "RebalancePending", _ACTION, note)
     elif outcomes:
         yield _finished(about, plan)
     if overtaken := [workload for workload, outcome in outcomes.items() if _overtaken(outcome)]:

@@ -22,7 +22,8 @@ NAME: Final = "workload-rebalancer"
 REBALANCERS: Final = Collection.of("apps.karmada.io/v1alpha1", "workloadrebalancers")
 LONGEST_WAIT_S: Final = 3600.0
 """How long a rebalancer's deletion is waited for at a stretch: the clock of the machine may be set meanwhile."""
-_LOST: Final = (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+LONGEST_PASS_S: Final = 60.0
+"""How long workloads are marked at a stretch: what is done is written down, and the process is seen to be alive."""
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
@@ -65,7 +66,9 @@ class RebalancerReconciler:
             done = self._bring_about(key, known, outcomes)
             if done is not None:
                 if done.open:
-                    raise _unsettled(done, outcomes)
+                    if (trouble := _trouble(done, outcomes)) is not None:
+                        raise trouble
+                    return Again(0.0)
                 if done.remaining_s is None:
                     return None
                 if done.remaining_s > 0:
@@ -94,21 +97,24 @@ class RebalancerReconciler:
         return wanted
 
     def _mark(self, rebalancer: WorkloadRebalancer, outcomes: dict[RebalancedWorkload, Outcome]) -> None:
-        """Mark the bindings of the workloads that are open; once the server is lost the rest has to wait."""
+        """Mark the bindings of the workloads that are open; once the server is lost, or time is up, others wait."""
         at = rebalancer.metadata.creation_timestamp
         if at is None:
             raise FieldError(
                 "metadata.creationTimestamp", f"{rebalancer.metadata.name} has none: nothing can be marked"
             )
+        until_s = self._clock.monotonic_s() + LONGEST_PASS_S
         for item in working_list(rebalancer):
             if not item.open or item.workload in outcomes:
                 continue
+            if self._clock.monotonic_s() >= until_s:
+                return
             outcome = outcomes[item.workload] = mark(self._connection, item.workload, at)
             match outcome:
                 case Marked():
                     for notice in of_mark(rebalancer, at, outcome):
                         self._tell(notice)
-                case Unsettled(error) if error.status in _LOST:
+                case Unsettled(error) if error.lost:
                     return
 
     def _delete(self, key: Key, rebalancer: WorkloadRebalancer) -> bool:
@@ -159,9 +165,11 @@ def _status_patch(rebalancer: WorkloadRebalancer, status: RebalancerStatus) -> d
     return {"metadata": guard, "status": builtins(status)}
 
 
-def _unsettled(wanted: Plan, outcomes: Outcomes) -> ApiError:
-    """Why a rebalancer has to be tried again; not before the time that the server asked for."""
+def _trouble(wanted: Plan, outcomes: Outcomes) -> ApiError | None:
+    """Why a rebalancer has to be tried again; not before the time that the server asked for. None for want of time."""
     errors = [outcome.error for outcome in outcomes.values() if isinstance(outcome, Unsettled)]
+    if not errors:
+        return None
     first = errors[0]
     message = f"{len(wanted.open)} of {len(wanted.status.observed_workloads)} workloads not marked yet: {first}"
     return ApiError(first.status, first.reason, message, max(error.retry_after_s for error in errors))

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fleet.errors import FieldError
+from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.decode import builtins, convert, decode_json, encode_json, merged, unknown_fields
 from fleet.model.placement import Placement
@@ -145,6 +146,18 @@ def test_null_means_absent_wherever_it_stands():
     )
     assert convert(Policy, raw) == convert(Policy, policy_with())
     assert decode_json(Policy, msgspec.json.encode(raw)) == convert(Policy, policy_with())
+
+
+@pytest.mark.parametrize("mode", ["Immediately", "Graciously", "Directly", "Gracefully", "Never"])
+def test_purge_modes_of_earlier_karmadas_are_no_obstacle(mode):
+    """Stored objects keep them: they were the default once, and an upgrade rewrites nothing."""
+    failover = {"application": {"decisionConditions": {}, "purgeMode": mode}, "cluster": {"purgeMode": mode}}
+    assert convert(Policy, policy_with(failover=failover)).spec.failover.application.purge_mode == mode
+    tasks = [{"fromCluster": "member1", "producer": "x", "reason": "Y", "purgeMode": mode}]
+    resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"resource": resource, "failover": failover, "gracefulEvictionTasks": tasks}
+    bound = convert(Binding, {"metadata": {"name": "web-deployment"}, "spec": spec})
+    assert bound.spec.failover.cluster.purge_mode == bound.spec.graceful_eviction_tasks[0].purge_mode == mode
 
 
 def test_an_empty_list_of_groups_is_not_an_absent_one():

@@ -89,6 +89,12 @@ def named(chosen, **more):
         pytest.param(
             named([selector(namespace="a/b", name="web")], cluster_scoped=True), (), id="a namespace that leads away"
         ),
+        pytest.param(
+            named([selector("ResourceBinding", "work.karmada.io/v1alpha2", name="web-deployment")]),
+            (),
+            id="a ResourceBinding, which carries the claim of its workload, and is none",
+        ),
+        pytest.param(named([selector("Lease", "coordination.k8s.io/v1", name="web")]), (), id="what never leaves"),
     ],
 )
 def test_what_a_policy_may_take_over(given, expected):

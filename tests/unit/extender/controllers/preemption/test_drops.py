@@ -99,6 +99,25 @@ def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
     assert record(stage) is None
 
 
+@pytest.mark.parametrize("status", [0, 429, 503], ids=["away", "has too much to do", "not ready"])
+def test_a_server_that_is_lost_is_not_asked_for_all_the_others(status):
+    weak = policy("weak", 1, always=False)
+    stage = Stage(
+        *(template(weak, of=of(name)) for name in "abc"),
+        weak,
+        policy("other", 5, names=[of(name) for name in "abc"]),
+    )
+    stage.overlook()
+    stage.put(DROPPED)
+    stage.api.before = refusing(status, method="GET", part="/deployments/", times=3)
+    assert stage.work() == ["error"]
+    assert sum("/deployments/" in request.path for request in stage.api.requests) == 1
+    for _ in range(3):
+        stage.later()
+    assert [owner(stage.get(template(of=of(name)))) for name in "abc"] == ["other"] * 3
+    assert record(stage) is None
+
+
 def test_a_record_that_has_grown_meanwhile_is_not_lost():
     """Another fall between the turns and the clearing: who is next in the wider range gets a turn as well."""
     holder = policy("holder", 2, always=False)

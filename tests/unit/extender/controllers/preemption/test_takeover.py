@@ -4,7 +4,8 @@ import json
 from itertools import permutations
 
 import pytest
-from preempting import READER, WEB, C, P, Stage, owner, policy, refusing, template
+from faults import lose, only
+from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing, template
 
 from extender.controllers.preemption.takeover import ORPHAN_WAIT_S
 from fleet.model.preemption import Resource
@@ -111,6 +112,15 @@ def test_a_cluster_policy_without_the_namespace_takes_nothing_namespaced():
     stage = Stage(template(WEAK_C), WEAK_C, wide)
     stage.work()
     assert owner(stage.web()) == "weak-c"
+
+
+def test_a_binding_keeps_the_claim_that_it_shares_with_its_workload():
+    of = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "name": "web-deployment"}
+    api = an_api()
+    api.served.add(of["apiVersion"], of["kind"], "resourcebindings")
+    stage = Stage(template(WEAK, of=of), WEAK, policy("strong", 2, names=[of]), api=api)
+    stage.work()
+    assert owner(stage.get(template(of=of))) == "weak"
 
 
 def test_a_kind_that_is_not_served_is_no_error():
@@ -220,6 +230,23 @@ def test_a_refused_write_is_told_counted_and_tried_again():
     assert stage.notebook.preemptions == ["error", "success"]
 
 
+@pytest.mark.parametrize("away", [0, 3], ids=["that can be asked at once", "that is away for a while"])
+def test_a_takeover_whose_answer_is_lost_is_told_once_it_is_seen_that_it_was_carried_out(away):
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.api.after = only(lose, "PATCH", times=1)
+    assert "error" in stage.work()
+    stage.api.before = refusing(503, method="GET", times=away)
+    for _ in range(away + 1):
+        stage.later()
+    assert (owner(stage.web()), stage.takeovers()) == ("strong", 1)
+    assert stage.notebook.preemptions == ["error", "success"]
+    told = [each.regarding.name for each in stage.notebook.told if each.reason == "PreemptPolicySucceed"]
+    assert told == ["web", "strong", "weak"]
+    stage.look(WEB_KEY)
+    stage.work()
+    assert stage.notebook.preemptions == ["error", "success"], "not told twice"
+
+
 def test_a_server_that_is_away_only_delays():
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.before = refusing(503, method="GET", times=2)
@@ -299,9 +326,9 @@ def test_a_leftover_of_both_claims_belongs_to_the_propagation_policy():
     both = template(WEAK)
     both["metadata"]["annotations"][f"{C}name"] = "weak-c"
     both["metadata"]["labels"][f"{C}permanent-id"] = "id-weak-c"
-    stage = Stage(both, WEAK, WEAK_C, STRONG_C)
+    stage = Stage(both, WEAK, WEAK_C, STRONG_C, policy("even", 1))
     stage.work()
-    assert owner(stage.web()) == "weak/weak-c", "which no ClusterPropagationPolicy takes from"
+    assert owner(stage.web()) == "weak/weak-c", "which no ClusterPropagationPolicy takes from, and no equal"
     stage.put(STRONG)
     stage.work()
     assert owner(stage.web()) == "strong"

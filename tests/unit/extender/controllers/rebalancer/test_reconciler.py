@@ -15,7 +15,12 @@ from extender.controllers.controller import Again
 from extender.controllers.parts import Parts
 from extender.controllers.rebalancer import controller
 from extender.controllers.rebalancer.marking import TRIES
-from extender.controllers.rebalancer.reconciler import LONGEST_WAIT_S, REBALANCERS, RebalancerReconciler
+from extender.controllers.rebalancer.reconciler import (
+    LONGEST_PASS_S,
+    LONGEST_WAIT_S,
+    REBALANCERS,
+    RebalancerReconciler,
+)
 from fleet.errors import ApiError, FieldError
 from fleet.kube.requests import Request
 
@@ -180,6 +185,57 @@ def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
         bench.reconcile()
     assert sum(request.path.endswith("-deployment") for request in bench.api.requests) == 1
     assert bench.results() == {"api": "", "cache": "", "web": ""}
+
+
+def a_slow_server(bench, takes_s):
+    def take_time(_request: Request) -> None:
+        bench.seconds += takes_s
+
+    bench.api.before = only(take_time, "PATCH", part="-deployment")
+
+
+def test_a_long_list_is_worked_off_in_parts_of_bounded_length(bench):
+    names = [f"web{number:02}" for number in range(20)]
+    for name in names:
+        put_binding(bench.api, name)
+    bench.create(manifest(names, ttl_s=30))
+    a_slow_server(bench, 10.0)
+    assert bench.reconcile() == Again(0.0)
+    assert bench.seconds < 2 * LONGEST_PASS_S
+    assert 0 < list(bench.results().values()).count("Successful") < len(names), "what is done is in the status"
+    assert "finishTime" not in bench.status()
+    for _ in names:
+        bench.see()
+        last = bench.reconcile()
+    assert last == Again(30.0)
+    assert set(bench.results().values()) == {"Successful"}
+    assert [each for each in bench.told if each.endswith(" night")] == ["RebalanceSucceed night"]
+
+
+def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(bench):
+    names = [f"web{number:02}" for number in range(20)]
+    for name in names:
+        put_binding(bench.api, name)
+    bench.create(manifest(names))
+
+    def fail_late(request: Request) -> None:
+        bench.seconds += 10.0
+        refuse(500, "InternalError")(request)
+
+    bench.api.before = only(fail_late, "PATCH", part="-deployment")
+    with pytest.raises(ApiError, match="20 of 20 workloads not marked yet"):
+        bench.reconcile()
+    assert bench.seconds < 2 * LONGEST_PASS_S
+
+
+def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
+    bench.create(manifest(["api", "cache", "ghost", "web"]))
+    bench.api.edit(binding_path("api"), status={"lastScheduledTime": "some day"})
+    with pytest.raises(
+        ApiError, match="1 of 4 workloads not marked yet: the binding shop/api-deployment is not readable"
+    ):
+        bench.reconcile()
+    assert bench.results() == {"api": "", "cache": "Successful", "ghost": "Failed", "web": "Successful"}
 
 
 def test_added_it_is_done_and_listed(bench):
