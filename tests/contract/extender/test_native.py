@@ -204,7 +204,15 @@ def test_a_bindings_decision_is_explained(server):
     assert explained["diagnosis"]["groups"][0]["group"] == "dc-shanghai"
 
 
-@pytest.mark.parametrize("path", ["/v1/bindings/default/nothing/decision", "/v1/clusterbindings/nothing/decision"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/v1/bindings/default/nothing/decision", id="of a namespace"),
+        pytest.param("/v1/clusterbindings/nothing/decision", id="of the whole cluster"),
+        pytest.param("/v1/bindings/%7Bnamespace%7D/%7Bname%7D/decision", id="named as the documentation has it"),
+        pytest.param("/v1/clusterbindings/{name}/decision", id="named as the documentation has it, of the cluster"),
+    ],
+)
 def test_a_binding_that_is_not_there_is_not_found(server, path):
     answer = ask(server, "GET", path)
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
