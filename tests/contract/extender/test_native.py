@@ -97,6 +97,43 @@ def test_what_is_wrong_is_told_with_its_path(server, path, body, at):
     assert problem["requestId"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        pytest.param(
+            "/v1/schedule",
+            {"binding": {**examples.BINDING, "kind": "Binding"}},
+            "'Binding' is not accepted; accepted are ResourceBinding, ClusterResourceBinding",
+            id="a kind",
+        ),
+        pytest.param(
+            "/v1/schedule",
+            {
+                "binding": {
+                    "spec": {**examples.BINDING["spec"], "placement": {"spreadConstraints": [{"spreadByField": "x"}]}}
+                }
+            },
+            "'x' is not accepted; accepted are cluster, region, zone, provider",
+            id="a field deep in a placement",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "policy", "policy": {"kind": "Policy", "metadata": {}, "spec": {}}}]},
+            "'Policy' is not accepted; accepted are PropagationPolicy, ClusterPropagationPolicy",
+            id="a field of one of several kinds of change",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "explode"}]},
+            "'explode' is not accepted; accepted are down, taint, label, scale, reschedule, policy",
+            id="a kind of change",
+        ),
+    ],
+)
+def test_what_is_not_accepted_is_told_with_what_is(server, path, body, detail):
+    assert told(ask(server, "POST", path, body))["errors"][0]["detail"] == detail
+
+
 def test_another_content_type_is_refused(server):
     answer = ask(server, "POST", "/v1/schedule", examples.SCHEDULE, "text/plain")
     assert answer.status == 415
