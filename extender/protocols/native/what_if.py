@@ -65,15 +65,16 @@ class WhatIf:
         profile, now = services.state.profile, services.clock.now()
         world, before = run(world, profile, now, check=check)
         later = now + _LATER
-        world = _changed(world, changes, later)
+        world = _changed(world, changes, later, check)
         _, after = run(world, profile, later, check=check)
         rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
         shown_rows = rows if asked.all else [each for each in rows if each.moves or each.after.error is not None]
         return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
 
 
-def _changed(world: World, changes: list[simulated.Change], when: datetime) -> World:
+def _changed(world: World, changes: list[simulated.Change], when: datetime, check: Callable[[], None]) -> World:
     for index, change in enumerate(changes):
+        check()
         try:
             world = change.applied(world, when)
         except FieldError as error:
