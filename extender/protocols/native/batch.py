@@ -69,7 +69,7 @@ def _judged(services: Services, call: Call, protocol: str, number: int, line: by
     asked = None
     try:
         asked = decode_json(BatchLine, line)
-        decided = decide(services, asked, diagnose=diagnose)
+        decided = decide(services, asked, size_bytes=len(line), diagnose=diagnose)
     except FieldError as error:
         told = field_problem(error, call.request_id)
     except InputError as error:

@@ -1,9 +1,11 @@
 """The native API over real sockets."""
 
+import re
 import time
 
 import msgspec
 import pytest
+from conftest import ROOT
 from servers import Wire, request
 
 from extender.protocols.native import examples
@@ -220,6 +222,12 @@ def test_a_changed_policy_moves_its_workload(server):
     answer = told(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "policy", "policy": policy}]}))
     (row,) = answer["rows"]
     assert (row["after"]["trigger"], row["after"]["clusters"]) == ("Reconcile", {"member2": 2})
+
+
+def test_the_example_in_the_documentation_is_answered(server):
+    (example,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "extender.md").read_text(), re.DOTALL)
+    answer = told(ask(server, "POST", "/v1/simulate", msgspec.json.decode(example)))
+    assert answer["rows"][0]["after"]["replicas"] == 12
 
 
 def test_nothing_that_does_not_move_is_told_unless_it_is_asked_for(server):

@@ -55,10 +55,10 @@ def answers(clock, meter):
 def test_a_line_that_makes_us_crash_is_told_so_and_the_others_are_answered(answers, meter, monkeypatch, caplog):
     decide = batch.decide
 
-    def crash(services, asked, *, diagnose):
+    def crash(services, asked, **how):
         if asked.id == "b":
             raise KeyError("nobody thought of this")
-        return decide(services, asked, diagnose=diagnose)
+        return decide(services, asked, **how)
 
     monkeypatch.setattr(batch, "decide", crash)
     told = answers("ab", "c")
@@ -79,9 +79,9 @@ def test_a_line_that_makes_us_crash_is_told_so_and_the_others_are_answered(answe
 def test_a_batch_ends_when_its_time_is_over(answers, clock, monkeypatch, bursts, answered):
     decide = batch.decide
 
-    def slow(services, asked, *, diagnose):
+    def slow(services, asked, **how):
         clock.pass_by(2.5)
-        return decide(services, asked, diagnose=diagnose)
+        return decide(services, asked, **how)
 
     monkeypatch.setattr(batch, "decide", slow)
     *told, last = answers(*bursts)
