@@ -5,7 +5,7 @@ from typing import Final
 import msgspec.structs
 
 from extender.protocols.native.wire import Decided, ScheduleRequest
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Meter, Services
 from extender.scheduling.decision import Decision
 from extender.scheduling.diagnosis import explain
@@ -35,12 +35,11 @@ def decide(services: Services, asked: ScheduleRequest, *, size_bytes: int, diagn
         diagnose: explain the decision.
 
     Raises:
-        FieldError: the binding or a cluster cannot be meant.
-        Refusal: the service knows no fleet yet, or it would take too long.
+        FieldError: a cluster stands twice.
+        Refusal: the binding or a cluster cannot be meant, the service knows no fleet yet, or it would take too long.
     """
     binding = asked.binding
-    for error in binding_errors(binding):
-        raise error.below("binding")
+    refuse_invalid(error.below("binding") for error in binding_errors(binding))
     if asked.clusters is not None:
         scheduler = _own_scheduler(services, asked)
         return _decided(services, scheduler, binding, diagnose=diagnose)
@@ -105,11 +104,11 @@ def require_synced(services: Services) -> None:
 
 def _own_scheduler(services: Services, asked: ScheduleRequest) -> Scheduler:
     clusters = asked.clusters or ()
+    refuse_invalid(
+        error.below(f"clusters[{index}]") for index, cluster in enumerate(clusters) for error in cluster_errors(cluster)
+    )
     try:
         fleet = fleet_of(clusters)
-        for index, cluster in enumerate(clusters):
-            for error in cluster_errors(cluster):
-                raise error.below(f"[{index}]")
     except FieldError as error:
         raise error.below("clusters") from None
     return Scheduler(fleet, services.state.profile)

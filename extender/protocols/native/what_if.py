@@ -17,7 +17,7 @@ from extender.protocols.native.wire import (
     SimulateRequest,
     TaintChange,
 )
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.simulation import changes as simulated
@@ -117,8 +117,7 @@ def _change(change: Change, path: str) -> simulated.Change:
 def _policy(written: Policy, path: str) -> Policy:
     policy = defaulted(written)
     _require(bool(policy.metadata.name), f"{path}.metadata.name", policy.metadata.name, "a name")
-    for error in policy_errors(policy):
-        raise error.below(path)
+    refuse_invalid(error.below(path) for error in policy_errors(policy))
     return policy
 
 

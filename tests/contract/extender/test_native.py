@@ -136,6 +136,51 @@ def test_what_is_not_accepted_is_told_with_what_is(server, path, body, detail):
     assert told(ask(server, "POST", path, body))["errors"][0]["detail"] == detail
 
 
+NEGATIVE = {"resourceRequest": {"cpu": "-1", "memory": "-2"}}
+BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where", "names"),
+    [
+        pytest.param(
+            "/v1/schedule",
+            {"binding": {"spec": {**examples.BINDING["spec"], "replicaRequirements": NEGATIVE}}},
+            "binding.spec.replicaRequirements.resourceRequest",
+            ["[cpu]", "[memory]"],
+            id="of a binding",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {
+                "changes": [
+                    {
+                        "type": "policy",
+                        "policy": {
+                            "kind": "PropagationPolicy",
+                            "metadata": {"name": "p"},
+                            "spec": {
+                                "resourceSelectors": [
+                                    {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": BROKEN}
+                                ],
+                                "placement": {},
+                            },
+                        },
+                    }
+                ]
+            },
+            "changes[0].policy.spec.resourceSelectors[0].labelSelector.matchExpressions",
+            ["[0].operator", "[1].key"],
+            id="of a policy",
+        ),
+    ],
+)
+def test_every_value_at_fault_is_told(server, path, body, where, names):
+    problem = told(ask(server, "POST", path, body))
+    assert [error["path"] for error in problem["errors"]] == [where + name for name in names]
+    assert problem["detail"].endswith("(and 1 more)")
+
+
 def test_another_content_type_is_refused(server):
     answer = ask(server, "POST", "/v1/schedule", examples.SCHEDULE, "text/plain")
     assert answer.status == 415
