@@ -76,12 +76,12 @@ class FolderSource:
         self._prepared = self._read()
 
     def start(self, state: State) -> None:
-        """Feed what was prepared, and whatever is new from now on."""
+        """Feed what was prepared, and whatever is new since then and from now on."""
         if self._prepared is not None:
             self._feed(state, self._prepared)
             self._prepared = None
-        else:
-            self.look(state)
+        # A worker that takes the place of another has inherited what was prepared long ago.
+        self._look_and_survive(state)
         threading.Thread(target=self._watch, args=(state,), name="folder-source", daemon=True).start()
 
     def stop(self) -> None:
@@ -119,9 +119,12 @@ class FolderSource:
 
     def _watch(self, state: State) -> None:
         while not self._stop.wait(self._interval_s):
-            # The thread's outermost edge: else the state would grow old and be called fresh.
-            if not survived(partial(self.look, state), _LOG, "the manifests could not be read"):
-                state.mark_stale("the manifests could not be read; the log says why", self._clock.now())
+            self._look_and_survive(state)
+
+    def _look_and_survive(self, state: State) -> None:
+        # The outermost edge: else the state would grow old and be called fresh, or no worker would start any more.
+        if not survived(partial(self.look, state), _LOG, "the manifests could not be read"):
+            state.mark_stale("the manifests could not be read; the log says why", self._clock.now())
 
     def _signed(self) -> Signature:
         """What tells one state of the files from another."""

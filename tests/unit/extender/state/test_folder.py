@@ -88,6 +88,23 @@ def test_what_could_not_be_read_is_tried_again_although_nothing_changed(source, 
     assert (names(state), state.freshness.problem) == (["bc"], "")
 
 
+@pytest.mark.parametrize(
+    ("content", "expected", "problem"),
+    [
+        pytest.param(CLUSTER % "bc", ["bc"], "", id="something else"),
+        pytest.param("{broken", ["a"], "not valid JSON", id="something that cannot be used"),
+    ],
+)
+def test_what_was_prepared_long_ago_is_not_taken_for_what_is_there_now(source, state, path, content, expected, problem):
+    source._interval_s = 60
+    source.prepare()
+    path.write_text(content)
+    source.start(state)
+    assert names(state) == expected
+    assert problem in state.freshness.problem
+    assert bool(state.freshness.stale_since) == bool(problem)
+
+
 def test_a_crash_is_no_end_of_looking(source, state, path, caplog):
     source.prepare()
     source.start(state)
