@@ -48,12 +48,16 @@ class WhatIf:
             FieldError: a change cannot be meant.
             Refusal: it cannot be done now, or took too long.
         """
-        changes = [_change(each, f"changes[{index}]") for index, each in enumerate(asked.changes)]
+
+        def check() -> None:
+            services.check_deadline(call)
+
+        changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(asked.changes)]
         require_synced(services)
         if not self._busy.acquire(blocking=False):
             raise Refusal(429, "another simulation is under way", headers=(("Retry-After", "1"),))
         try:
-            return self._run(services, asked, changes, lambda: services.check_deadline(call))
+            return self._run(services, asked, changes, check)
         finally:
             self._busy.release()
 
@@ -84,8 +88,8 @@ def _changed(world: World, changes: list[simulated.Change], when: datetime, chec
     return world
 
 
-def _change(change: Change, path: str) -> simulated.Change:
-    """The change as the simulation knows it.
+def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
+    """The change as the simulation knows it; one that takes long calls ``check`` meanwhile.
 
     Raises:
         FieldError: it cannot be meant.
@@ -111,7 +115,7 @@ def _change(change: Change, path: str) -> simulated.Change:
         case RescheduleChange():
             return simulated.Reschedule()
         case PolicyChange():
-            return SetPolicy(_policy(change.policy, f"{path}.policy"))
+            return SetPolicy(_policy(change.policy, f"{path}.policy"), check)
 
 
 def _policy(written: Policy, path: str) -> Policy:

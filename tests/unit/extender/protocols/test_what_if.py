@@ -3,18 +3,19 @@
 import logging
 
 import pytest
-from builders import cluster
+from builders import cluster, policy
 from fake_clock import FakeClock
 
 from extender.protocols.native.what_if import WhatIf
-from extender.protocols.native.wire import LabelChange, SimulateRequest
+from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
-from extender.simulation.world import World
+from extender.simulation.world import Workload, World
 from extender.state.state import State
+from fleet.model.binding import ObjectReference
 
 
 class HurriedClock(FakeClock):
@@ -25,19 +26,39 @@ class HurriedClock(FakeClock):
         return super().monotonic_s()
 
 
-def test_changes_are_made_only_as_long_as_there_is_time():
+@pytest.fixture
+def simulate():
+    """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
     clock, state = HurriedClock(), State(Profile(built_in()))
     with state.feeding(clock.now()) as memory:
-        memory.take(World({"a": cluster("a")}, ()))
+        memory.take(World({"a": cluster("a")}, [Workload(workload(str(each)), (), None) for each in range(20)]))
     services = Services(state, meter=None, log=logging.getLogger("test"), clock=clock)
     what_if = WhatIf()
 
-    def simulate(changes):
-        asked = SimulateRequest(tuple(LabelChange("a", "x", str(number)) for number in range(changes)))
-        return what_if.simulate(services, Call("1", deadline_s=clock.passed_s + 5), asked)
+    def ask(*changes, within_s=5):
+        call = Call("1", deadline_s=clock.passed_s + within_s)
+        return what_if.simulate(services, call, SimulateRequest(changes))
 
-    assert simulate(3).workloads == 0
+    return ask
+
+
+def workload(name):
+    return ObjectReference("apps/v1", "Deployment", name, "default")
+
+
+LABEL = LabelChange("a", "x", "y")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([LABEL] * 1000, id="many changes"),
+        pytest.param([PolicyChange(policy())], id="a policy that every workload is held against"),
+    ],
+)
+def test_changes_are_made_only_as_long_as_there_is_time(simulate, changes):
+    # Before and after the changes each workload costs a look at the clock, and so does each change: 41 and more.
     with pytest.raises(Refusal, match="not ready in time") as refused:
-        simulate(1000)
+        simulate(*changes, within_s=50)
     assert refused.value.status == 503
-    assert simulate(3).workloads == 0, "and the next one has its turn"
+    assert simulate(LABEL, within_s=60).workloads == 20, "and the next one has its turn"
