@@ -41,11 +41,11 @@ def create_app(frame: Frame, routes: Sequence[Route]) -> Flask:
     app = Flask("berthmaster.extender", static_folder=None)
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
-    exact: dict[tuple[str, str], Route] = {}
+    known: dict[tuple[str, str], Route] = {}
     for route in routes:
-        if (route.method, route.path) in exact:
+        if (route.method, route.path) in known:
             raise ValueError(f"two routes for {route.method} {route.path}")
-        exact[route.method, route.path] = route
+        known[route.method, route.path] = route
         rule = route.path.replace("{", "<").replace("}", ">")
         view = _view(frame, route)
         app.add_url_rule(
@@ -53,6 +53,7 @@ def create_app(frame: Frame, routes: Sequence[Route]) -> Flask:
         )
     for status, detail in _REFUSALS.items():
         app.register_error_handler(status, _refusing(frame, status, detail))
+    exact = {key: route for key, route in known.items() if "{" not in route.path}
     app.wsgi_app = ShortWay(app.wsgi_app, frame, exact)  # type: ignore[method-assign]  # how Flask wants it
     return app
 

@@ -6,6 +6,7 @@ It speaks in the types of ``extender.protocols.native.wire``, over one connectio
 import http.client
 import ssl
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -117,14 +118,14 @@ class Client:
             for name, value in {**self._headers, "Content-Type": JSON_LINES, "Transfer-Encoding": "chunked"}.items():
                 connection.putheader(name, value)
             connection.endheaders()
-            connection.send(_chunk(window))
+            self._send(_chunk(window))
             response = connection.getresponse()
             _require_success(response, b"" if response.status == http.client.OK else response.read())
             while window:
                 for _ in window:
                     yield _answer(response)
                 window = _window(encoded)
-                connection.send(_chunk(window))
+                self._send(_chunk(window))
             response.read()
         except (OSError, http.client.HTTPException) as error:
             raise self._unreachable(error) from None
@@ -165,13 +166,11 @@ class Client:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
         try:
             try:
-                self._connection.request(method, path, body, headers)
-                response = self._connection.getresponse()
+                response = self._answer_to(method, path, body, headers)
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
                 # A kept connection that the service has given up meanwhile. Asking twice changes nothing there.
                 self._connection.close()
-                self._connection.request(method, path, body, headers)
-                response = self._connection.getresponse()
+                response = self._answer_to(method, path, body, headers)
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
@@ -181,6 +180,23 @@ class Client:
             return decode_json(answer, content)
         except FieldError as error:
             raise ServiceError(f"{self._url} answers in terms that are not understood: {error}", 200) from None
+
+    def _answer_to(
+        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        try:
+            self._connection.request(method, path, body, headers)
+        except (ConnectionResetError, BrokenPipeError) as error:
+            try:
+                return self._connection.getresponse()  # see _send
+            except http.client.ResponseNotReady:
+                raise error from None  # nothing was sent at all
+        return self._connection.getresponse()
+
+    def _send(self, data: bytes) -> None:
+        """Send a part of a body. If the service reads no more of it, its answer says why."""
+        with suppress(ConnectionResetError, BrokenPipeError):
+            self._connection.send(data)
 
     def _unreachable(self, error: Exception) -> ServiceError:
         return ServiceError(f"{self._url} cannot be reached: {error or type(error).__name__}")

@@ -5,6 +5,7 @@ import logging
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +20,7 @@ from extender.state.watch import WatchSource, watch_source
 from fleet.errors import InputError
 from fleet.model.template import ReplicaPath
 from fleet.ops.clock import SystemClock
+from fleet.ops.crash import survived
 from fleet.ops.probes import Health
 from fleet.ops.server import Application, PostHealth, ServerOptions
 from fleet.ops.server import serve as run_server
@@ -172,7 +174,8 @@ class _Extender:
     def _keep_keeping_house(self, post: PostHealth) -> None:
         pause = threading.Event()
         while not pause.wait(_HOUSEKEEPING_S):
-            self._keep_house(post)
+            # Without it the last that was said would stand for good, fresh and ready.
+            survived(partial(self._keep_house, post), _LOG, "the worker could not say how it is")
 
     def _keep_house(self, post: PostHealth) -> None:
         """Say how fresh the state is, in the probes and in the metrics."""

@@ -1,7 +1,8 @@
 """Problem details (RFC 9457): how the service says that it did not do what was asked."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from http import HTTPStatus
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from fleet.errors import FieldError
 
 PROBLEM_JSON: Final = "application/problem+json"
+_MAX_ERRORS: Final = 64
 
 
 class InvalidField(msgspec.Struct, frozen=True):
@@ -59,6 +61,18 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
         self.detail = detail
         self.errors = list(errors)
         self.headers = headers
+
+
+def refuse_invalid(errors: Iterable[FieldError]) -> None:
+    """Refuse if there are errors, and name each of them.
+
+    Raises:
+        Refusal: there are some.
+    """
+    found = [InvalidField(error.path, error.problem) for error in islice(errors, _MAX_ERRORS)]
+    if found:
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        raise Refusal(400, f"{found[0].path}: {found[0].detail}{more}", errors=found)
 
 
 def problem(status: int, detail: str, request_id: str = "", errors: list[InvalidField] | None = None) -> Problem:

@@ -66,4 +66,5 @@ class Services:
             Refusal: it is.
         """
         if self.clock.monotonic_s() >= call.deadline_s:
-            raise Refusal(503, "the answer was not ready in time", headers=(("Retry-After", "1"),))
+            problem = "the answer was not ready in time; ask for less at once, or raise the timeout"
+            raise Refusal(503, problem, headers=(("Retry-After", "1"),))

@@ -5,7 +5,7 @@ A policy with ``preemption: Always`` takes from weaker ones what it names (gate 
 ``fleet.model.preemption`` says who is weaker).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -24,9 +24,11 @@ class SetPolicy:
 
     Attributes:
         policy: with its defaults (``fleet.model.defaults``).
+        check: called before each workload is looked at; what it raises ends the change.
     """
 
     policy: Policy
+    check: Callable[[], None] = lambda: None
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a policy takes effect at once
         """The world in which it is in force and every workload has the binding that comes of it."""
@@ -36,6 +38,7 @@ class SetPolicy:
         return replace(world, policies=policies, workloads=workloads)
 
     def _reclaimed(self, workload: Workload, policies: Sequence[Policy], world: World) -> Workload:
+        self.check()
         template = _template(workload)
         matching = claims(template, policies)
         holder = self._holder(workload, template, matching)

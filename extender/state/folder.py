@@ -1,8 +1,10 @@
 """The state from a folder of manifests, read again when something in it changes."""
 
+import logging
 import os
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,7 +16,11 @@ from fleet.manifests import load
 from fleet.manifests.files import SUFFIXES
 from fleet.model.template import ReplicaPath
 from fleet.ops.clock import Clock
+from fleet.ops.crash import survived
 
+_LOG: Final = logging.getLogger("berthmaster.extender")
+_RETRY_S: Final = 30.0
+"""Files may have become readable without a change that shows: what could not be used is tried again so often."""
 _SETTLE_S: Final = 0.2
 """Files are written one after the other: a folder is read when it has not changed for so long."""
 _MAX_FILES: Final = 100_000
@@ -56,6 +62,7 @@ class FolderSource:
             load(paths), replica_paths, workload_affinity=workload_affinity
         )
         self._signature: Signature | None = None
+        self._retry_at_s = float("inf")
         self._prepared: World | None = None
         self._stop = threading.Event()
 
@@ -69,12 +76,12 @@ class FolderSource:
         self._prepared = self._read()
 
     def start(self, state: State) -> None:
-        """Feed what was prepared, and whatever is new from now on."""
+        """Feed what was prepared, and whatever is new since then and from now on."""
         if self._prepared is not None:
             self._feed(state, self._prepared)
             self._prepared = None
-        else:
-            self.look(state)
+        # A worker that takes the place of another has inherited what was prepared long ago.
+        self._look_and_survive(state)
         threading.Thread(target=self._watch, args=(state,), name="folder-source", daemon=True).start()
 
     def stop(self) -> None:
@@ -82,22 +89,28 @@ class FolderSource:
         self._stop.set()
 
     def look(self, state: State) -> None:
-        """Read the folder if it has changed since it was read last."""
+        """Read the folder if it has changed since it was read last, or could not be used then and is due again."""
         signature = self._signed()
-        if signature == self._signature:
+        again = signature == self._signature
+        if again and self._clock.monotonic_s() < self._retry_at_s:
             if not state.freshness.problem:
                 state.mark_current(self._clock.now())
             return
-        if self._signature is not None and self._stop.wait(_SETTLE_S):
-            return
-        if self._signature is not None and self._signed() != signature:
-            return  # still being written; the next look will see
-        self._signature = signature
+        if self._signature is not None and not again:
+            if self._stop.wait(_SETTLE_S):
+                return
+            if self._signed() != signature:
+                return  # still being written; the next look will see
+        self._signature, self._retry_at_s = signature, self._clock.monotonic_s() + _RETRY_S
         try:
             self._feed(state, self._read())
         except InputError as error:
+            told = again and state.freshness.problem == str(error)
             state.mark_stale(str(error), self._clock.now())
-            self._listener.source_failed(self.name, error)
+            if not told:
+                self._listener.source_failed(self.name, error)
+        else:
+            self._retry_at_s = float("inf")
 
     def _feed(self, state: State, world: World) -> None:
         with state.feeding(self._clock.now()) as memory:
@@ -106,7 +119,12 @@ class FolderSource:
 
     def _watch(self, state: State) -> None:
         while not self._stop.wait(self._interval_s):
-            self.look(state)
+            self._look_and_survive(state)
+
+    def _look_and_survive(self, state: State) -> None:
+        # The outermost edge: else the state would grow old and be called fresh, or no worker would start any more.
+        if not survived(partial(self.look, state), _LOG, "the manifests could not be read"):
+            state.mark_stale("the manifests could not be read; the log says why", self._clock.now())
 
     def _signed(self) -> Signature:
         """What tells one state of the files from another."""

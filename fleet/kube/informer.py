@@ -19,6 +19,7 @@ from fleet.kube.requests import Collection
 from fleet.kube.subscription import Handler, Subscription
 from fleet.kube.transport import Connection
 from fleet.ops.clock import Clock
+from fleet.ops.crash import survived
 from fleet.ops.logs import fields
 
 T = TypeVar("T")
@@ -28,7 +29,8 @@ _LOG: Final = logging.getLogger("berthmaster.kube")
 class Informer(Generic[T]):
     """The objects of one collection, kept right by a reflector of its own.
 
-    An object that cannot be read is passed over, with a warning; what was known of it stays. A handler that raises is
+    An object that cannot be read is passed over, with a warning, or an error with its trace if reading fails as nobody
+    thought it would; what was known of it stays. A handler that raises is
     told again when the server is heard next, and then after waits that grow; the other handlers know nothing of it.
 
     Attributes:
@@ -160,12 +162,18 @@ class Informer(Generic[T]):
     def _value(self, key: Key, raw: msgspec.Raw) -> T | None:
         """What an object means: what is known if it means the same, or cannot be read; None for nothing."""
         known = self._values.get(key)
-        try:
-            value = self._read(bytes(raw))
-        except InputError as error:
-            whose = fields(kind=self.collection.what, namespace=key[0], name=key[1])
-            _LOG.warning("passed over: %s", error, extra=whose)
-            return known
+        value = known
+        whose = {"kind": self.collection.what, "namespace": key[0], "name": key[1]}
+
+        def read() -> None:
+            nonlocal value
+            try:
+                value = self._read(bytes(raw))
+            except InputError as error:
+                _LOG.warning("passed over: %s", error, extra=fields(**whose))
+
+        # What reads is somebody else's: a mistake in it costs one object, not the watch of all others.
+        survived(read, _LOG, "passed over: it could not be read", **whose)
         return known if value == known else value
 
     def _tell(self, key: Key, before: T | None, after: T | None) -> None:

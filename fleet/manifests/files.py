@@ -121,6 +121,7 @@ def _json_stream(data: bytes, source: str) -> Iterator[tuple[int, Any]]:
         number += 1
         try:
             raw, end = decoder.raw_decode(text, at)
+            msgspec.json.encode(raw)  # half of a surrogate pair passes the decoder, and is no text for anybody else
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
             raise ManifestError(source, number, f"{where}: not valid JSON: {error.msg}") from None

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from typing import Any, Final, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _LOCATION: Final = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
-_INVALID_ENUM: Final = re.compile(r"Invalid enum value (?P<value>.*)", re.DOTALL)
+_INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value .*", re.DOTALL)
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
     "array": (list, tuple), "object": (dict,),
@@ -131,9 +131,8 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
     path, value = _resolve(raw, location, got)
     if mismatch and got:
         return FieldError(path, f"{shown(value)} is {_article(mismatch['got'])}; accepted is {mismatch['expected']}")
-    if enum := _INVALID_ENUM.fullmatch(problem):
-        accepted = _accepted_values(kind, location)
-        return FieldError(path, f"{shown(value)} is not accepted; accepted are {accepted or enum['value']}")
+    if _INVALID_CHOICE.fullmatch(problem):
+        return FieldError(path, f"{shown(value)} is not accepted; accepted are {_accepted_values(kind, location)}")
     if problem.startswith(("Expected `int`", "Expected `str`", "Expected `array`")):
         return FieldError(path, f"{shown(value)} is out of range: {problem[0].lower()}{problem[1:]}")
     return FieldError(path, problem[0].lower() + problem[1:] if problem.startswith("Object") else problem)
@@ -176,31 +175,36 @@ def _may_be_meant(entry: object, got: tuple[type, ...] | None) -> bool:
 def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
     """The values that the field at a location takes, as a list in words."""
     for segment in _SEGMENT.finditer(location):
-        struct = _struct_in(kind)
-        if segment[1] is not None and struct is not None:
-            kind = _fields(struct).get(segment[1])
-        elif segment[1] is None:
+        if segment[1] is None:
             kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
-    values = [str(value) for value in get_args(kind) if isinstance(value, str) and value]
-    return ", ".join(values)
+        else:
+            kind = _choices(_structs_in(kind), segment[1])
+    return ", ".join(str(value) for value in get_args(kind) if isinstance(value, str) and value)
+
+
+def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: ANN401 - a type, None if nobody has it
+    """The type of a field, of whichever struct has it; of the field that tells them apart, what it says of each."""
+    tags = tuple(each.__struct_config__.tag for each in structs if each.__struct_config__.tag_field == name)
+    if tags:
+        return Literal[tags]
+    return next((fields[name] for each in structs if name in (fields := _fields(each))), None)
 
 
 @cache
-def _fields(struct: type[Value]) -> dict[str, Any]:
+def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
     """The types of a struct's fields by their outside names."""
     hints = get_type_hints(struct)
     pairs = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
     return {outside: hints[inside] for outside, inside in pairs}
 
 
-def _struct_in(kind: Any) -> type[Value] | None:  # noqa: ANN401 - a type
-    """The struct that a type is, or is optionally."""
-    candidates = (kind, *get_args(kind)) if get_origin(kind) is Union or get_args(kind) else (kind,)
-    return next((each for each in candidates if isinstance(each, type) and issubclass(each, Value)), None)
+def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a type
+    """The structs that a type is, or is one of."""
+    return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
 def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: ANN401 - a type, and any JSON value
-    struct = _struct_in(kind)
+    struct = next(iter(_structs_in(kind)), None)
     if isinstance(raw, list):
         element = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
         for index, entry in enumerate(raw if element else ()):

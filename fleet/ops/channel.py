@@ -204,15 +204,18 @@ class Channel:
         del self._outbox[: self._socket.send(bytes(self._outbox[:_SEND_BYTES]))]
 
     def _drain(self, leave_bytes: int) -> None:
-        """Send what the client takes now, and wait for it to take what is beyond ``leave_bytes``."""
+        """Send what the client takes now, and wait for it to take what is beyond ``leave_bytes``.
+
+        What is late is sent all the same as long as the client takes it at once: it may say why it is late.
+        """
         while self._outbox:
-            if len(self._outbox) > leave_bytes:
-                self._arm()
-            else:
-                self._socket.settimeout(0.0)
+            waits = len(self._outbox) > leave_bytes
+            self._socket.settimeout(self._remaining_s() if waits else 0.0)
             try:
                 self._send_some()
             except (BlockingIOError, ssl.SSLWantWriteError):
+                if waits:
+                    raise self._exceeded() from None
                 return
             except TimeoutError:
                 raise self._exceeded() from None
@@ -220,10 +223,12 @@ class Channel:
                 self.extend()
 
     def _arm(self) -> None:
-        remaining = self._deadline - time.monotonic()
-        if remaining <= 0:
+        if not (remaining_s := self._remaining_s()):
             raise self._exceeded()
-        self._socket.settimeout(min(remaining, self._limit_s))
+        self._socket.settimeout(remaining_s)
+
+    def _remaining_s(self) -> float:
+        return min(max(0.0, self._deadline - time.monotonic()), self._limit_s)
 
     def _exceeded(self) -> TooSlowError:
         # Whoever reads may still want to say so.

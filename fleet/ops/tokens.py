@@ -19,6 +19,7 @@ MIN_LENGTH: Final = 16
 _MAX_BYTES: Final = 2**20
 _LOOK_EVERY_S: Final = 1.0
 _SCHEME: Final = "bearer "
+_Signature = tuple[int, ...]
 
 
 class TokenFile:
@@ -29,7 +30,7 @@ class TokenFile:
 
         Args:
             path: the file.
-            on_failure: told why a changed file cannot be used, once for each state of it.
+            on_failure: told why the file cannot be used, once for each state of it; none is a state, too.
 
         Raises:
             InputError: it cannot be used, or holds no token.
@@ -38,6 +39,8 @@ class TokenFile:
         self._on_failure = on_failure
         self._lock = threading.Lock()
         self._look_at = 0.0
+        self._failing = False
+        self._reported: _Signature | None = ()
         try:
             self._seen = self._signature()
             self._names = self._read()
@@ -65,18 +68,24 @@ class TokenFile:
         now = time.monotonic()
         if now < self._look_at or not self._lock.acquire(blocking=False):
             return
+        signature: _Signature | None = None
         try:
             self._look_at = now + _LOOK_EVERY_S
             signature = self._signature()
-            if signature != self._seen:
+            if signature != self._seen or self._failing:
+                # What could not be read may be readable now, and no change shows.
                 self._seen = signature
                 self._names = self._read()
+                self._failing, self._reported = False, ()
         except (OSError, ValueError) as error:
-            self._on_failure(error)
+            self._failing = True
+            if signature != self._reported:
+                self._reported = signature
+                self._on_failure(error)
         finally:
             self._lock.release()
 
-    def _signature(self) -> tuple[int, int, int]:
+    def _signature(self) -> _Signature:
         stat = self._path.stat()
         return stat.st_mtime_ns, stat.st_size, stat.st_ino
 

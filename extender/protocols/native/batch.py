@@ -4,7 +4,7 @@ Lines are answered in their order, as many at a time as have come, and the answe
 client may wait for an answer before it sends the next line, or send all it has, as long as it reads meanwhile.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ from extender.protocols.route import Call
 from extender.protocols.services import Services
 from fleet.errors import FieldError, InputError
 from fleet.model.decode import decode_json, encode_json
+from fleet.ops.crash import survived
 
 
 def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: bool) -> Iterator[bytes]:
@@ -22,11 +23,8 @@ def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: boo
     number, most = 0, services.limits.batch_lines
     try:
         for burst in call.bursts:
-            services.check_deadline(call)
             lines = list(filter(bytes.strip, burst))
-            answered = list(enumerate(lines[: most - number], start=number + 1))
-            if answered:
-                yield b"".join(_answer(services, call, protocol, *each, diagnose=diagnose) for each in answered)
+            yield from _burst(services, call, protocol, number, lines[: most - number], diagnose=diagnose)
             number += len(lines)
             if number > most:
                 yield _encoded(BatchAnswer(problem=problem(413, f"more than {most} lines", call.request_id)))
@@ -35,11 +33,43 @@ def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: boo
         yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
 
 
+def _burst(
+    services: Services, call: Call, protocol: str, before: int, lines: Sequence[bytes], *, diagnose: bool
+) -> Iterator[bytes]:
+    """The answers to lines that have come together, as one piece; to those that there is time for."""
+    answered: list[bytes] = []
+    refusal: Refusal | None = None
+    try:
+        services.check_deadline(call)
+        for number, line in enumerate(lines, start=before + 1):
+            services.check_deadline(call)
+            answered.append(_answer(services, call, protocol, number, line, diagnose=diagnose))
+    except Refusal as late:
+        refusal = late
+    if answered:
+        yield b"".join(answered)
+    if refusal is not None:
+        raise refusal
+
+
 def _answer(services: Services, call: Call, protocol: str, number: int, line: bytes, *, diagnose: bool) -> bytes:
+    """The answer to a line, also if it makes us crash: the others have nothing to do with it."""
+    answers: list[bytes] = []
+
+    def answer() -> None:
+        answers.append(_judged(services, call, protocol, number, line, diagnose=diagnose))
+
+    if not survived(answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)):
+        told = problem(500, "the service failed; its log says why", call.request_id)
+        answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=told)))
+    return answers[0]
+
+
+def _judged(services: Services, call: Call, protocol: str, number: int, line: bytes, *, diagnose: bool) -> bytes:
     asked = None
     try:
         asked = decode_json(BatchLine, line)
-        decided = decide(services, asked, diagnose=diagnose)
+        decided = decide(services, asked, size_bytes=len(line), diagnose=diagnose)
     except FieldError as error:
         told = field_problem(error, call.request_id)
     except InputError as error:

@@ -1,9 +1,11 @@
 """One binding, one decision: the work behind ``/v1/schedule`` and its batch."""
 
+from typing import Final
+
 import msgspec.structs
 
 from extender.protocols.native.wire import Decided, ScheduleRequest
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Meter, Services
 from extender.scheduling.decision import Decision
 from extender.scheduling.diagnosis import explain
@@ -16,23 +18,56 @@ from fleet.model.binding import Binding
 from fleet.model.validity import binding_errors, cluster_errors
 
 PLACED = "Placed"
+MAX_SHARED_BYTES: Final = 3 * 2**20
+"""The largest request that is decided on the service's fleet: an API server takes no larger object either, and all
+others wait meanwhile."""
+MAX_EXPLAINED: Final = 2**18
+"""For how many pairs of group and cluster a decision is explained: some seconds, and tens of MiB."""
 
 
-def decide(services: Services, asked: ScheduleRequest, *, diagnose: bool) -> Decided:
+def decide(services: Services, asked: ScheduleRequest, *, size_bytes: int, diagnose: bool) -> Decided:
     """Decide on the request's own clusters, or on the service's.
 
+    Args:
+        services: the fleet among them.
+        asked: what to decide.
+        size_bytes: how large the request was.
+        diagnose: explain the decision.
+
     Raises:
-        FieldError: the binding or a cluster cannot be meant.
-        Refusal: the service knows no fleet yet.
+        FieldError: a cluster stands twice.
+        Refusal: the binding or a cluster cannot be meant, the service knows no fleet yet, or it would take too long.
     """
     binding = asked.binding
-    for error in binding_errors(binding):
-        raise error.below("binding")
+    refuse_invalid(error.below("binding") for error in binding_errors(binding))
     if asked.clusters is not None:
-        return decide_on(_own_scheduler(services, asked), binding, diagnose=diagnose, meter=services.meter)
+        scheduler = _own_scheduler(services, asked)
+        return _decided(services, scheduler, binding, diagnose=diagnose)
     require_synced(services)
+    if size_bytes > MAX_SHARED_BYTES:
+        problem = f"{size_bytes} bytes are too much for a binding: without clusters of its own a request has at most"
+        raise Refusal(413, f"{problem} {MAX_SHARED_BYTES}")
     with services.state.reading() as memory:
-        return decide_on(memory.scheduler, binding, diagnose=diagnose, meter=services.meter)
+        return _decided(services, memory.scheduler, binding, diagnose=diagnose)
+
+
+def _decided(services: Services, scheduler: Scheduler, binding: Binding, *, diagnose: bool) -> Decided:
+    if diagnose:
+        require_explicable(binding, len(scheduler.fleet))
+    return decide_on(scheduler, binding, diagnose=diagnose, meter=services.meter)
+
+
+def require_explicable(binding: Binding, clusters: int) -> None:
+    """Make sure that a decision on a binding can be explained before others have waited too long.
+
+    Raises:
+        Refusal: it cannot.
+    """
+    placement = binding.spec.placement
+    groups = len(placement.cluster_affinities or ()) if placement is not None else 0
+    if groups * clusters > MAX_EXPLAINED:
+        what = f"the binding has {groups} groups, and there are {clusters} clusters"
+        raise Refusal(400, f"{what}: at most {MAX_EXPLAINED} pairs of both are explained; ask with fewer groups")
 
 
 def decide_on(scheduler: Scheduler, binding: Binding, *, diagnose: bool, meter: Meter | None = None) -> Decided:
@@ -69,11 +104,11 @@ def require_synced(services: Services) -> None:
 
 def _own_scheduler(services: Services, asked: ScheduleRequest) -> Scheduler:
     clusters = asked.clusters or ()
+    refuse_invalid(
+        error.below(f"clusters[{index}]") for index, cluster in enumerate(clusters) for error in cluster_errors(cluster)
+    )
     try:
         fleet = fleet_of(clusters)
-        for index, cluster in enumerate(clusters):
-            for error in cluster_errors(cluster):
-                raise error.below(f"[{index}]")
     except FieldError as error:
         raise error.below("clusters") from None
     return Scheduler(fleet, services.state.profile)

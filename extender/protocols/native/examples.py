@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from extender.protocols.native.deciding import decide_on
+from extender.protocols.native.views import cluster_page
 from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
 from extender.scheduling.fleet import fleet_of
 from extender.scheduling.plugins import built_in
@@ -12,6 +13,7 @@ from extender.simulation.changes import Down
 from extender.simulation.report import change_row, explanation
 from extender.simulation.run import examine, run, unplaced
 from extender.simulation.world import Workload, World
+from extender.state.state import Freshness, Memory
 from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
 from fleet.model.decode import builtins, convert
@@ -80,6 +82,13 @@ def simulated() -> Any:  # noqa: ANN401 - a JSON value
     _, after = run(Down("private-1").applied(world, later), _profile(), later)
     rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
     return builtins(SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), rows))
+
+
+def listed() -> Any:  # noqa: ANN401 - a JSON value
+    """A page of the fleet."""
+    memory = Memory(_profile())
+    memory.take(_world())
+    return builtins(cluster_page(memory, Freshness(_NOW), "", 2))
 
 
 def explained() -> Any:  # noqa: ANN401 - a JSON value

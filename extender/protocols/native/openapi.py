@@ -125,7 +125,8 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
         },
         "/v1/clusters": {
             "get": _operation(
-                "listClusters", "The fleet, page by page", schema, (400, 401, 405, 503), ClusterList, None,
+                "listClusters", "The fleet, page by page", schema, (400, 401, 405, 503), ClusterList,
+                examples.listed(),
                 parameters=[
                     _query("after", "The name that the page begins after.", {"type": "string"}),
                     _query("limit", "How many clusters at most.", {"type": "integer", "minimum": 1, "maximum": 5000}),

@@ -5,7 +5,7 @@ from typing import Final
 
 from extender.protocols.native import openapi
 from extender.protocols.native.batch import answer_batch
-from extender.protocols.native.deciding import count, decide, require_synced
+from extender.protocols.native.deciding import count, decide, require_explicable, require_synced
 from extender.protocols.native.views import cluster_page
 from extender.protocols.native.what_if import WhatIf
 from extender.protocols.native.wire import ScheduleRequest, SimulateRequest
@@ -59,7 +59,7 @@ def schedule(services: Services, call: Call) -> Reply:
     begun = clock.monotonic_s()
     asked = decode_json(ScheduleRequest, call.body)
     decoded = clock.monotonic_s()
-    decided = decide(services, asked, diagnose=diagnose)
+    decided = decide(services, asked, size_bytes=len(call.body), diagnose=diagnose)
     done = clock.monotonic_s()
     body = encode_json(decided)
     meter.took(PROTOCOL, "decode", decoded - begun)
@@ -93,6 +93,8 @@ def binding_decision(services: Services, call: Call) -> Reply:
         workload = memory.workload((namespace, name))
         if workload is None:
             raise Refusal(404, f"there is no binding {shown(f'{namespace}/{name}' if namespace else name)}")
+        if workload.binding is not None:
+            require_explicable(workload.binding, len(memory.fleet))
         outcome = examine(memory.scheduler, workload, services.clock.now())
     return Reply(encode_json(explanation(outcome)))
 

@@ -17,7 +17,7 @@ from extender.protocols.native.wire import (
     SimulateRequest,
     TaintChange,
 )
-from extender.protocols.problem import Refusal
+from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.simulation import changes as simulated
@@ -48,12 +48,16 @@ class WhatIf:
             FieldError: a change cannot be meant.
             Refusal: it cannot be done now, or took too long.
         """
-        changes = [_change(each, f"changes[{index}]") for index, each in enumerate(asked.changes)]
+
+        def check() -> None:
+            services.check_deadline(call)
+
+        changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(asked.changes)]
         require_synced(services)
         if not self._busy.acquire(blocking=False):
             raise Refusal(429, "another simulation is under way", headers=(("Retry-After", "1"),))
         try:
-            return self._run(services, asked, changes, lambda: services.check_deadline(call))
+            return self._run(services, asked, changes, check)
         finally:
             self._busy.release()
 
@@ -65,15 +69,16 @@ class WhatIf:
         profile, now = services.state.profile, services.clock.now()
         world, before = run(world, profile, now, check=check)
         later = now + _LATER
-        world = _changed(world, changes, later)
+        world = _changed(world, changes, later, check)
         _, after = run(world, profile, later, check=check)
         rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
         shown_rows = rows if asked.all else [each for each in rows if each.moves or each.after.error is not None]
         return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
 
 
-def _changed(world: World, changes: list[simulated.Change], when: datetime) -> World:
+def _changed(world: World, changes: list[simulated.Change], when: datetime, check: Callable[[], None]) -> World:
     for index, change in enumerate(changes):
+        check()
         try:
             world = change.applied(world, when)
         except FieldError as error:
@@ -83,8 +88,8 @@ def _changed(world: World, changes: list[simulated.Change], when: datetime) -> W
     return world
 
 
-def _change(change: Change, path: str) -> simulated.Change:
-    """The change as the simulation knows it.
+def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
+    """The change as the simulation knows it; one that takes long calls ``check`` meanwhile.
 
     Raises:
         FieldError: it cannot be meant.
@@ -110,14 +115,13 @@ def _change(change: Change, path: str) -> simulated.Change:
         case RescheduleChange():
             return simulated.Reschedule()
         case PolicyChange():
-            return SetPolicy(_policy(change.policy, f"{path}.policy"))
+            return SetPolicy(_policy(change.policy, f"{path}.policy"), check)
 
 
 def _policy(written: Policy, path: str) -> Policy:
     policy = defaulted(written)
     _require(bool(policy.metadata.name), f"{path}.metadata.name", policy.metadata.name, "a name")
-    for error in policy_errors(policy):
-        raise error.below(path)
+    refuse_invalid(error.below(path) for error in policy_errors(policy))
     return policy
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 from conftest import ROOT
+from msgspec.structs import replace
 from servers import free_port
 
 from cli.main import main
@@ -61,6 +62,27 @@ def test_a_refusal_is_told_with_the_requests_name(client):
     ) as refused:
         client.decision("nothing", "default")
     assert refused.value.status == 404
+
+
+@pytest.mark.parametrize(
+    ("ask", "problem"),
+    [
+        pytest.param(
+            lambda client, large: client.schedule(large), "the body has [0-9]+ bytes; at most 65536", id="whole"
+        ),
+        pytest.param(
+            lambda client, large: list(client.schedule_batch([BatchLine(BINDING), BatchLine(large)])),
+            "a line has more than 16384 bytes",
+            id="as a line of a batch",
+        ),
+    ],
+)
+def test_what_is_too_large_is_said_to_be_so_although_it_could_not_be_sent(client, ask, problem):
+    annotations = {"a": "x" * 40 * 2**20}  # more than any socket holds
+    large = replace(BINDING, metadata=replace(BINDING.metadata, annotations=annotations))
+    with pytest.raises(ServiceError, match=problem) as refused:
+        ask(client, large)
+    assert refused.value.status == 413
 
 
 def test_a_service_that_is_not_there_is_said_to_be_so():

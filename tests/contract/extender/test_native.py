@@ -1,9 +1,11 @@
 """The native API over real sockets."""
 
+import re
 import time
 
 import msgspec
 import pytest
+from conftest import ROOT
 from servers import Wire, request
 
 from extender.protocols.native import examples
@@ -97,6 +99,88 @@ def test_what_is_wrong_is_told_with_its_path(server, path, body, at):
     assert problem["requestId"] == answer.headers["x-request-id"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        pytest.param(
+            "/v1/schedule",
+            {"binding": {**examples.BINDING, "kind": "Binding"}},
+            "'Binding' is not accepted; accepted are ResourceBinding, ClusterResourceBinding",
+            id="a kind",
+        ),
+        pytest.param(
+            "/v1/schedule",
+            {
+                "binding": {
+                    "spec": {**examples.BINDING["spec"], "placement": {"spreadConstraints": [{"spreadByField": "x"}]}}
+                }
+            },
+            "'x' is not accepted; accepted are cluster, region, zone, provider",
+            id="a field deep in a placement",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "policy", "policy": {"kind": "Policy", "metadata": {}, "spec": {}}}]},
+            "'Policy' is not accepted; accepted are PropagationPolicy, ClusterPropagationPolicy",
+            id="a field of one of several kinds of change",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {"changes": [{"type": "explode"}]},
+            "'explode' is not accepted; accepted are down, taint, label, scale, reschedule, policy",
+            id="a kind of change",
+        ),
+    ],
+)
+def test_what_is_not_accepted_is_told_with_what_is(server, path, body, detail):
+    assert told(ask(server, "POST", path, body))["errors"][0]["detail"] == detail
+
+
+NEGATIVE = {"resourceRequest": {"cpu": "-1", "memory": "-2"}}
+BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where", "names"),
+    [
+        pytest.param(
+            "/v1/schedule",
+            {"binding": {"spec": {**examples.BINDING["spec"], "replicaRequirements": NEGATIVE}}},
+            "binding.spec.replicaRequirements.resourceRequest",
+            ["[cpu]", "[memory]"],
+            id="of a binding",
+        ),
+        pytest.param(
+            "/v1/simulate",
+            {
+                "changes": [
+                    {
+                        "type": "policy",
+                        "policy": {
+                            "kind": "PropagationPolicy",
+                            "metadata": {"name": "p"},
+                            "spec": {
+                                "resourceSelectors": [
+                                    {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": BROKEN}
+                                ],
+                                "placement": {},
+                            },
+                        },
+                    }
+                ]
+            },
+            "changes[0].policy.spec.resourceSelectors[0].labelSelector.matchExpressions",
+            ["[0].operator", "[1].key"],
+            id="of a policy",
+        ),
+    ],
+)
+def test_every_value_at_fault_is_told(server, path, body, where, names):
+    problem = told(ask(server, "POST", path, body))
+    assert [error["path"] for error in problem["errors"]] == [where + name for name in names]
+    assert problem["detail"].endswith("(and 1 more)")
+
+
 def test_another_content_type_is_refused(server):
     answer = ask(server, "POST", "/v1/schedule", examples.SCHEDULE, "text/plain")
     assert answer.status == 415
@@ -185,6 +269,12 @@ def test_a_changed_policy_moves_its_workload(server):
     assert (row["after"]["trigger"], row["after"]["clusters"]) == ("Reconcile", {"member2": 2})
 
 
+def test_the_example_in_the_documentation_is_answered(server):
+    (example,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "extender.md").read_text(), re.DOTALL)
+    answer = told(ask(server, "POST", "/v1/simulate", msgspec.json.decode(example)))
+    assert answer["rows"][0]["after"]["replicas"] == 12
+
+
 def test_nothing_that_does_not_move_is_told_unless_it_is_asked_for(server):
     change = {"changes": [{"type": "label", "cluster": "member5", "key": "a", "value": "b"}]}
     assert told(ask(server, "POST", "/v1/simulate", change))["rows"] == []
@@ -204,7 +294,15 @@ def test_a_bindings_decision_is_explained(server):
     assert explained["diagnosis"]["groups"][0]["group"] == "dc-shanghai"
 
 
-@pytest.mark.parametrize("path", ["/v1/bindings/default/nothing/decision", "/v1/clusterbindings/nothing/decision"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("/v1/bindings/default/nothing/decision", id="of a namespace"),
+        pytest.param("/v1/clusterbindings/nothing/decision", id="of the whole cluster"),
+        pytest.param("/v1/bindings/%7Bnamespace%7D/%7Bname%7D/decision", id="named as the documentation has it"),
+        pytest.param("/v1/clusterbindings/{name}/decision", id="named as the documentation has it, of the cluster"),
+    ],
+)
 def test_a_binding_that_is_not_there_is_not_found(server, path):
     answer = ask(server, "GET", path)
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")

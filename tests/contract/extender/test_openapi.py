@@ -56,3 +56,19 @@ def test_the_document_is_served_as_it_is_made(server):
         answer = wire.answer()
     assert answer.body == openapi.document()
     assert msgspec.json.decode(answer.body)["openapi"] == "3.1.0"
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        pytest.param("post", "/v1/schedule", id="a decision"),
+        pytest.param("post", "/v1/schedule/batch", id="a line of a batch"),
+        pytest.param("post", "/v1/simulate", id="a simulation"),
+        pytest.param("get", "/v1/clusters", id="the fleet"),
+        pytest.param("get", "/v1/bindings/{namespace}/{name}/decision", id="an explanation"),
+    ],
+)
+def test_an_answer_is_shown_as_it_would_be_given(method, path):
+    operation = openapi.description()["paths"][path][method]
+    (media,) = operation["responses"]["200"]["content"].values()
+    assert "private-1" in msgspec.json.encode(media["example"]).decode()

@@ -5,7 +5,7 @@ import numpy as np
 from extender.scheduling.candidates import Candidates
 from extender.scheduling.decision import Failure, FailureKind
 from extender.scheduling.karmada.plan import KarmadaPlan
-from extender.scheduling.karmada.selection.groups import ClusterGroup, select_groups
+from extender.scheduling.karmada.selection.groups import MAX_COST, ClusterGroup, search_cost, select_groups
 from extender.scheduling.plan import Strategy
 from extender.scheduling.request import Request
 from fleet.model.placement import SpreadConstraint
@@ -23,7 +23,13 @@ def select_by_region(plan: KarmadaPlan, request: Request, candidates: Candidates
         return _failure(f"{len(members)} regions have clusters that fit, at least {regions.min_groups} are asked for")
     weigh = _RegionWeight(plan, request, ordered, regions, clusters)
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
-    chosen = select_groups(groups, max(1, regions.min_groups), regions.max_groups, clusters.min_groups)
+    asked = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
+    if search_cost(groups, *asked) > MAX_COST:
+        return _failure(
+            f"the choice of {asked[0]} to {asked[1]} of {len(members)} regions with at least {asked[2]} clusters is "
+            "beyond the bound of what is searched; lower maxGroups of the regions, or minGroups of the clusters"
+        )
+    chosen = select_groups(groups, *asked)
     if not chosen:
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
         return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")

@@ -13,13 +13,16 @@ Recorded sequences are never prefixes of one another, so that "first found" mean
 terms, taking a group comes before passing it over.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from extender.scheduling.columns import BoolArray, IntArray
 
 _INT64_SAFE = 2**61
+_COST_BEYOND_INT64: Final = 16
+MAX_COST: Final = 2**28
+"""The largest search: 256 MiB and a few seconds, while nobody else is answered."""
 
 
 class ClusterGroup(NamedTuple):
@@ -36,6 +39,19 @@ class ClusterGroup(NamedTuple):
     weight: int
 
 
+def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> int:
+    """How many entries the table has that ``select_groups`` fills; 0 if it need not, as there is no choice.
+
+    Args: see ``select_groups``.
+    """
+    longest = min(max_groups, len(groups))
+    if longest < min_groups or sum(group.value for group in groups) < target:
+        return 0
+    rows = 1 + (min_groups if longest == len(groups) else longest)
+    each = _COST_BEYOND_INT64 if _combined_gains(groups).dtype == object else 1
+    return len(groups) * rows * (1 + max(0, target)) * each
+
+
 def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> list[ClusterGroup]:
     """The best choice of groups, heaviest first; empty if there is none.
 
@@ -45,11 +61,10 @@ def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, 
         max_groups: how many to choose at most; 0 allows none.
         target: how many clusters they must have together.
     """
-    in_walk_order = sorted(groups, key=lambda group: (group.value, -group.weight, group.name))
-    longest = min(max_groups, len(groups))
-    if longest < min_groups or sum(group.value for group in groups) < target:
+    if not search_cost(groups, min_groups, max_groups, target):
         return []
-    best = _best_sequence(in_walk_order, min_groups, longest, max(0, target))
+    in_walk_order = sorted(groups, key=lambda group: (group.value, -group.weight, group.name))
+    best = _best_sequence(in_walk_order, min_groups, min(max_groups, len(groups)), max(0, target))
     heaviest_first = sorted(best, key=lambda group: (-group.weight, group.name))
     return _shortened(heaviest_first, min_groups, target)
 

@@ -20,6 +20,8 @@ THINGS = Collection.of("example.io/v1", "things")
 
 def read(raw: bytes) -> int:
     value = json.loads(raw)
+    if value is None:
+        raise KeyError("nobody thought of this")
     if not isinstance(value, int):
         raise InputError("no number")
     return value
@@ -59,12 +61,29 @@ def test_a_list_anew_tells_what_has_changed_meanwhile(informer, heard):
     assert heard == [("a", 1, None), ("c", 3, 4), ("d", None, 5)]
 
 
-def test_what_cannot_be_read_leaves_what_was_known(informer, heard, caplog):
+UNREADABLE = [
+    pytest.param("x", "WARNING", id="because something is wrong with it"),
+    pytest.param(None, "ERROR", id="because something is wrong with what reads it"),
+]
+
+
+@pytest.mark.parametrize(("value", "level"), UNREADABLE)
+def test_what_cannot_be_read_leaves_what_was_known(informer, heard, caplog, value, level):
     informer.put(("", "a"), raw(1))
-    informer.put(("", "a"), raw("x"))
+    informer.put(("", "a"), raw(value))
     assert informer.get(("", "a")) == 1
     assert heard == [("a", None, 1)]
-    assert "passed over" in caplog.text
+    (record,) = caplog.records
+    assert (record.levelname, record.fields["name"]) == (level, "a")
+    assert "passed over" in record.message
+
+
+@pytest.mark.parametrize(("value", "_level"), UNREADABLE)
+def test_what_cannot_be_read_keeps_nothing_else_of_a_list_away(informer, heard, value, _level):
+    informer.put(("", "b"), raw(1))
+    informer.replace({("", "a"): raw(value), ("", "b"): raw(value), ("", "c"): raw(2)})
+    assert dict(informer.items()) == {("", "b"): 1, ("", "c"): 2}
+    assert heard == [("b", None, 1), ("c", None, 2)]
 
 
 def test_muted_it_knows_everything_and_tells_nothing_until_it_may(informer, heard):

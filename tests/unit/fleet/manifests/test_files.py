@@ -181,6 +181,12 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
             "document 2: line 2, column 2: not valid JSON: ",
             id="a broken second document",
         ),
+        pytest.param(
+            "f.json",
+            '{"kind": "Cluster", "apiVersion": "\\ud800"}',
+            "document 1: not valid JSON: 'utf-8' codec can't encode character '\\ud800'",
+            id="half a character",
+        ),
         pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is no JSON number", id="not a number"),
         pytest.param(
             "f.yaml",

@@ -62,3 +62,40 @@ def test_what_cannot_be_used_leaves_the_last_tokens_and_is_told_once(path):
     path.write_text("\n")
     tokens._look_at = 0
     assert tokens.name_of(f"Bearer {LONG}") is None, "an empty file lets nobody in"
+
+
+@pytest.fixture
+def in_use(path):
+    """Tokens in use, what was told of failures, and a way to look."""
+    path.write_text(f"{LONG}\n")
+    failures = []
+    tokens = TokenFile(path, failures.append)
+
+    def let_in(token):
+        tokens._look_at = 0
+        return tokens.name_of(f"Bearer {token}") is not None
+
+    return let_in, failures
+
+
+def test_a_file_that_is_gone_leaves_the_last_tokens_and_is_told_once(path, in_use):
+    let_in, failures = in_use
+    path.unlink()
+    assert all(let_in(LONG) for _ in range(3))
+    assert len(failures) == 1
+    path.write_text(f"{OTHER}\n")
+    assert (let_in(LONG), let_in(OTHER)) == (False, True)
+    path.unlink()
+    assert let_in(OTHER)
+    assert len(failures) == 2, "gone again is news again"
+
+
+def test_a_file_that_becomes_readable_without_another_change_is_read(path, in_use, monkeypatch):
+    let_in, failures = in_use
+    path.write_text(f"{OTHER}\n")
+    with monkeypatch.context() as denied:
+        denied.setattr(type(path), "open", lambda *_args, **_more: (_ for _ in ()).throw(PermissionError("not yours")))
+        assert let_in(LONG)
+        assert let_in(LONG)
+    assert [str(each) for each in failures] == ["not yours"]
+    assert (let_in(LONG), let_in(OTHER)) == (False, True)

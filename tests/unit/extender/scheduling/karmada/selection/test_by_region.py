@@ -97,3 +97,11 @@ def test_a_hundred_regions_take_no_enumeration():
     decision = schedule(clusters, asked(replicas=60, scheduling=AGGREGATED, spread=bounds((40, 50), (100, 120))))
     assert len(decision.attempts[0].selected) == 120
     assert sum(decision.assignment.values()) == 60
+
+
+def test_a_search_beyond_the_bound_is_a_failure_that_says_what_to_do():
+    clusters = [cluster(f"c{number}", region=f"r{number}") for number in range(1200)]
+    decision = schedule(clusters, asked(scheduling=DUPLICATED, spread=bounds((600, 1100), (600, 9999))))
+    assert outcome(decision) == "SelectFailed"
+    assert "the choice of 600 to 1100 of 1200 regions" in decision.failure.message
+    assert "lower maxGroups of the regions" in decision.failure.message

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from extender.scheduling.karmada.selection.groups import ClusterGroup, select_groups
+from extender.scheduling.karmada.selection.groups import MAX_COST, ClusterGroup, search_cost, select_groups
 
 
 def groups(text):
@@ -61,3 +61,26 @@ def test_the_order_of_the_groups_changes_nothing(drawn, seed, longest, target):
     in_order = [ClusterGroup(f"g{index}", *pair) for index, pair in enumerate(drawn)]
     shuffled = seed.sample(in_order, len(in_order))
     assert select_groups(in_order, 1, longest, target) == select_groups(shuffled, 1, longest, target)
+
+
+def many(count, weight=1000):
+    return [ClusterGroup(f"r{number}", 1 + number % 5, weight) for number in range(count)]
+
+
+@pytest.mark.parametrize(
+    ("given_groups", "shortest", "longest", "target", "cost"),
+    [
+        pytest.param(many(30), 10, 12, 30, 30 * 13 * 31, id="regions, lengths up to the longest, clusters"),
+        pytest.param(many(30), 10, 30, 30, 30 * 11 * 31, id="one length for all that are long enough, if any is"),
+        pytest.param(many(30), 10, 12, -1, 30 * 13, id="no clusters in particular"),
+        pytest.param(many(30, 2**60), 10, 12, 30, 30 * 13 * 31 * 16, id="numbers beyond 64 bits cost more"),
+        pytest.param(many(30), 31, 40, 30, 0, id="too few regions cost nothing"),
+        pytest.param(many(30), 10, 12, 91, 0, id="nor do too few clusters"),
+    ],
+)
+def test_what_a_search_costs_is_known_before(given_groups, shortest, longest, target, cost):
+    assert search_cost(given_groups, shortest, longest, target) == cost
+
+
+def test_any_real_fleet_is_within_the_bound():
+    assert search_cost(many(300), 100, 250, 900) < MAX_COST

@@ -1,0 +1,63 @@
+"""What takes so long that others would have to wait for it is refused."""
+
+import logging
+
+import pytest
+from builders import binding, cluster
+from fake_clock import FakeClock
+
+from extender.protocols.native import deciding
+from extender.protocols.native.deciding import decide
+from extender.protocols.native.wire import ScheduleRequest
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Services
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.simulation.world import World
+from extender.state.state import State
+from fleet.model.decode import convert
+from fleet.model.placement import Placement
+
+CLUSTERS = tuple(cluster(name) for name in "abc")
+
+
+class Uncounted:
+    def rejected(self, *_labels: object) -> None:
+        """Nobody looks at it."""
+
+
+@pytest.fixture
+def services():
+    clock, state = FakeClock(), State(Profile(built_in()))
+    with state.feeding(clock.now()) as memory:
+        memory.take(World({each.name: each for each in CLUSTERS}, ()))
+    return Services(state, Uncounted(), logging.getLogger("test"), clock)
+
+
+def grouped(groups):
+    names = [{"affinityName": str(number), "clusterNames": ["nowhere"]} for number in range(groups)]
+    return binding(placement=convert(Placement, {"clusterAffinities": names}))
+
+
+@pytest.mark.parametrize("clusters", [None, CLUSTERS], ids=["on the service's fleet", "on a fleet of its own"])
+def test_a_decision_on_too_many_groups_and_clusters_is_not_explained(services, clusters, monkeypatch):
+    monkeypatch.setattr(deciding, "MAX_EXPLAINED", 30)
+
+    def explained(groups):
+        return decide(services, ScheduleRequest(grouped(groups), clusters), size_bytes=1, diagnose=True)
+
+    assert len(explained(10).diagnosis.groups) == 10
+    with pytest.raises(Refusal, match="has 11 groups, and there are 3 clusters: at most 30 pairs") as refused:
+        explained(11)
+    assert refused.value.status == 400
+
+
+def test_a_request_that_is_larger_than_any_object_has_to_bring_its_own_clusters(services):
+    def decided(size_bytes, clusters=None):
+        return decide(services, ScheduleRequest(grouped(1), clusters), size_bytes=size_bytes, diagnose=False)
+
+    assert decided(3 * 2**20).message == "none of 3 clusters fits"
+    assert decided(3 * 2**20 + 1, CLUSTERS).message == "none of 3 clusters fits"
+    with pytest.raises(Refusal, match="3145729 bytes are too much for a binding") as refused:
+        decided(3 * 2**20 + 1)
+    assert refused.value.status == 413

@@ -1,0 +1,64 @@
+"""How long a simulation may take."""
+
+import logging
+
+import pytest
+from builders import cluster, policy
+from fake_clock import FakeClock
+
+from extender.protocols.native.what_if import WhatIf
+from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
+from extender.protocols.problem import Refusal
+from extender.protocols.route import Call
+from extender.protocols.services import Services
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.simulation.world import Workload, World
+from extender.state.state import State
+from fleet.model.binding import ObjectReference
+
+
+class HurriedClock(FakeClock):
+    """A second passes with each look at it."""
+
+    def monotonic_s(self) -> float:
+        self.pass_by(1)
+        return super().monotonic_s()
+
+
+@pytest.fixture
+def simulate():
+    """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
+    clock, state = HurriedClock(), State(Profile(built_in()))
+    with state.feeding(clock.now()) as memory:
+        memory.take(World({"a": cluster("a")}, [Workload(workload(str(each)), (), None) for each in range(20)]))
+    services = Services(state, meter=None, log=logging.getLogger("test"), clock=clock)
+    what_if = WhatIf()
+
+    def ask(*changes, within_s=5):
+        call = Call("1", deadline_s=clock.passed_s + within_s)
+        return what_if.simulate(services, call, SimulateRequest(changes))
+
+    return ask
+
+
+def workload(name):
+    return ObjectReference("apps/v1", "Deployment", name, "default")
+
+
+LABEL = LabelChange("a", "x", "y")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param([LABEL] * 1000, id="many changes"),
+        pytest.param([PolicyChange(policy())], id="a policy that every workload is held against"),
+    ],
+)
+def test_changes_are_made_only_as_long_as_there_is_time(simulate, changes):
+    # Before and after the changes each workload costs a look at the clock, and so does each change: 41 and more.
+    with pytest.raises(Refusal, match="not ready in time") as refused:
+        simulate(*changes, within_s=50)
+    assert refused.value.status == 503
+    assert simulate(LABEL, within_s=60).workloads == 20, "and the next one has its turn"

@@ -1,0 +1,120 @@
+"""A folder that cannot always be read."""
+
+import time
+
+import pytest
+from fake_clock import FakeClock
+
+from extender.scheduling.plugins import built_in
+from extender.scheduling.scheduler import Profile
+from extender.state import folder as module
+from extender.state.folder import FolderSource
+from extender.state.state import State
+from fleet.errors import ManifestError
+
+CLUSTER = """{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "%s"}}"""
+
+
+class Heard:
+    """A listener that remembers."""
+
+    def __init__(self) -> None:
+        self.loaded = 0
+        self.failures: list[str] = []
+
+    def source_loaded(self, _source: str) -> None:
+        self.loaded += 1
+
+    def source_failed(self, _source: str, error: Exception) -> None:
+        self.failures.append(str(error))
+
+
+@pytest.fixture
+def path(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text(CLUSTER % "a")
+    return path
+
+
+@pytest.fixture
+def heard():
+    return Heard()
+
+
+@pytest.fixture
+def source(path, heard, monkeypatch):
+    monkeypatch.setattr(module, "_SETTLE_S", 0.0)
+    made = FolderSource([path], FakeClock(), heard, interval_s=0.01)
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def state():
+    return State(Profile(built_in()))
+
+
+def fail_with(error):
+    def read():
+        raise error
+
+    return read
+
+
+def eventually(holds):
+    until = time.monotonic() + 5
+    while not holds():
+        assert time.monotonic() < until, "it did not come about in time"
+        time.sleep(0.005)
+
+
+def names(state):
+    with state.reading() as memory:
+        return sorted(memory.world.clusters)
+
+
+def test_what_could_not_be_read_is_tried_again_although_nothing_changed(source, state, path, heard):
+    source.look(state)
+    read, source._read = source._read, fail_with(ManifestError(str(path), None, "cannot be read: Permission denied"))
+    path.write_text(CLUSTER % "bc")
+    for _ in range(3):
+        source._clock.pass_by(20)
+        source.look(state)
+    assert len(heard.failures) == 1, "and not told more than once"
+    assert state.freshness.problem
+    source._read = read
+    source._clock.pass_by(30)
+    source.look(state)
+    assert (names(state), state.freshness.problem) == (["bc"], "")
+
+
+@pytest.mark.parametrize(
+    ("content", "expected", "problem"),
+    [
+        pytest.param(CLUSTER % "bc", ["bc"], "", id="something else"),
+        pytest.param("{broken", ["a"], "not valid JSON", id="something that cannot be used"),
+    ],
+)
+def test_what_was_prepared_long_ago_is_not_taken_for_what_is_there_now(source, state, path, content, expected, problem):
+    source._interval_s = 60
+    source.prepare()
+    path.write_text(content)
+    source.start(state)
+    assert names(state) == expected
+    assert problem in state.freshness.problem
+    assert bool(state.freshness.stale_since) == bool(problem)
+
+
+def test_a_crash_is_no_end_of_looking(source, state, path, caplog):
+    source.prepare()
+    source.start(state)
+    read, source._read = source._read, fail_with(KeyError("nobody thought of this"))
+    path.write_text(CLUSTER % "bc")
+    eventually(lambda: state.freshness.stale_since is not None)
+    assert "the log says why" in state.freshness.problem
+    assert "nobody thought of this" in caplog.text
+    assert names(state) == ["a"]
+    source._read = read
+    path.write_text(CLUSTER % "def")
+    eventually(lambda: state.freshness.stale_since is None)
+    assert names(state) == ["def"]
