@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -287,12 +288,15 @@ def test_what_others_write_meanwhile_is_never_lost(api: KubeInMemory):
             if stop.is_set():
                 return
             health = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": str(turn)}
-            target = draw.choice(made)
-            known = (api.get(path(target)).get("status") or {}).get("conditions", [])
-            conditions = [health, *(each for each in known if each["type"] != "FullyApplied")]
-            api.edit(path(target), metadata={"annotations": {"turn": str(turn)}})
-            api.edit(path(target), status={"conditions": conditions})
+            target = path(draw.choice(made))
+            api.edit(target, metadata={"annotations": {"turn": str(turn)}})
+            api.change(target, partial(report, health))
             time.sleep(0.002)
+
+    def report(health: JSON, stored: JSON) -> None:
+        stored["status"] = status = stored.get("status") or {}
+        known = [each for each in status.get("conditions", []) if each["type"] != health["type"]]
+        status["conditions"] = [health, *known]
 
     others = threading.Thread(target=write)
     others.start()
