@@ -55,8 +55,8 @@ def settled(**status: Any) -> BindingStatus:
     [
         pytest.param({}, "{}", id="an empty placement is an empty object"),
         pytest.param(
-            {"clusterAffinity": {"clusterNames": ["a<b>&c"]}},
-            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c"]}}',
+            {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
+            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
             id="what Go escapes is escaped",
         ),
         pytest.param(
