@@ -73,6 +73,7 @@ class Watching:
         if after is None:
             if before is not None:
                 self._desk.cluster_gone(before.name)
+                self._push_assigned(before.name)
             return
         self._desk.cluster_changed(after)
         if before is None or gains(before, after):
