@@ -79,9 +79,6 @@ class Desk:
         """
         if before is not None and before.spec.clusters == after.spec.clusters:
             return
-        if before is not None:
-            left = targets(before).keys() - targets(after).keys()
-            self.arrived(key, left)  # or never will: somebody else has moved it away
         request = Request.of(after)
         if not request.divides_replicas:
             return
@@ -89,6 +86,10 @@ class Desk:
         added = {name: replicas - shown.get(name, 0) for name, replicas in request.current.items()}
         with self._lock:
             self._see(self._assumptions.adopt(key, added, request.requests, self._clock.monotonic_s()))
+
+    def moved(self, key: Key, before: Binding, after: Binding) -> None:
+        """A binding was moved by somebody else: nothing is on its way any more to where it is not assigned now."""
+        self.arrived(key, targets(before).keys() - targets(after).keys())
 
     def arrived(self, key: Key, clusters: Iterable[str]) -> None:
         """A binding's replicas run on these clusters: they show in the clusters' numbers from now on."""
@@ -117,9 +118,9 @@ class Desk:
 
     def settle(self, key: Key, binding: Binding | None) -> None:
         """A binding is as it is (None for gone): what was decided for it and is not so, counts no more."""
-        if key not in self._unsure:  # only the worker that has the key puts it there
-            return
         with self._lock:
+            if binding is not None and key not in self._unsure:
+                self._free(self._assumptions.trim(key, targets(binding)))
             step = self._unsure.pop(key, None)
             if step is None:
                 return

@@ -178,9 +178,25 @@ def test_room_is_given_up_where_somebody_else_has_moved_a_binding_away(desk: Des
     assert step.write is not None
     before = step.write.applied(step.binding, Version("2", 2))
     after = asked(name="web", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4, clusters=elsewhere)
-    desk.assigned(key(before), before, after)
+    desk.moved(key(before), before, after)
     assert desk.freed() == {"m"}
     assert free(desk) == ROOM
+
+
+@pytest.mark.parametrize(
+    ("has", "left"),
+    [
+        pytest.param(0, ROOM, id="it has none any more"),
+        pytest.param(3, ROOM - 3, id="it has fewer"),
+        pytest.param(4, ROOM - 4, id="it has as many"),
+        pytest.param(6, ROOM - 4, id="it has more, of which some are there"),
+    ],
+)
+def test_no_more_is_on_its_way_than_a_binding_is_seen_to_have(desk: Desk, has: int, left: int):
+    binding = wanting("web", 4)
+    decide(desk, binding)
+    desk.settle(key(binding), wanting("web", 4, has=has))
+    assert free(desk) == left
 
 
 def scheduled(desk: Desk, binding: Binding) -> Binding:

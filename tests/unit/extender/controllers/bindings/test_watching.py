@@ -138,6 +138,23 @@ def test_a_binding_that_was_made_anew_between_two_looks_is_a_new_one():
     assert heard.work_off() == [key], "although its generation is the same"
 
 
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(None, id="is deleted"),
+        pytest.param(ours("web", "uid", suspension=Suspension(scheduling=True)), id="is suspended"),
+    ],
+)
+def test_a_binding_that_failed_and_is_no_more_ours_is_looked_at_once_more(after: Binding | None):
+    heard = Heard()
+    key = "default", "web"
+    heard.watching.binding_changed(key, None, ours("web", "uid"))
+    assert heard.work_off() == [key]
+    heard.queue.retry(key)
+    heard.watching.binding_changed(key, ours("web", "uid"), after)
+    assert heard.work_off() == [key], "what was written for it may have to be told, or its room be given up"
+
+
 def test_a_cluster_that_is_gone_has_its_bindings_looked_at():
     heard = Heard()
     on_it = ours("web", "uid", replicas=1, clusters={"m": 1})
