@@ -66,8 +66,21 @@ class Verdict:
 
 
 def applied_placement(placement: Placement) -> str:
-    """A placement as the annotation of Karmada holds it: compact JSON, escaped as Go does."""
-    return encode_json(placement).decode().translate(_ESCAPED)
+    """A placement as the annotation of Karmada holds it: compact JSON, ordered and escaped as Go does."""
+    content: Placement | dict[str, Any] = placement
+    if placement.cluster_affinities is not None:
+        content = _with_groups(builtins(placement), "clusterAffinities")
+    return encode_json(content).decode().translate(_ESCAPED)
+
+
+def _with_groups(content: dict[str, Any], field: str) -> dict[str, Any]:
+    """The same with the groups in a field as Go writes them: their name comes first, and no list is empty."""
+    if field not in content:
+        return content
+    groups = [
+        _with_groups({"affinityName": each["affinityName"], **each}, "overflowAffinities") for each in content[field]
+    ]
+    return {name: groups if name == field else value for name, value in content.items() if name != field or groups}
 
 
 def applied_affinity(group: str, clusters: Mapping[str, int]) -> str:
