@@ -17,6 +17,16 @@ from http import HTTPStatus
 from typing import Final
 
 _SHOWN_VALUE_LENGTH: Final = 80
+_PASSING: Final = frozenset(
+    {
+        HTTPStatus.NOT_FOUND,
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.GONE,
+        HTTPStatus.TOO_MANY_REQUESTS,
+    }
+)
+"""Statuses of the client's family that say nothing about the request itself."""
 
 
 class BerthmasterError(Exception):
@@ -70,6 +80,11 @@ class ApiError(ServiceError):
     def lost(self) -> bool:
         """Whether the server is away, or has too much to do: what else there is to ask it has to wait."""
         return self.status in (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
+
+    @property
+    def refused(self) -> bool:
+        """Whether the request itself is not acceptable, and was not carried out: another try is as bad, for now."""
+        return HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self.status not in _PASSING
 
     @property
     def expired(self) -> bool:

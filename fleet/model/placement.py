@@ -61,8 +61,8 @@ class SpreadConstraint(Value, frozen=True):
 
     spread_by_field: Literal["cluster", "region", "zone", "provider", ""] = ""
     spread_by_label: str = ""
-    min_groups: Int64 = 0
     max_groups: Int64 = 0
+    min_groups: Int64 = 0
 
 
 class WorkloadAffinityTerm(Value, frozen=True):

@@ -99,6 +99,15 @@ class Assumptions:
         wanted = list(self._on.get(key, ())) if names is None else names
         return self._seen([name for name in wanted if self._drop(key, name)])
 
+    def trim(self, key: Key, clusters: Mapping[str, int]) -> list[Cluster]:
+        """A binding is seen to be assigned so (replicas by cluster): no more than that is on its way."""
+        over = {name: load for name, load in self.of(key).items() if load.replicas > clusters.get(name, 0)}
+        for name, load in over.items():
+            self._drop(key, name)
+            if replicas := clusters.get(name, 0):
+                self._put(key, name, load._replace(replicas=replicas))
+        return self._seen(over)
+
     def expire(self, now_s: float) -> list[Cluster]:
         """What was assumed too long ago holds no more."""
         old = [

@@ -13,7 +13,7 @@ from extender.controllers.bindings.assumptions import Assumptions
 from extender.controllers.bindings.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from extender.controllers.bindings.loads import Load
 from extender.controllers.bindings.plan import REASONS, SUCCESS, Verdict, assignment_write, effective, targets
-from extender.controllers.bindings.step import Step, as_it_was
+from extender.controllers.bindings.step import Step, as_it_was, fits_nowhere
 from extender.estimators.bounds import Question, question_of
 from extender.scheduling.fleet import Fleet
 from extender.scheduling.request import Request
@@ -77,7 +77,7 @@ class Desk:
         What it was given counts as on its way unless it does already. Of a binding that is new here that is what no
         cluster has reported of yet; it does not need to be known when, or by whose clock, it was assigned.
         """
-        if not after.spec.clusters or (before is not None and before.spec.clusters == after.spec.clusters):
+        if before is not None and before.spec.clusters == after.spec.clusters:
             return
         request = Request.of(after)
         if not request.divides_replicas:
@@ -86,6 +86,10 @@ class Desk:
         added = {name: replicas - shown.get(name, 0) for name, replicas in request.current.items()}
         with self._lock:
             self._see(self._assumptions.adopt(key, added, request.requests, self._clock.monotonic_s()))
+
+    def moved(self, key: Key, before: Binding, after: Binding) -> None:
+        """A binding was moved by somebody else: nothing is on its way any more to where it is not assigned now."""
+        self.arrived(key, targets(before).keys() - targets(after).keys())
 
     def arrived(self, key: Key, clusters: Iterable[str]) -> None:
         """A binding's replicas run on these clusters: they show in the clusters' numbers from now on."""
@@ -114,9 +118,9 @@ class Desk:
 
     def settle(self, key: Key, binding: Binding | None) -> None:
         """A binding is as it is (None for gone): what was decided for it and is not so, counts no more."""
-        if key not in self._unsure:  # only the worker that has the key puts it there
-            return
         with self._lock:
+            if binding is not None and key not in self._unsure:
+                self._free(self._assumptions.trim(key, targets(binding)))
             step = self._unsure.pop(key, None)
             if step is None:
                 return
@@ -168,10 +172,25 @@ class Desk:
                 if isinstance(found, Replacement):
                     return self._replace(key, binding, request, found)
                 warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
-            trigger = trigger_of(binding, self._scheduler.fleet)
+            trigger = self._trigger(binding)
             if trigger is Trigger.NONE:
                 return Step(trigger, binding, as_it_was(binding), warning=warning, again_s=again_s)
             return self._schedule(key, binding, request, trigger, warning, again_s)
+
+    def _trigger(self, binding: Binding) -> Trigger:
+        """Why a binding has to be scheduled: in two cases more than Karmada's, which would never be looked at again.
+
+        What fits nowhere is tried even where there is nothing to place. And a cluster that is gone is left, although
+        nobody may have seen how it began to be deleted; not so if all are gone, which is more likely a fault.
+        """
+        fleet = self._scheduler.fleet
+        trigger = trigger_of(binding, fleet)
+        if trigger is not Trigger.NONE:
+            return trigger
+        if fits_nowhere(binding):
+            return Trigger.RECONCILE
+        gone = len(fleet) > 0 and any(fleet.get(each.name) is None for each in binding.spec.clusters)
+        return Trigger.FAILOVER if gone else Trigger.NONE
 
     def _bounded(self, binding: Binding) -> Request:
         """What a binding asks, with what estimators say to it; nothing is locked while they think."""
@@ -180,7 +199,7 @@ class Desk:
             return request
         with self._lock:
             lost, _ = self._lost(binding)
-            if not lost and trigger_of(binding, self._scheduler.fleet) is Trigger.NONE:
+            if not lost and self._trigger(binding) is Trigger.NONE:
                 return request
             question = question_of(self._scheduler, request, binding.spec)
         return request if question is None else replace(request, bounds=self._ask(question))
@@ -214,7 +233,7 @@ class Desk:
             write,
             write is not None or binding.reschedule_requested,
             warning,
-            again_s,
+            self._unready_in_s(decision.assignment, but=binding) if write is not None else again_s,
             self._assume(key, request, decision.assignment),
             decision.assignment,
         )
@@ -222,12 +241,14 @@ class Desk:
     def _replace(self, key: Key, binding: Binding, request: Request, found: Replacement) -> Step:
         tasks = eviction_tasks(binding, found, self._failover.producer)
         message = f"scheduled to {words.assignment(found.clusters)} in place of {', '.join(found.left)}, not ready"
+        requested = binding.reschedule_requested  # what is healthy was kept: it is still to be done
         return Step(
             Trigger.FAILOVER,
             binding,
             Verdict(SUCCESS, message, found.group),
             assignment_write(binding, request.placement, found.clusters, found.group, tasks),
-            refresh=True,
+            refresh=not requested,
+            again_s=0.0 if requested else self._unready_in_s(found.clusters, but=binding),
             assumed_before=self._assume(key, request, found.clusters),
             clusters=found.clusters,
         )
@@ -248,16 +269,26 @@ class Desk:
 
     def _lost(self, binding: Binding) -> tuple[frozenset[str], float | None]:
         """The assigned clusters that were not ready for too long; in how many seconds the next one will be."""
-        after_s = self._failover.after_s
-        since_s = self._unready_since_s
-        if after_s is None or not since_s:
-            return frozenset(), None
-        now_s = self._clock.monotonic_s()
-        waits_s = {
-            each.name: since_s[each.name] + after_s - now_s for each in binding.spec.clusters if each.name in since_s
-        }
+        waits_s = self._waits_s(each.name for each in binding.spec.clusters)
         lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
         return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+    def _unready_in_s(self, clusters: Iterable[str], *, but: Binding) -> float | None:
+        """In how many seconds one of the clusters that a binding goes to will be lost, or at once; None for never.
+
+        One that it was on, and that is lost already, cannot be replaced: it is waited for in another way.
+        """
+        lost, _ = self._lost(but)
+        waits_s = self._waits_s(name for name in clusters if name not in lost)
+        return max(0.0, min(waits_s.values())) if waits_s else None
+
+    def _waits_s(self, clusters: Iterable[str]) -> dict[str, float]:
+        """In how many seconds those of the clusters that are not ready will be lost; not above 0 if they are."""
+        after_s, since_s = self._failover.after_s, self._unready_since_s
+        if after_s is None or not since_s:
+            return {}
+        now_s = self._clock.monotonic_s()
+        return {name: since_s[name] + after_s - now_s for name in clusters if name in since_s}
 
     def _free(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec.structs
 
 from extender.scheduling.decision import Decision
+from extender.scheduling.plan import Strategy, strategy_of
 from extender.scheduling.request import Request
 from extender.scheduling.scheduler import Scheduler
 from fleet.model.binding import Binding, GracefulEvictionTask
@@ -55,23 +56,20 @@ def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) ->
         lost: the clusters of its assignment that are given up.
     """
     kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
-    unready = {each.name for each in scheduler.fleet.clusters if each is not None and not each.ready}
-    remaining = replace(
-        request, current=kept, fresh=False, evicted_from=request.evicted_from | lost | (unready - kept.keys())
-    )
+    remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
+    unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
     left = tuple(sorted(lost & request.current.keys()))
     problems = []
     for turn, placement in enumerate(_turns(scheduler, request)):
-        decision = scheduler.schedule(_asked(remaining, placement, first=not turn))
-        if decision.failure is not None:
-            problems.append(decision.failure.message)
+        if turn and kept and not _divided(request):
+            break  # copies that are kept are of the first group: its next decision would take away all others again
+        asked = replace(remaining, placement=placement)
+        found = _rest(scheduler, asked, unready) if turn else _whole(scheduler, asked, unready)
+        if isinstance(found, str):
+            problems.append(found)
             continue
-        clusters = decision.assignment if not turn else _together(remaining, decision)
-        if not _takes_over(clusters, kept):
-            problems.append("no ready cluster takes their place")
-            continue
-        group = decision.group or "" if not turn or not kept else request.observed_group
-        return Replacement(clusters, group, left)
+        clusters, group = found
+        return Replacement(clusters, request.observed_group if turn and kept else group, left)
     return "; ".join(dict.fromkeys(problems)) or "there is no other cluster"
 
 
@@ -107,12 +105,50 @@ def _turns(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
         yield msgspec.structs.replace(request.placement, cluster_affinities=(term,))
 
 
-def _asked(request: Request, placement: Placement, *, first: bool) -> Request:
-    """What one group is asked for: all of it with what is kept counted in, or only what is missing."""
-    if first or not request.current:
-        return replace(request, placement=placement)
+_Found = tuple[dict[str, int], str] | str
+"""Replicas by cluster and the group that they come from, or why there are none."""
+
+
+def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
+    """What a group makes of all of a workload, with what is kept counted in.
+
+    Where that takes from what is kept - fixed weights look at no assignment, labels may have changed since - the group
+    is asked for the rest alone; not so under spread constraints, which only hold for the whole.
+    """
+    kept = request.current
+    full = {**(request.bounds or {}), **dict.fromkeys(unready & kept.keys(), 0)}
+    elsewhere = request.evicted_from | (unready - kept.keys())
+    decision = scheduler.schedule(replace(request, evicted_from=elsewhere, bounds=full or None))
+    if decision.failure is not None:
+        return decision.failure.message
+    if _keeps(request, decision.assignment, unready):
+        return _gaining(request, decision.assignment, decision.group)
+    strategy = strategy_of(request.placement.replica_scheduling)
+    if request.placement.spread_constraints and strategy is not Strategy.STATIC_WEIGHT:
+        return "what is healthy would have to move"
+    return _rest(scheduler, request, unready)
+
+
+def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
+    """What is kept, and where a group puts only what is missing."""
     missing = request.replicas - sum(request.current.values()) if _divided(request) else request.replicas
-    return replace(request, placement=placement, current={}, replicas=max(0, missing))
+    elsewhere = request.evicted_from | unready
+    decision = scheduler.schedule(replace(request, current={}, replicas=max(0, missing), evicted_from=elsewhere))
+    if decision.failure is not None:
+        return decision.failure.message
+    return _gaining(request, _together(request, decision), decision.group)
+
+
+def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) -> bool:
+    """Whether an assignment takes nothing from what is kept, and adds nothing to what of it is not ready."""
+    kept = request.current
+    if not _divided(request):
+        return kept.keys() <= clusters.keys()
+    shrinks = sum(kept.values()) > request.replicas
+    return all(
+        (shrinks or clusters.get(name, 0) >= replicas) and (name not in unready or clusters.get(name, 0) <= replicas)
+        for name, replicas in kept.items()
+    )
 
 
 def _together(request: Request, decision: Decision) -> dict[str, int]:
@@ -128,6 +164,8 @@ def _divided(request: Request) -> bool:
     return scheduling is not None and scheduling.replica_scheduling_type == "Divided"
 
 
-def _takes_over(clusters: dict[str, int], kept: dict[str, int]) -> bool:
-    """Whether anything is gained anywhere; only to lose a cluster helps nobody."""
-    return any(replicas > kept.get(name, -1) for name, replicas in clusters.items())
+def _gaining(request: Request, clusters: dict[str, int], group: str | None) -> _Found:
+    """An assignment, if anything is gained anywhere: only to lose a cluster helps nobody."""
+    if any(replicas > request.current.get(name, -1) for name, replicas in clusters.items()):
+        return clusters, group or ""
+    return "no ready cluster takes their place"

@@ -23,15 +23,19 @@ APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
 
 SCHEDULED: Final = "Scheduled"
 SUCCESS: Final = "Success"
+NO_FIT: Final = "NoClusterFit"
+SCHEDULER_ERROR: Final = "SchedulerError"
+QUOTA_EXCEEDED: Final = "QuotaExceeded"
+"""An assignment was refused: it would exceed a quota of the federation."""
 REASONS: Final = {
-    FailureKind.NO_FIT: "NoClusterFit",
+    FailureKind.NO_FIT: NO_FIT,
     FailureKind.INSUFFICIENT: "Unschedulable",
-    FailureKind.SELECT_FAILED: "SchedulerError",
+    FailureKind.SELECT_FAILED: SCHEDULER_ERROR,
 }
 """Karmada's reason in the condition for each kind of failure."""
 
 _MESSAGE_LENGTH: Final = 32768
-_ESCAPED: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+_ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
@@ -62,8 +66,21 @@ class Verdict:
 
 
 def applied_placement(placement: Placement) -> str:
-    """A placement as the annotation of Karmada holds it: compact JSON, escaped as Go does."""
-    return encode_json(placement).decode().translate(_ESCAPED)
+    """A placement as the annotation of Karmada holds it: compact JSON, ordered and escaped as Go does."""
+    content: Placement | dict[str, Any] = placement
+    if placement.cluster_affinities is not None:
+        content = _with_groups(builtins(placement), "clusterAffinities")
+    return encode_json(content).decode().translate(_ESCAPED)
+
+
+def _with_groups(content: dict[str, Any], field: str) -> dict[str, Any]:
+    """The same with the groups in a field as Go writes them: their name comes first, and no list is empty."""
+    if field not in content:
+        return content
+    groups = [
+        _with_groups({"affinityName": each["affinityName"], **each}, "overflowAffinities") for each in content[field]
+    ]
+    return {name: groups if name == field else value for name, value in content.items() if name != field or groups}
 
 
 def applied_affinity(group: str, clusters: Mapping[str, int]) -> str:
@@ -200,22 +217,26 @@ def assignment_write(
     return write if changed or write.clusters is not None or write.evictions is not None else None
 
 
-def status_write(binding: Binding, verdict: Verdict, now: datetime, *, refresh: bool) -> StatusWrite:
+def status_write(
+    binding: Binding, verdict: Verdict, now: datetime, *, refresh: bool, of: Binding | None = None
+) -> StatusWrite:
     """What has to be written to a binding's status for a verdict; it is false if there is nothing.
 
     Args:
-        binding: after the assignment was written.
+        binding: as it is.
         verdict: what came of scheduling it.
         now: the time; it is written in whole seconds, as the API server keeps it.
         refresh: it was really scheduled, so that the time of the last scheduling has to move.
+        of: the binding after the assignment was written, if it has changed since.
     """
+    of = of or binding
     status, now = binding.status, now.replace(microsecond=0)
     conditions = _with_condition(status, verdict, now)
     changed = conditions if conditions != status.conditions else None
     if not verdict.ok:
         return StatusWrite(changed)
-    generation, group = binding.metadata.generation, verdict.group
-    last = _not_before_its_trigger(binding, now) if refresh or status.last_scheduled_time is None else None
+    generation, group = of.metadata.generation, verdict.group
+    last = _not_before_its_trigger(of, now) if refresh or status.last_scheduled_time is None else None
     return StatusWrite(
         changed,
         generation if generation != status.scheduler_observed_generation else None,

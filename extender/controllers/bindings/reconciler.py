@@ -1,6 +1,8 @@
 """One binding at a time: decide, write where it goes, write its status, tell people."""
 
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -9,7 +11,7 @@ import msgspec
 from extender.controllers.bindings.bindings import Bindings, collection_of
 from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.eligibility import eligible
-from extender.controllers.bindings.plan import SCHEDULED, Version
+from extender.controllers.bindings.plan import QUOTA_EXCEEDED, SCHEDULED, SCHEDULER_ERROR, Verdict, Version
 from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.step import Step
 from extender.controllers.controller import Again
@@ -44,13 +46,12 @@ class _Report(NamedTuple):
     """What a binding's status is to say of an assignment that was written.
 
     Attributes:
-        uid, generation: of the binding that was written.
+        binding: as it was written.
         step: what was decided.
         at: when; a second try, after an answer was lost, says the same.
     """
 
-    uid: str
-    generation: int
+    binding: Binding
     step: Step
     at: datetime
 
@@ -88,11 +89,13 @@ class BindingReconciler:
         """See ``Reconciler``."""
         binding = self._bindings.get(key)
         self._desk.settle(key, binding)
+        if binding is None:
+            self._reports.pop(key, None)
+        else:
+            binding = self._reported(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.leave(key)
-            self._reports.pop(key, None)
             return None
-        binding = self._reported(key, binding)
         started_s = self._clock.monotonic_s()
         step = self._desk.decide(key, binding)
         try:
@@ -126,33 +129,50 @@ class BindingReconciler:
             return
         try:
             version = self._patched(key, step.write.patch(binding))
-        except BerthmasterError:  # an answer that cannot be read is as good as none
+        except BerthmasterError as error:  # an answer that cannot be read is as good as none
             self._desk.unsure(key, step)
+            if isinstance(error, ApiError) and error.refused:
+                self._refused(key, binding, step, error)
             raise
         latest = step.write.applied(binding, version)
         self._bindings.written(key, binding, latest)
-        self._reports[key] = _Report(latest.metadata.uid, latest.metadata.generation, step, now)
+        self._reports[key] = _Report(latest, step, now)
         if self._queue.busy:
             self._queue.add_late(key)
         else:
             self._reported(key, latest)
+
+    def _refused(self, key: Key, binding: Binding, step: Step, error: ApiError) -> None:
+        """Say why an assignment is not taken, by a quota for one; others may have its room until it is tried again."""
+        self._desk.settle(key, binding)
+        reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
+        told = replace(step, verdict=Verdict(reason, str(error)), warning="")
+        with suppress(ApiError):  # the refusal counts, and is tried again
+            self._write_status(key, binding, told, self._clock.now())
+        self._tell(binding, told)
 
     def _reported(self, key: Key, binding: Binding) -> Binding:
         """The binding, after what there is to say of its last assignment was said, in its status and to people."""
         report = self._reports.get(key)
         if report is None:
             return binding
-        after = binding
-        if (report.uid, report.generation) == (binding.metadata.uid, binding.metadata.generation):
-            after = self._write_status(key, binding, report.step, report.at)
-        del self._reports[key]
-        if report.uid == binding.metadata.uid:  # else it was deleted and made anew meanwhile
+        after, written = binding, report.binding
+        if written.metadata.uid == binding.metadata.uid:  # else it was deleted and made anew meanwhile
+            if written.spec.scheduler_name == binding.spec.scheduler_name:  # else another scheduler says how it is
+                after = self._write_status(key, binding, report.step, report.at, of=written)
             self._tell(binding, report.step)
+        del self._reports[key]
         return after
 
-    def _write_status(self, key: Key, binding: Binding, step: Step, now: datetime) -> Binding:
-        """Write what a step has to say in the status, if anything; the binding as it is then."""
-        status = step.status_write(binding, now)
+    def _write_status(
+        self, key: Key, binding: Binding, step: Step, now: datetime, of: Binding | None = None
+    ) -> Binding:
+        """Write what a step has to say in the status, if anything; the binding as it is then.
+
+        With ``of`` it is said of an earlier binding, as that step had written it: the group and the time of scheduling
+        count for the next decision, whatever has come of the binding since.
+        """
+        status = step.status_write(binding, now, of or binding)
         if not status:
             return binding
         after = status.applied(binding, self._patched(key, status.patch(binding), "status"))
@@ -168,7 +188,7 @@ class BindingReconciler:
         """Say it on the binding and on its workload, if it is news."""
         if step.warning:
             self._record(binding, "Warning", _FAILOVER_BLOCKED, step.warning)
-        if step.verdict.ok and step.refresh:
+        if step.verdict.ok and (step.tried or _failed(binding)):
             self._record(binding, "Normal", _SUCCEEDED, step.verdict.message)
         elif not step.verdict.ok and not _says(binding, step.verdict.message):
             self._record(binding, "Warning", _FAILED, step.verdict.message)
@@ -185,6 +205,11 @@ class BindingReconciler:
     def _attempted(self, result: str, step: Step, started_s: float) -> None:
         schedule_type = "ScaleSchedule" if step.trigger is Trigger.SCALE else "ReconcileSchedule"
         self._meter.attempted(result, schedule_type, self._clock.monotonic_s() - started_s)
+
+
+def _failed(binding: Binding) -> bool:
+    """Whether the binding's condition says that it could not be scheduled."""
+    return any(each.type == SCHEDULED and each.status == "False" for each in binding.status.conditions)
 
 
 def _says(binding: Binding, message: str) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from extender.controllers.bindings import words
 from extender.controllers.bindings.loads import Load
 from extender.controllers.bindings.plan import (
+    NO_FIT,
     SCHEDULED,
     SUCCESS,
     AssignmentWrite,
@@ -55,9 +56,14 @@ class Step:
         """Whether it should be tried again once a cluster has more to offer."""
         return not self.verdict.ok or bool(self.warning)
 
-    def status_write(self, written: Binding, now: datetime) -> StatusWrite:
-        """The write to the status of the binding as it was written."""
-        return status_write(written, self.verdict, now, refresh=self.refresh)
+    def status_write(self, binding: Binding, now: datetime, of: Binding) -> StatusWrite:
+        """The write to the status of a binding that says what came of it when it was as ``of``."""
+        return status_write(binding, self.verdict, now, refresh=self.refresh, of=of)
+
+
+def fits_nowhere(binding: Binding) -> bool:
+    """Whether its condition says that no cluster passed the filters."""
+    return any(each.type == SCHEDULED and each.reason == NO_FIT for each in binding.status.conditions)
 
 
 def as_it_was(binding: Binding) -> Verdict:

@@ -51,18 +51,21 @@ class Watching:
         if after is None:
             if before is not None:
                 self._desk.gone(key, before)
-            self._queue.leave(key)
+            self._queue.add(key)  # to clear up what waits to be told of it
             return
         own = self._bindings.is_own(key, after)
         if not own:  # else all of this was counted when it was decided
             latest = self._bindings.get(key) or after
             self._desk.placed(latest)
+            if before is not None:
+                self._desk.moved(key, before, latest)
             if named(after, self._scheduler_name):
                 self._desk.assigned(key, before, latest)
         if before is not None:
             self._desk.arrived(key, _became_healthy(before, after))
         if not eligible(after, self._scheduler_name):
-            self._queue.leave(key)
+            if before is not None and eligible(before, self._scheduler_name):
+                self._queue.add(key)  # what was done for it may still have to be told
         elif before is None or not eligible(before, self._scheduler_name):
             self._push(key, "BindingAdd")
         elif before.metadata.generation != after.metadata.generation and not own:
@@ -73,6 +76,7 @@ class Watching:
         if after is None:
             if before is not None:
                 self._desk.cluster_gone(before.name)
+                self._push_assigned(before.name)
             return
         self._desk.cluster_changed(after)
         if before is None or gains(before, after):

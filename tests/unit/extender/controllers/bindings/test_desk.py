@@ -170,6 +170,68 @@ def test_to_hear_of_an_assignment_of_its_own_changes_nothing(desk: Desk):
 
 
 @pytest.mark.parametrize(
+    "elsewhere",
+    [pytest.param({}, id="it is evicted"), pytest.param({"n": 4}, id="it goes elsewhere")],
+)
+def test_room_is_given_up_where_somebody_else_has_moved_a_binding_away(desk: Desk, elsewhere: dict[str, int]):
+    step = decide(desk, wanting("web", 4))
+    assert step.write is not None
+    before = step.write.applied(step.binding, Version("2", 2))
+    after = asked(name="web", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4, clusters=elsewhere)
+    desk.moved(key(before), before, after)
+    assert desk.freed() == {"m"}
+    assert free(desk) == ROOM
+
+
+@pytest.mark.parametrize(
+    ("has", "left"),
+    [
+        pytest.param(0, ROOM, id="it has none any more"),
+        pytest.param(3, ROOM - 3, id="it has fewer"),
+        pytest.param(4, ROOM - 4, id="it has as many"),
+        pytest.param(6, ROOM - 4, id="it has more, of which some are there"),
+    ],
+)
+def test_no_more_is_on_its_way_than_a_binding_is_seen_to_have(desk: Desk, has: int, left: int):
+    binding = wanting("web", 4)
+    decide(desk, binding)
+    desk.settle(key(binding), wanting("web", 4, has=has))
+    assert free(desk) == left
+
+
+def scheduled(desk: Desk, binding: Binding) -> Binding:
+    """A binding as it is after it was scheduled, with its status."""
+    step = decide(desk, binding)
+    written = step.binding if step.write is None else step.write.applied(step.binding, Version("2", 2))
+    return step.status_write(written, FakeClock().now(), written).applied(written, Version("3", 2))
+
+
+def test_what_fits_nowhere_is_no_success_although_it_has_all_of_its_no_replicas(desk: Desk):
+    desk.cluster_changed(cluster("m", cpu=ROOM, taints=["broken:NoSchedule"]))
+    binding = scheduled(desk, wanting("web", 0))
+    step = decide(desk, binding)
+    assert (step.verdict.reason, step.waits_for_room) == ("NoClusterFit", True)
+    desk.cluster_changed(cluster("m", cpu=ROOM))
+    assert decide(desk, binding).verdict.ok
+
+
+@pytest.mark.parametrize(
+    ("others", "clusters"),
+    [
+        pytest.param(("n",), {"n": 4}, id="the replicas go to others"),
+        pytest.param((), None, id="unless there are none: that is more likely a fault"),
+    ],
+)
+def test_a_cluster_that_is_gone_is_left(desk: Desk, others: tuple[str, ...], clusters: dict[str, int] | None):
+    binding = scheduled(desk, wanting("web", 4))
+    assert decide(desk, binding).clusters is None
+    for name in others:
+        desk.cluster_changed(cluster(name, cpu=ROOM))
+    desk.cluster_gone("m")
+    assert decide(desk, binding).clusters == clusters
+
+
+@pytest.mark.parametrize(
     "give_up",
     [
         pytest.param(lambda desk, binding, _: desk.gone(key(binding), binding), id="its binding is deleted"),

@@ -19,6 +19,15 @@ DYNAMIC = {
 }
 STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+RATHER_M3 = {
+    **STATIC,
+    "weightPreference": {
+        "staticWeightList": [
+            {"targetCluster": {"clusterNames": [name]}, "weight": weight}
+            for name, weight in (("m1", 1), ("m2", 1), ("m3", 8))
+        ]
+    },
+}
 ONE_CPU = {"cpu": 1}
 
 
@@ -27,9 +36,14 @@ def groups(*names: list[str], strategy: dict[str, Any]) -> dict[str, Any]:
     return {"clusterAffinities": terms, "replicaScheduling": strategy}
 
 
-def replaced(asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str]) -> Replacement | str:
-    """What becomes of a workload; ``room`` are free cores by cluster, those that are ``lost`` are not ready."""
-    fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost) for name, cores in room.items())
+def replaced(
+    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], wavering: str = ""
+) -> Replacement | str:
+    """What becomes of a workload; ``room`` are free cores by cluster, those that are ``lost`` are not ready.
+
+    One that is ``wavering`` is not ready either, but not for long.
+    """
+    fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost | {wavering}) for name, cores in room.items())
     divided = asked["replicaScheduling"]["replicaSchedulingType"] == "Divided"
     workload = binding(
         replicas=sum(current.values()) if divided else max(current.values()),
@@ -92,6 +106,14 @@ def replaced(asked: dict[str, Any], current: dict[str, int], room: dict[str, int
             {"m2": 3},
             id="a copy on the only cluster of its group goes to the next group",
         ),
+        pytest.param(
+            groups(["m1", "m2", "m3"], strategy=RATHER_M3),
+            {"m1": 5, "m2": 5},
+            {"m1": 0, "m2": 0, "m3": 0},
+            {"m2"},
+            {"m1": 6, "m3": 4},
+            id="fixed weights divide what is missing and take nothing from what is healthy",
+        ),
     ],
 )
 def test_ready_clusters_take_over(
@@ -101,6 +123,14 @@ def test_ready_clusters_take_over(
     assert isinstance(found, Replacement), found
     assert found.clusters == expected
     assert found.left == tuple(sorted(lost & current.keys()))
+
+
+@pytest.mark.parametrize("strategy", [pytest.param(DYNAMIC, id="by room"), pytest.param(STATIC, id="by fixed weights")])
+def test_a_cluster_that_keeps_what_it_has_and_is_not_ready_takes_nothing_over(strategy: dict[str, Any]):
+    asked = groups(["m1", "m2", "m3"], strategy=strategy)
+    found = replaced(asked, {"m1": 2, "m2": 2}, {"m1": 10, "m2": 10, "m3": 10}, {"m1"}, wavering="m2")
+    assert isinstance(found, Replacement), found
+    assert found.clusters == {"m2": 2, "m3": 2}
 
 
 @pytest.mark.parametrize(
@@ -124,6 +154,25 @@ def test_ready_clusters_take_over(
             {"m2"},
             "no ready cluster takes their place",
             id="copies elsewhere are no reason to give one up",
+        ),
+        pytest.param(
+            groups(["m1", "m2"], ["m3"], strategy=DUPLICATED),
+            {"m1": 2, "m2": 2},
+            {"m1": 5, "m2": 5, "m3": 5},
+            {"m2"},
+            "no ready cluster takes their place",
+            id="a copy in the next group would be taken away again while its group has others",
+        ),
+        pytest.param(
+            {
+                **groups(["m1", "m2", "m3", "m4"], strategy=DYNAMIC),
+                "spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2, "maxGroups": 2}],
+            },
+            {"m1": 5, "m2": 7},
+            {"m1": 0, "m2": 0, "m3": 6, "m4": 6},
+            {"m2"},
+            "what is healthy would have to move",
+            id="the spread constraint is only met if what is healthy moves",
         ),
     ],
 )

@@ -55,8 +55,8 @@ def settled(**status: Any) -> BindingStatus:
     [
         pytest.param({}, "{}", id="an empty placement is an empty object"),
         pytest.param(
-            {"clusterAffinity": {"clusterNames": ["a<b>&c"]}},
-            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c"]}}',
+            {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
+            '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
             id="what Go escapes is escaped",
         ),
         pytest.param(
@@ -64,6 +64,24 @@ def settled(**status: Any) -> BindingStatus:
             '{"clusterAffinity":{"clusterNames":["m1"]},"clusterTolerations":[{"operator":"Exists"}]}',
             id="keys stand in the order of Karmada's type",
         ),
+        pytest.param(
+            {
+                "clusterAffinities": [
+                    {
+                        "clusterNames": ["m1"],
+                        "affinityName": "a",
+                        "overflowAffinities": [{"exclude": ["m2"], "affinityName": "o"}],
+                    },
+                    {"affinityName": "b", "overflowAffinities": []},
+                ],
+                "spreadConstraints": [{"maxGroups": 2, "minGroups": 1, "spreadByField": "cluster"}],
+            },
+            '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
+            '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
+            '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}',
+            id="a group begins with its name",
+        ),
+        pytest.param({"clusterAffinities": []}, "{}", id="an empty list of groups is left out"),
     ],
 )
 def test_the_applied_placement_is_written_as_karmada_writes_it(given: dict[str, Any], text: str):

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from builders import cluster
 from fake_clock import FakeClock
+from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 
 from extender.controllers.bindings.bindings import RESOURCE_BINDINGS
@@ -14,6 +15,7 @@ from extender.controllers.bindings.queue import SchedulingQueue
 from extender.controllers.bindings.reconciler import BindingReconciler
 from extender.scheduling.plugins import built_in
 from extender.scheduling.scheduler import Profile
+from fleet.errors import ApiError
 from fleet.model.binding import Binding
 from fleet.model.decode import convert
 
@@ -44,7 +46,11 @@ class Store:
 
 
 class Bench:
-    """A reconciler with a queue in which another binding waits."""
+    """A reconciler with a queue in which another binding waits.
+
+    Attributes:
+        desk: knows of one cluster.
+    """
 
     def __init__(self) -> None:
         clock = FakeClock()
@@ -52,11 +58,15 @@ class Bench:
         self.store = Store(self.api)
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self.queue.add(OTHER)
-        desk = Desk(Profile(built_in()), clock, FailoverOptions())
-        desk.cluster_changed(cluster("m", cpu=10))
+        self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
+        self.desk.cluster_changed(cluster("m", cpu=10))
         self._reconciler = BindingReconciler(
-            self.store, desk, self.queue, self.api, self.store, self.store, clock, "berthmaster"
+            self.store, self.desk, self.queue, self.api, self.store, self.store, clock, "berthmaster"
         )
+
+    def settle(self) -> None:
+        """Nobody waits any more."""
+        self.queue.done(self.queue.take())
 
     def put(self, replicas: int = 1) -> str:
         """A binding that nobody has assigned; its uid."""
@@ -103,7 +113,7 @@ def test_while_others_wait_neither_status_nor_event_tells_of_it_and_then_both_do
 
 
 def test_if_nobody_waits_all_is_told_at_once(bench):
-    bench.queue.done(bench.queue.take())
+    bench.settle()
     uid = bench.put()
     bench.work()
     assert bench.status["conditions"][0]["status"] == "True"
@@ -129,3 +139,87 @@ def test_what_was_made_anew_meanwhile_is_not_told_of_its_predecessor(bench):
     bench.work()
     bench.work()
     assert bench.store.events == [(after, SUCCEEDED)]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"clusters": None}, id="it was evicted"),
+        pytest.param({"suspension": {"scheduling": True}}, id="it was suspended"),
+    ],
+)
+def test_the_status_tells_of_an_assignment_although_the_binding_has_changed_since(bench, change):
+    bench.put()
+    bench.work()
+    generation = bench.api.get(PATH)["metadata"]["generation"]
+    bench.api.edit(PATH, spec=change)
+    bench.work()
+    assert bench.status["schedulerObservedGeneration"] == generation
+    assert bench.status["lastScheduledTime"] == "2026-01-01T00:16:40Z"
+    assert [each[1] for each in bench.store.events] == [SUCCEEDED]
+
+
+def test_a_rescheduling_that_is_asked_for_before_the_status_is_written_is_done(bench):
+    uid = bench.put()
+    bench.work()
+    bench.api.edit(PATH, spec={"rescheduleTriggeredAt": "2026-01-02T00:00:00Z"})
+    bench.work()
+    assert bench.store.events == [(uid, SUCCEEDED)] * 2
+    assert bench.status["lastScheduledTime"] == "2026-01-02T00:00:00Z"
+
+
+def test_the_status_of_what_another_scheduler_has_taken_over_is_left_to_it(bench):
+    bench.put()
+    bench.work()
+    bench.api.edit(PATH, spec={"schedulerName": "default-scheduler"})
+    bench.work()
+    assert bench.status == {}
+
+
+@pytest.mark.parametrize(
+    ("status", "reason", "told"),
+    [
+        pytest.param(403, "QuotaExceeded", "QuotaExceeded", id="by a quota"),
+        pytest.param(403, "Forbidden", "SchedulerError", id="by a webhook"),
+        pytest.param(422, "Invalid", "SchedulerError", id="by a schema"),
+    ],
+)
+def test_an_assignment_that_is_refused_is_told_of_once_and_keeps_no_room(bench, status, reason, told):
+    bench.settle()
+    uid = bench.put()
+    bench.api.before = only(
+        lambda request: None if request.path.endswith("/status") else refuse(status, reason)(request), "PATCH"
+    )
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            bench.work()
+        assert bench.desk.assumptions() == 0
+    [condition] = bench.status["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", told)
+    assert bench.store.events == [(uid, "ScheduleBindingFailed")]
+    bench.api.before = nothing
+    bench.work()
+    assert bench.status["conditions"][0]["reason"] == "Success"
+
+
+def test_a_refusal_that_says_nothing_of_the_assignment_is_only_tried_again(bench):
+    bench.settle()
+    bench.put()
+    bench.api.before = only(refuse(429, "TooManyRequests"), "PATCH")
+    with pytest.raises(ApiError):
+        bench.work()
+    bench.api.before = nothing
+    assert (bench.status, bench.store.events) == ({}, [])
+    assert bench.desk.assumptions() == 1, "it is as good as written"
+
+
+def test_who_read_that_it_failed_reads_that_it_is_well_again(bench):
+    bench.settle()
+    uid = bench.put()
+    bench.work()
+    bench.api.edit(PATH, spec={"placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2}]}})
+    bench.work()
+    bench.api.edit(PATH, spec={"placement": {"spreadConstraints": None}})
+    bench.work()
+    bench.work()
+    assert bench.store.events == [(uid, SUCCEEDED), (uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]

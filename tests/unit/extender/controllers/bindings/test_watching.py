@@ -9,7 +9,7 @@ from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
-from extender.controllers.bindings.bindings import Bindings
+from extender.controllers.bindings.bindings import RESOURCE_BINDINGS, Bindings
 from extender.controllers.bindings.desk import Desk
 from extender.controllers.bindings.eligibility import MANAGED_BY, eligible
 from extender.controllers.bindings.failover import FailoverOptions
@@ -21,6 +21,7 @@ from extender.scheduling.scheduler import Profile
 from fleet.kube.messages import Key
 from fleet.model.binding import Binding
 from fleet.model.cluster import Cluster
+from fleet.model.decode import encode_json
 from fleet.model.policy import Suspension
 
 
@@ -95,9 +96,16 @@ class Heard:
         clock = FakeClock()
         self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
         self.queue = SchedulingQueue(clock, lambda _: 0)
-        bindings = Bindings(Parts(KubeInMemory(), clock, None, None))  # type: ignore[arg-type] # nothing is told or counted
+        self._parts = Parts(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # nothing is told or counted
+        bindings = Bindings(self._parts)
         self.watching = Watching(bindings, self.desk, self.queue, Uncounted(), "me")
         self.watching.cluster_changed(("", "m"), None, cluster("m", cpu=10))
+
+    def hold(self, *bindings: Binding) -> None:
+        """These are there, and nobody has looked at them yet."""
+        for each in bindings:
+            key = each.metadata.namespace, each.metadata.name
+            self._parts.informers[RESOURCE_BINDINGS].put(key, msgspec.Raw(encode_json(each)))
 
     def work_off(self) -> list[Key]:
         """The keys that are ready, which are taken and done."""
@@ -128,3 +136,28 @@ def test_a_binding_that_was_made_anew_between_two_looks_is_a_new_one():
 
     assert heard.desk.assumptions() == 0
     assert heard.work_off() == [key], "although its generation is the same"
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        pytest.param(None, id="is deleted"),
+        pytest.param(ours("web", "uid", suspension=Suspension(scheduling=True)), id="is suspended"),
+    ],
+)
+def test_a_binding_that_failed_and_is_no_more_ours_is_looked_at_once_more(after: Binding | None):
+    heard = Heard()
+    key = "default", "web"
+    heard.watching.binding_changed(key, None, ours("web", "uid"))
+    assert heard.work_off() == [key]
+    heard.queue.retry(key)
+    heard.watching.binding_changed(key, ours("web", "uid"), after)
+    assert heard.work_off() == [key], "what was written for it may have to be told, or its room be given up"
+
+
+def test_a_cluster_that_is_gone_has_its_bindings_looked_at():
+    heard = Heard()
+    on_it = ours("web", "uid", replicas=1, clusters={"m": 1})
+    heard.hold(on_it, ours("other", "uid", replicas=1, clusters={"n": 1}))
+    heard.watching.cluster_changed(("", "m"), cluster("m", cpu=10), None)
+    assert heard.work_off() == [("default", "web-deployment")]
