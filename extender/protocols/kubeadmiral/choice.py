@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
-from extender.scheduling.resources import left_of, requests_of
+from extender.scheduling.resources import Requests, left_of
 from fleet.model.base import INT64_MAX
 from fleet.model.cluster import Cluster
 from fleet.model.taint import NO_SCHEDULE, repelling_taints
@@ -34,14 +34,16 @@ class Ranked:
     room: int
 
 
-def room_of(unit: SchedulingUnit, cluster: Cluster, maximum: int | None) -> int:
+def room_of(unit: SchedulingUnit, requests: Requests, cluster: Cluster, maximum: int | None) -> int:
     """How many replicas a cluster takes: what it runs already, and what fits its available resources, bounded.
+
+    ``requests`` are those of the unit.
 
     One with a NoSchedule taint that is not tolerated keeps what it runs; KubeAdmiral gives it no more.
     """
     summary = cluster.status.resource_summary
     fits = INT64_MAX
-    for name, amount in requests_of(unit.resource_request):
+    for name, amount in requests:
         free = left_of(summary, name) if summary is not None else 0
         fits = min(fits, max(0, free) // amount)
     running = _running(unit, cluster.name)

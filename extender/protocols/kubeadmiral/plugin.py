@@ -16,6 +16,7 @@ from extender.protocols.kubeadmiral.choice import Ranked, choose, room_of
 from extender.protocols.kubeadmiral.groups import Group, groups_of, located, place_of
 from extender.protocols.kubeadmiral.wire import (
     ClusterRequest,
+    ClusterScore,
     FilterResponse,
     Placement,
     PlacementPreferences,
@@ -24,6 +25,7 @@ from extender.protocols.kubeadmiral.wire import (
     SelectRequest,
     SelectResponse,
 )
+from extender.scheduling.resources import Requests, requests_of
 from fleet.errors import FieldError
 from fleet.model.decode import decode_json
 
@@ -85,9 +87,9 @@ def select_clusters(body: bytes) -> Answered[SelectResponse]:
     if unit.max_clusters is not None and unit.max_clusters < 0:
         return _failed(f"schedulingUnit.maxClusters: {unit.max_clusters} is negative; accepted are 0 and more")
     preferences = {each.cluster: each for each in unit.placements}
+    requests = requests_of(unit.resource_request)
     ranked = [
-        _ranked(asked, place, preferences.get(each.cluster.metadata.name))
-        for place, each in enumerate(asked.cluster_scores)
+        _ranked(unit, requests, each, preferences.get(each.cluster.metadata.name)) for each in asked.cluster_scores
     ]
     if not groups:
         limit = len(ranked) if unit.max_clusters is None else unit.max_clusters
@@ -117,11 +119,10 @@ def _failed(error: str) -> Answered[SelectResponse]:
     return Answered(SelectResponse([], error), "failed", error)
 
 
-def _ranked(asked: SelectRequest, place: int, placement: Placement | None) -> Ranked:
-    scored = asked.cluster_scores[place]
+def _ranked(unit: SchedulingUnit, requests: Requests, scored: ClusterScore, placement: Placement | None) -> Ranked:
     cluster = located(scored.cluster)
     preferences = placement.preferences if placement is not None else PlacementPreferences()
     minimum = preferences.min_replicas
     if preferences.max_replicas is not None:
         minimum = min(minimum, preferences.max_replicas)
-    return Ranked(cluster, scored.score, minimum, room_of(asked.scheduling_unit, cluster, preferences.max_replicas))
+    return Ranked(cluster, scored.score, minimum, room_of(unit, requests, cluster, preferences.max_replicas))
