@@ -159,7 +159,12 @@ class BindingReconciler:
         after, written = binding, report.binding
         if written.metadata.uid == binding.metadata.uid:  # else it was deleted and made anew meanwhile
             if written.spec.scheduler_name == binding.spec.scheduler_name:  # else another scheduler says how it is
-                after = self._write_status(key, binding, report.step, report.at, of=written)
+                try:
+                    after = self._write_status(key, binding, report.step, report.at, of=written)
+                except ApiError as error:
+                    if not error.refused:
+                        raise
+                    # It may be refused for good: what is to be decided next does not wait for it, and says it again.
             self._tell(binding, report.step)
         del self._reports[key]
         return after

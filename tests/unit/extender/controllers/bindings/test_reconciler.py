@@ -202,6 +202,21 @@ def test_an_assignment_that_is_refused_is_told_of_once_and_keeps_no_room(bench, 
     assert bench.status["conditions"][0]["reason"] == "Success"
 
 
+def test_a_status_that_is_refused_keeps_nobody_from_being_assigned(bench):
+    bench.put()
+    bench.work()
+    bench.api.before = only(refuse(403, "Forbidden"), "PATCH", part="/status")
+    bench.api.edit(PATH, spec={"replicas": 2})
+    bench.work()
+    assert bench.api.get(PATH)["spec"]["clusters"] == [{"name": "m", "replicas": 2}]
+    with pytest.raises(ApiError):
+        bench.work()
+    bench.api.before = nothing
+    bench.work()
+    assert bench.status["schedulerObservedGeneration"] == bench.api.get(PATH)["metadata"]["generation"]
+    assert bench.status["conditions"][0]["status"] == "True"
+
+
 def test_a_refusal_that_says_nothing_of_the_assignment_is_only_tried_again(bench):
     bench.settle()
     bench.put()
