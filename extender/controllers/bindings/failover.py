@@ -165,7 +165,10 @@ def _divided(request: Request) -> bool:
 
 
 def _gaining(request: Request, clusters: dict[str, int], group: str | None) -> _Found:
-    """An assignment, if anything is gained anywhere: only to lose a cluster helps nobody."""
+    """An assignment, if anything is gained anywhere, or nothing is missing: only to lose a cluster helps nobody."""
+    kept = sum(request.current.values())
+    if _divided(request) and kept and kept >= request.replicas:
+        return clusters, group or ""
     if any(replicas > request.current.get(name, -1) for name, replicas in clusters.items()):
         return clusters, group or ""
     return "no ready cluster takes their place"

@@ -37,16 +37,23 @@ def groups(*names: list[str], strategy: dict[str, Any]) -> dict[str, Any]:
 
 
 def replaced(
-    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], wavering: str = ""
+    asked: dict[str, Any],
+    current: dict[str, int],
+    room: dict[str, int],
+    lost: set[str],
+    wavering: str = "",
+    replicas: int | None = None,
 ) -> Replacement | str:
     """What becomes of a workload; ``room`` are free cores by cluster, those that are ``lost`` are not ready.
 
-    One that is ``wavering`` is not ready either, but not for long.
+    One that is ``wavering`` is not ready either, but not for long. ``replicas`` are as many as there are unless told.
     """
     fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost | {wavering}) for name, cores in room.items())
     divided = asked["replicaScheduling"]["replicaSchedulingType"] == "Divided"
+    if replicas is None:
+        replicas = sum(current.values()) if divided else max(current.values())
     workload = binding(
-        replicas=sum(current.values()) if divided else max(current.values()),
+        replicas=replicas,
         requests=ONE_CPU,
         placement=placement(**asked),
         clusters=current,
@@ -219,3 +226,18 @@ def test_karmada_is_asked_to_take_it_off_the_lost_cluster(given: dict[str, Any],
 def test_a_cluster_that_is_being_left_already_is_not_left_twice():
     workload = binding(clusters={"m2": 2}, graceful_eviction_tasks=(GracefulEvictionTask("m2"),))
     assert eviction_tasks(workload, Replacement({"m1": 2}, "", ("m2",)), "me") == ()
+
+
+@pytest.mark.parametrize(
+    ("replicas", "expected"),
+    [
+        pytest.param(5, {"m1": 5}, id="what is healthy is just enough"),
+        pytest.param(3, {"m1": 3}, id="what is healthy is more than enough"),
+        pytest.param(6, {"m1": 6}, id="one is missing"),
+    ],
+)
+def test_a_workload_that_was_scaled_down_leaves_the_lost_cluster_first(replicas: int, expected: dict[str, int]):
+    asked = groups(["m1", "m2"], strategy=DYNAMIC)
+    found = replaced(asked, {"m1": 5, "m2": 5}, {"m1": 10, "m2": 10}, {"m2"}, replicas=replicas)
+    assert isinstance(found, Replacement)
+    assert (found.clusters, found.left) == (expected, ("m2",))
