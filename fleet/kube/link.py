@@ -17,7 +17,7 @@ import httptools
 from fleet.errors import ApiError
 from fleet.kube.dialing import told
 
-_PIECE_BYTES: Final = 64 * 1024
+_PIECE_BYTES: Final = 16 * 1024  # TLS gives no more at a time, and memory for more would be cleared in vain
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _FIRST_FINAL_STATUS: Final = 200
 _TRUSTED_S: Final = 1.0
