@@ -85,8 +85,8 @@ class Trouble:
         self.done["half"] += 1
 
     def _slow(self) -> None:
-        """A byte at a time."""
-        with self._connect() as client:
+        """A byte at a time, until it is cut off."""
+        with self._connect() as client, suppress(OSError):
             for at in range(len(self._request)):
                 client.sendall(self._request[at : at + 1])
                 if self._stopped.wait(0.05):
