@@ -1,5 +1,6 @@
 """The command's root: subcommands, exit codes, completion."""
 
+import faulthandler
 import importlib
 import os
 import sys
@@ -81,6 +82,8 @@ def completion(shell: str) -> None:
 
 def run() -> None:
     """The console script: every error that is ours is one line on stderr."""
+    if sys.__stderr__ is not None:  # else it was closed by whoever started us
+        faulthandler.enable(sys.__stderr__)  # a crash in a library's C code would end a server without a word
     try:
         # Not click's standalone mode: that knows no exit code of its own for an interruption.
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_
 
 import msgspec
 
+from fleet.decoders import decoder_of
 from fleet.errors import FieldError, InputError, shown
 from fleet.model.base import Value
 from fleet.model.quantity import Quantity
@@ -49,6 +50,7 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
     """Make a typed value of decoded JSON or YAML; see ``decode_json``."""
+    _decoder(kind)  # see fleet.decoders
     try:
         return msgspec.convert(raw, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError:
@@ -86,7 +88,7 @@ def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     decoder = _DECODERS.get(kind)
     if decoder is None:
-        decoder = _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=_decode_custom)
+        decoder = _DECODERS[kind] = decoder_of(kind, _decode_custom)
     return decoder
 
 

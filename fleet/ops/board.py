@@ -47,6 +47,9 @@ class Board:
 
 def _read(notice: Path) -> Health | None:
     try:
-        return msgspec.json.decode(notice.read_bytes(), type=Health)
+        return _DECODER.decode(notice.read_bytes())
     except FileNotFoundError:
         return None  # its worker ended in between
+
+
+_DECODER: Final = msgspec.json.Decoder(Health)

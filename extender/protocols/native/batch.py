@@ -5,6 +5,7 @@ client may wait for an answer before it sends the next line, or send all it has,
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import msgspec
 
@@ -97,6 +98,9 @@ class _Identified(msgspec.Struct):
 def _id_of(line: bytes) -> str | int | None:
     """The id of a line that is otherwise wrong."""
     try:
-        return msgspec.json.decode(line, type=_Identified).id
+        return _IDENTIFIED.decode(line).id
     except (msgspec.DecodeError, RecursionError):
         return None
+
+
+_IDENTIFIED: Final = msgspec.json.Decoder(_Identified)

@@ -1,4 +1,7 @@
 import string
+import subprocess
+import sys
+from textwrap import dedent
 
 import msgspec
 import pytest
@@ -336,3 +339,44 @@ def test_placements_can_stand_as_keys():
         convert(Placement, {"clusterAffinity": {"labelSelector": each}}) for each in (selector, turned, {})
     )
     assert {one: "one", other: "other"}[same] == "one"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("""decode_json(Outer, b'{"inner": {"value": 1}}')""", id="a document"),
+        pytest.param("""convert(Outer, {"inner": {"value": 1}})""", id="decoded JSON"),
+    ],
+)
+def test_two_threads_need_a_type_for_the_first_time(use):
+    # In a process of its own: a half-read type is no exception, but SIGSEGV.
+    program = f"""
+        import threading
+        from msgspec import Struct
+        from fleet.model.decode import convert, decode_json
+
+        reading, other_is_done = threading.Event(), threading.Event()
+
+        def annotation():
+            reading.set()
+            other_is_done.wait(0.3)
+            return int
+
+        class Inner(Struct):
+            value: "annotation()"
+
+        class Outer(Struct):
+            inner: Inner
+
+        values = []
+        first = threading.Thread(target=lambda: values.append({use}))
+        first.start()
+        assert reading.wait(5)
+        values.append({use})
+        other_is_done.set()
+        first.join()
+        assert values == [Outer(Inner(1))] * 2
+    """
+    command = [sys.executable, "-c", dedent(program)]
+    child = subprocess.run(command, capture_output=True, timeout=60, check=False)  # noqa: S603 - ours
+    assert (child.returncode, child.stderr) == (0, b"")

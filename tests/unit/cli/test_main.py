@@ -1,0 +1,28 @@
+import signal
+import subprocess
+import sys
+
+import pytest
+
+CRASHES = """
+import os, signal, sys
+from cli.main import main, run
+main.command("crash")(lambda: os.kill(os.getpid(), signal.SIGSEGV))
+sys.argv[1:] = ["crash"]
+run()
+"""
+
+
+@pytest.mark.parametrize(
+    ("stderr", "said"),
+    [
+        pytest.param("2>&1", b"Fatal Python error: Segmentation fault", id="said with where each thread was"),
+        pytest.param("2>&-", b"", id="nowhere to say it"),
+    ],
+)
+def test_a_crash_in_c_code(stderr, said):
+    command = ["/bin/sh", "-c", f'exec "$0" -c "$1" {stderr}', sys.executable, CRASHES]
+    child = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False)  # noqa: S603 - ours
+    assert child.returncode == -signal.SIGSEGV
+    assert child.stdout.startswith(said)
+    assert (b"most recent call first" in child.stdout) == bool(said)
