@@ -17,7 +17,7 @@ from e2e.assets import binary
 from e2e.bursts import Burst, Writes, writes_of
 from e2e.conftest import CHILDREN, needed
 from e2e.control_plane import HOST, ControlPlane, crd_folder
-from e2e.controllers_process import COMMAND, Controllers, start_controllers, wait_for_leader
+from e2e.controllers_process import BRIEF, COMMAND, Controllers, start_controllers, wait_for_leader
 from e2e.forwarder import Forwarder
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
@@ -35,8 +35,6 @@ RETRIES: Final = 6
 LIMIT_S: Final = 90.0
 ELECTION_S: Final = 30.0
 SLOWLY: Final = ("--kube-api-qps=80", "--kube-api-burst=1", f"--concurrent-bindings={WORKERS}")
-PATIENT: Final = ("--leader-elect-lease-s=60", "--leader-elect-renew-s=50")
-"""Who starts an API server anew on a slow machine needs longer than the short lease."""
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +166,7 @@ def test_without_faults_each_binding_is_written_to_twice(scene: Scene, report: C
 
 
 def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[[Writes], None]):
-    leader = scene.start(*PATIENT)
+    leader = scene.start()
     scene.await_part()
     scene.assert_unfinished()
     scene.plane.restart_apiserver()
@@ -190,9 +188,9 @@ def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[
 def test_the_leader_is_killed_and_a_standby_takes_over(
     scene: Scene, report: Callable[[Writes], None], leader_skew_s: int, standby_skew_s: int
 ):
-    leader = scene.start(skew_s=leader_skew_s)
+    leader = scene.start(*BRIEF, skew_s=leader_skew_s)
     wait_for_leader([leader], ELECTION_S)
-    standby = scene.start(skew_s=standby_skew_s)
+    standby = scene.start(*BRIEF, skew_s=standby_skew_s)
     scene.await_part()
     leader.kill()
     scene.assert_unfinished()
@@ -205,9 +203,9 @@ def test_the_leader_is_killed_and_a_standby_takes_over(
 
 
 def test_the_leader_and_the_api_server_are_killed_together(scene: Scene, report: Callable[[Writes], None]):
-    leader = scene.start()
+    leader = scene.start(*BRIEF)
     wait_for_leader([leader], ELECTION_S)
-    standby = scene.start()
+    standby = scene.start(*BRIEF)
     scene.await_part()
     leader.kill()
     scene.assert_unfinished()
@@ -241,7 +239,7 @@ def by_way_of(kubeconfig: Path, forwarder: Forwarder) -> Path:
 def test_connections_are_cut_in_the_middle_of_answers(
     scene: Scene, cutting: Forwarder, report: Callable[[Writes], None]
 ):
-    leader = scene.start(*PATIENT, kubeconfig=by_way_of(scene.kubeconfig, cutting))
+    leader = scene.start(kubeconfig=by_way_of(scene.kubeconfig, cutting))
     wait_for_leader([leader], ELECTION_S)
     rounds = 4
     for number in range(rounds):

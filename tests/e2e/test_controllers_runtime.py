@@ -12,7 +12,7 @@ import pytest
 from copying_controllers import MARK
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
+from e2e.controllers_process import BRIEF, BRIEF_LEASE_S, Controllers, events_about, start_controllers, wait_for_leader
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 
@@ -67,7 +67,7 @@ def test_one_of_two_leads_and_works(api: Api, namespace: str, start: Start):
 
 
 def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str, start: Start):
-    both = [start(), start()]
+    both = [start(*BRIEF), start(*BRIEF)]
     leader = wait_for_leader(both, ELECTION_S)
     [standby] = [each for each in both if each is not leader]
     leader.kill()
@@ -75,8 +75,8 @@ def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str
     wanted = config_map(namespace)
     api.create(wanted)
     assert not standby.leading, "the lease has not run out"
-    wait_for_leader([standby], LEASE_S + 3.0)
-    assert time.monotonic() - killed_s < LEASE_S + 2.0
+    wait_for_leader([standby], BRIEF_LEASE_S + 3.0)
+    assert time.monotonic() - killed_s < BRIEF_LEASE_S + 2.0
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
     assert lease_of(api, namespace)["leaseTransitions"] == 1
 
@@ -96,7 +96,7 @@ def writes(api: Api, namespace: str, names: list[str]) -> list[str]:
 
 
 def test_a_burst_is_worked_off_once_though_its_leader_is_killed_in_the_middle(api: Api, namespace: str, start: Start):
-    both = [start("--kube-api-qps=40", "--kube-api-burst=1") for _ in range(2)]
+    both = [start("--kube-api-qps=40", "--kube-api-burst=1", *BRIEF) for _ in range(2)]
     leader = wait_for_leader(both, ELECTION_S)
     names = burst(api, namespace, 150)
     wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
@@ -109,8 +109,7 @@ def test_a_burst_is_worked_off_once_though_its_leader_is_killed_in_the_middle(ap
 def test_a_burst_is_worked_off_once_though_the_api_server_is_killed_in_the_middle(
     control_plane: ControlPlane, api: Api, namespace: str, start: Start
 ):
-    flags = "--leader-elect-lease-s=60", "--leader-elect-renew-s=50"  # who starts an API server anew needs its time
-    leader = start("--kube-api-qps=40", "--kube-api-burst=1", *flags)
+    leader = start("--kube-api-qps=40", "--kube-api-burst=1")
     wait_for_leader([leader], ELECTION_S)
     names = burst(api, namespace, 150)
     wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
@@ -132,7 +131,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: s
     assert leader.retire() == 0
     stopped_s = time.monotonic()
     wait_for_leader([standby], ELECTION_S)
-    assert time.monotonic() - stopped_s < LEASE_S / 2
+    assert time.monotonic() - stopped_s < BRIEF_LEASE_S / 2
     wanted = config_map(namespace)
     api.create(wanted)
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
@@ -147,11 +146,11 @@ def test_the_last_one_gives_the_lease_back(api: Api, namespace: str, start: Star
 
 
 def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: str, start: Start):
-    both = [start(), start()]
+    both = [start(*BRIEF), start(*BRIEF)]
     leader = wait_for_leader(both, ELECTION_S)
     [standby] = [each for each in both if each is not leader]
     leader.process.ask_to_stop(signal.SIGSTOP)
-    wait_for_leader([standby], LEASE_S + 3.0)
+    wait_for_leader([standby], BRIEF_LEASE_S + 3.0)
     wanted = config_map(namespace)
     api.create(wanted)
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
