@@ -2,7 +2,6 @@
 
 import logging
 import random
-import threading
 from typing import Final
 
 from certs.inspection import Item, Verdict, inspect
@@ -12,6 +11,7 @@ from certs.upkeep import Upkeep
 from fleet.errors import BerthmasterError
 from fleet.kube.backoff import Backoff
 from fleet.ops.probes import Health
+from fleet.ops.stopping import Stop
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _JITTER: Final = 0.2
@@ -29,17 +29,17 @@ class Keeper:
         self._interval_s = interval_s
         self._backoff = Backoff(first_s=min(_FIRST_RETRY_S, interval_s), longest_s=interval_s)
         self._draw = random.Random()  # noqa: S311 - spreads load, guards nothing
-        self._stopping = threading.Event()
+        self._stop = Stop()
         self._health = Health("the certificates have not been looked at yet")
 
     def run(self) -> None:
         """Keep, until told to stop."""
-        while not self._stopping.wait(self._round()):
+        while not self._stop.wait(self._round()):
             pass
 
     def stop(self) -> None:
         """End after the present look. Safe in a signal handler."""
-        self._stopping.set()
+        self._stop.ask()
 
     def health(self) -> Health:
         """Ready once everything has been looked at; what is wrong with certificates is a note, no reason to restart."""

@@ -37,6 +37,7 @@ from fleet.ops.clock import Clock, SystemClock
 from fleet.ops.logs import fields
 from fleet.ops.metrics import own_exposition
 from fleet.ops.probes import Probes, ProbeServer
+from fleet.ops.stopping import Stop
 
 REPORTING_CONTROLLER: Final = "berthmaster.io/controllers"
 EXIT_LOST: Final = 1
@@ -105,7 +106,7 @@ class Runtime:
         self._options = options
         self._clock = clock
         self._end_at_once = end_at_once
-        self._stopping = threading.Event()
+        self._stop = Stop()
         self._why = ""
         self._begun = False
         self._meter = PrometheusMeter()
@@ -134,7 +135,7 @@ class Runtime:
     def stop(self, why: str) -> None:
         """Begin the end; from any thread, and from signal handlers."""
         self._why = why
-        self._stopping.set()
+        self._stop.ask()
 
     def run(self) -> int:
         """Run until told to stop; the exit code."""
@@ -143,7 +144,7 @@ class Runtime:
             self._watch()
             if self._wait_until_synced() and self._wait_until_leading():
                 self._work()
-                self._stopping.wait()
+                self._stop.wait()
             self._end()
         finally:
             probes.shutdown()
@@ -178,10 +179,10 @@ class Runtime:
         """Wait until everything was listed once; False if told to stop before."""
         for informer in self._parts.informers.values():
             while not informer.wait(_LOOK_EVERY_S):
-                if self._stopping.is_set():
+                if self._stop.asked:
                     return False
         _LOG.info("everything is listed")
-        return not self._stopping.is_set()
+        return not self._stop.asked
 
     def _wait_until_leading(self) -> bool:
         """Stand for election, if there is one, and wait to be elected; False if told to stop before."""
@@ -189,9 +190,9 @@ class Runtime:
             return True
         self._candidate.start()
         while not self._candidate.elected.wait(_LOOK_EVERY_S):
-            if self._stopping.is_set():
+            if self._stop.asked:
                 return False
-        return not self._stopping.is_set()
+        return not self._stop.asked
 
     def _work(self) -> None:
         """Start all controllers; what there is becomes their first work."""
