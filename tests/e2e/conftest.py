@@ -104,8 +104,8 @@ def preempting(processes: Processes, control_plane: ControlPlane) -> Iterator[Ca
     """A function that starts a process of the preemption controller; stopped after the test."""
     started: list[Controllers] = []
 
-    def one(user: str = "") -> Controllers:
-        started.append(start_preempting(processes, control_plane, user))
+    def one(*flags: str, user: str = "") -> Controllers:
+        started.append(start_preempting(processes, control_plane, *flags, user=user))
         return started[-1]
 
     yield one

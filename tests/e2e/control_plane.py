@@ -231,8 +231,8 @@ class ControlPlane:
         return path
 
     def _logged(self) -> list[dict[str, Any]]:
-        lines = self._file("audit.jsonl").read_text().splitlines()
-        return [event for event in map(json.loads, lines) if "objectRef" in event]
+        whole, _, _ = self._file("audit.jsonl").read_text().rpartition("\n")  # the last one may be half written
+        return [event for event in map(json.loads, whole.splitlines()) if "objectRef" in event]
 
     def _write_audit_policy(self) -> Path:
         """A file that says what is audited: writes to some groups, and all of some users; no contents."""

@@ -17,7 +17,7 @@ START_LIMIT_S: Final = 30.0
 STOP_LIMIT_S: Final = 30.0
 BRIEF_LEASE_S: Final = 4
 BRIEF: Final = (f"--leader-elect-lease-s={BRIEF_LEASE_S}", f"--leader-elect-renew-s={BRIEF_LEASE_S * 0.7}")
-"""Options of processes whose lease a test sees run out. All others keep theirs, however slow the machine is."""
+"""Options of processes that leave a lease behind, to run out. All others keep theirs, however slow the machine is."""
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _PART: Final = re.compile("_(count|sum|bucket)$")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')

@@ -99,7 +99,7 @@ def claims_of(by: JSON) -> JSON:
     }
 
 
-def start(processes: Processes, plane: ControlPlane, user: str = "") -> Controllers:
+def start(processes: Processes, plane: ControlPlane, *flags: str, user: str = "") -> Controllers:
     """A process of the preemption controller alone, with just the rights it needs; it leads."""
     namespace, name = plane.new_namespace(), user or unique("preemption")
     rules = [
@@ -107,7 +107,8 @@ def start(processes: Processes, plane: ControlPlane, user: str = "") -> Controll
         for rule in rules_of(["preemption"])
     ]
     kubeconfig = plane.user(name, rules)
-    running = start_controllers(processes, plane, namespace, "--controllers=preemption", GATE, kubeconfig=kubeconfig)
+    flags = ("--controllers=preemption", GATE, *flags)
+    running = start_controllers(processes, plane, namespace, *flags, kubeconfig=kubeconfig)
     wait_for_leader([running], LIMIT_S)
     return running
 

@@ -161,7 +161,7 @@ def test_a_leader_that_was_paused_ends_and_writes_nothing(api: Api, namespace: s
 
 
 def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start: Start):
-    leader = start()
+    leader = start(*BRIEF)
     wait_for_leader([leader], ELECTION_S)
     metadata = {"name": "berthmaster-controllers", "namespace": namespace}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}

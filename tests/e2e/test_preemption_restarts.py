@@ -4,7 +4,7 @@ import pytest
 from e2e import karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
-from e2e.controllers_process import start_controllers, wait_for_leader
+from e2e.controllers_process import BRIEF, start_controllers, wait_for_leader
 from e2e.preempting import CPP, DROP, LIMIT_S, PP, Run, claim, cleared, deployment, kept, policy, remove, taken
 from e2e.processes import Processes
 
@@ -54,7 +54,7 @@ def test_a_drop_is_handled_after_a_restart(api: Api, namespace: str, preempting:
     api.create(fallen)
     api.create(other)
     claim(api, web, fallen)
-    first = preempting()
+    first = preempting(*BRIEF)
     first.kill()
     api.patch(fallen, {"metadata": {"annotations": {DROP: '{"from": 9, "to": 3}'}}, "spec": {"priority": 3}})
     preempting()

@@ -45,7 +45,7 @@ def test_a_drop_that_our_webhook_records_is_handled_and_cleared(
     holder = api.create(policy(PP, namespace, web, 9, always=False)).object
     other = api.create(policy(PP, namespace, web, 9)).object
     claim(api, web, holder)
-    running = preempting(drop_handler)
+    running = preempting(user=drop_handler)
     fallen = api.patch(holder, {"spec": {"priority": 3}}).object
     assert fallen["metadata"]["annotations"][DROP] == '{"from": 9, "to": 3}'
     taken(api, web, other)
