@@ -81,6 +81,9 @@ def _files_below(folder: str) -> Sequence[str]:
     for parent, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
+    for path in found:
+        if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for without end
+            raise ManifestError(str(path), None, "is no regular file; to read it all the same, name it, not its folder")
     return [str(path) for path in sorted(found)]
 
 

@@ -238,6 +238,16 @@ class _DrainingArbiter(Arbiter):
         self._drain_s = drain_s
         super().__init__(app)
 
+    def start(self) -> None:
+        """Bind the port."""
+        try:
+            super().start()
+        except SystemExit:  # how gunicorn says, after five tries, that it cannot
+            where = ", ".join(self.cfg.bind)
+            raise InputError(
+                f"{where} cannot be bound: the log says why; accepted is a free port of this host"
+            ) from None
+
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - the base class's signature
         """Fail readiness, wait, then stop the workers. A second, harder signal ends the wait."""
         self._board.drain()

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from contextlib import closing
+from socket import create_server
 
 import pytest
 from cryptography import x509
@@ -120,3 +121,14 @@ def test_a_certificate_that_cannot_be_used_is_told_in_one_line(tmp_path, missing
     assert server.process.wait(timeout=30) == 2
     assert server.log.read_text().startswith("berthmaster: TLS cannot be set up")
     assert len(server.log.read_text().splitlines()) == 1
+
+
+def test_a_port_that_somebody_else_has(tmp_path):
+    make_pair().write(tmp_path)
+    with create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        server = Server(tmp_path, f"--bind=127.0.0.1:{port}")
+        assert server.process.wait(timeout=30) == 2
+    *log, told = server.log.read_text().splitlines()
+    assert f"127.0.0.1:{port} cannot be bound" in told
+    assert "Connection in use" in "\n".join(log)

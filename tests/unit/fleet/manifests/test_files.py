@@ -226,6 +226,19 @@ def test_a_folder_without_manifests(tmp_path):
     assert error_of(tmp_path) == "no *.yaml, *.yml, *.json file in this folder"
 
 
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
+    written(tmp_path, CONFIG)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert error_of(tmp_path).endswith(
+        "pipe.yaml: is no regular file; to read it all the same, name it, not its folder"
+    )
+
+
+def test_a_broken_link_in_a_folder(tmp_path):
+    (tmp_path / "link.yaml").symlink_to("nowhere")
+    assert error_of(tmp_path).endswith("link.yaml: cannot be read: No such file or directory")
+
+
 def test_the_size_of_a_file_is_bounded_even_where_it_has_none():
     assert error_of("/dev/zero", limits=Limits(file_bytes=1000)) == "larger than 1000 bytes"
 
