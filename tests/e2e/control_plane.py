@@ -6,7 +6,6 @@ is no kubelet either: nodes are made by hand.
 
 import json
 import os
-import signal
 import ssl
 import urllib.error
 import urllib.request
@@ -159,8 +158,7 @@ class ControlPlane:
 
     def restart_apiserver(self) -> None:
         """Kill the API server and start it anew; etcd keeps what there is."""
-        self._apiserver.ask_to_stop(signal.SIGKILL)
-        self._apiserver.wait(START_LIMIT_S)
+        self._apiserver.kill()
         self._apiserver = self._start_apiserver()
         self.api.client.rest_client.pool_manager.clear()  # connections to the one that is gone
 

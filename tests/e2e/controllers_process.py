@@ -1,7 +1,6 @@
 """``berthmaster controllers`` beside the control plane: processes of which one leads."""
 
 import re
-import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from e2e.processes import Process, Processes, wait_for
 
 COMMAND: Final[tuple[str | Path, ...]] = (Path(sys.executable).with_name("berthmaster"), "controllers")
 START_LIMIT_S: Final = 30.0
-STOP_LIMIT_S: Final = 30.0
 BRIEF_LEASE_S: Final = 4
 BRIEF: Final = (f"--leader-elect-lease-s={BRIEF_LEASE_S}", f"--leader-elect-renew-s={BRIEF_LEASE_S * 0.7}")
 """Options of processes that leave a lease behind, to run out. All others keep theirs, however slow the machine is."""
@@ -61,16 +59,6 @@ class Controllers:
             (dict(_LABEL.findall(given or "")), value) for each, given, value in _SAMPLE.findall(text) if each == name
         )
         return sum(float(value) for given, value in found if labels.items() <= given.items())
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.process.ask_to_stop(signal.SIGKILL)
-        self.process.wait(STOP_LIMIT_S)
-
-    def retire(self) -> int:
-        """SIGTERM, and its exit code."""
-        self.process.ask_to_stop()
-        return self.process.wait(STOP_LIMIT_S)
 
 
 def start_controllers(

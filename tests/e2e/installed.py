@@ -34,11 +34,11 @@ VALUES: Final[JSON] = {
     "controllers": {
         "enable": ["*", "workload-rebalancer"],
         "featureGates": {"PolicyPreemption": True},
-        "leaderElection": {"leaseSeconds": 60, "renewSeconds": 50, "retrySeconds": 1},
+        "leaderElection": {"leaseSeconds": 15, "renewSeconds": 12, "retrySeconds": 1},
     },
     "certs": {"intervalSeconds": 1, "extraArgs": [f"--overlap-s={OVERLAP_S}"]},
 }
-"""Everything that can be switched on; times as short as tests need them, and a lease that no slow machine loses."""
+"""Everything that can be switched on; times as short as tests need them. An uninstall may wait for a lease to end."""
 
 
 class Installed:

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -13,6 +14,8 @@ Value = TypeVar("Value")
 
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 25
+STOP_LIMIT_S: Final = 30.0
+_LAST_LIMIT_S: Final = 5.0
 
 
 class NotInTimeError(AssertionError):
@@ -130,14 +133,23 @@ class Process:
         except subprocess.TimeoutExpired:
             raise NotInTimeError(f"{self.name} still runs after {timeout_s:g} s\n{self.tail()}") from None
 
-    def stop(self, grace_s: float = 5.0) -> int:
-        """SIGTERM, and SIGKILL to its whole group once ``grace_s`` is over; its exit code."""
+    def stop(self) -> int:
+        """SIGTERM; its exit code.
+
+        Raises:
+            NotInTimeError: it had to be killed.
+        """
         self.ask_to_stop()
         try:
-            self._child.wait(grace_s)
-        except subprocess.TimeoutExpired:
+            return self.wait(STOP_LIMIT_S)
+        finally:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL to its whole group, if it still runs."""
+        if self.running:
             os.killpg(self._child.pid, signal.SIGKILL)
-        return self._child.wait()
+            self._child.wait()
 
 
 class Processes:
@@ -165,6 +177,9 @@ class Processes:
         return [(f"{child.name}: {child.log}", child.tail()) for child in self._started if child.running]
 
     def stop_all(self) -> None:
-        """End every child, the last started first."""
+        """End every child that is left, the last started first."""
         for process in reversed(self._started):
-            process.stop()
+            process.ask_to_stop()
+            with suppress(NotInTimeError):  # kube-apiserver waits for clients that nobody needs any more
+                process.wait(_LAST_LIMIT_S)
+            process.kill()

@@ -70,7 +70,7 @@ def test_a_standby_takes_over_when_the_leader_is_killed(api: Api, namespace: str
     both = [start(*BRIEF), start(*BRIEF)]
     leader = wait_for_leader(both, ELECTION_S)
     [standby] = [each for each in both if each is not leader]
-    leader.kill()
+    leader.process.kill()
     killed_s = time.monotonic()
     wanted = config_map(namespace)
     api.create(wanted)
@@ -100,7 +100,7 @@ def test_a_burst_is_worked_off_once_though_its_leader_is_killed_in_the_middle(ap
     leader = wait_for_leader(both, ELECTION_S)
     names = burst(api, namespace, 150)
     wait_for("a part of it", lambda: len([one for one in writes(api, namespace, names) if one]) > 20, LIMIT_S)
-    leader.kill()
+    leader.process.kill()
     assert "" in writes(api, namespace, names), "it was killed too late to show anything"
     wait_for("all of it", lambda: "" not in writes(api, namespace, names), 30)
     assert set(writes(api, namespace, names)) == {"1"}
@@ -128,7 +128,7 @@ def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: s
     both = [start(), start()]
     leader = wait_for_leader(both, ELECTION_S)
     [standby] = [each for each in both if each is not leader]
-    assert leader.retire() == 0
+    assert leader.process.stop() == 0
     stopped_s = time.monotonic()
     wait_for_leader([standby], ELECTION_S)
     assert time.monotonic() - stopped_s < BRIEF_LEASE_S / 2
@@ -141,7 +141,7 @@ def test_the_last_one_gives_the_lease_back(api: Api, namespace: str, start: Star
     only = start()
     wait_for_leader([only], ELECTION_S)
     assert lease_of(api, namespace)["holderIdentity"]
-    assert only.retire() == 0
+    assert only.process.stop() == 0
     assert not lease_of(api, namespace).get("holderIdentity")
 
 
@@ -197,7 +197,7 @@ def test_repeats_of_an_event_become_a_series(api: Api, namespace: str, start: St
     for value in ("2", "3", "4"):
         api.patch(wanted, {"data": {"wants": value}})
         wait_for("the copy", lambda value=value: has(api, wanted, value), LIMIT_S)
-    assert leader.retire() == 0, "the last repeats are written at the end"
+    assert leader.process.stop() == 0, "the last repeats are written at the end"
     [event] = events_about(api, namespace, name)
     assert event["series"]["count"] == 4
     assert event["series"]["lastObservedTime"] > event["eventTime"]
@@ -235,4 +235,4 @@ def test_without_an_election_one_process_works_at_once_and_there_is_no_lease(api
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
     assert only.leading
     assert api.list("coordination.k8s.io/v1", "Lease", namespace) == []
-    assert only.retire() == 0
+    assert only.process.stop() == 0

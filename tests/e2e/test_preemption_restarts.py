@@ -55,7 +55,7 @@ def test_a_drop_is_handled_after_a_restart(api: Api, namespace: str, preempting:
     api.create(other)
     claim(api, web, fallen)
     first = preempting(*BRIEF)
-    first.kill()
+    first.process.kill()
     api.patch(fallen, {"metadata": {"annotations": {DROP: '{"from": 9, "to": 3}'}}, "spec": {"priority": 3}})
     preempting()
     taken(api, web, other)

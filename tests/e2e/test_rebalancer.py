@@ -25,7 +25,7 @@ def _process(processes: Processes, control_plane: ControlPlane) -> Iterator[None
     yield
     results = ("success", "error", "crash")
     counts = {each: running.measure("berthmaster_controllers_reconciles_total", result=each) for each in results}
-    assert running.retire() == 0
+    assert running.process.stop() == 0
     assert counts["success"] > 0
     assert counts["error"] == counts["crash"] == 0
 
