@@ -3,6 +3,7 @@
 import gc
 import logging
 import os
+import shutil
 import signal
 import tempfile
 import time
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import ssl
 
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is a file of no content; here it is in memory
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _GC_THRESHOLD: Final = 20_000  # allocations that stay; a request makes a few hundred, and they go
 
 
@@ -103,13 +105,16 @@ def serve(options: ServerOptions, service: Service) -> None:
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
     """
-    with tempfile.TemporaryDirectory(prefix=f"{options.name}-") as folder:
-        run = Path(folder)
+    owner, run = os.getpid(), Path(tempfile.mkdtemp(prefix=f"{options.name}-"))
+    try:
         values = run / "metrics"
         values.mkdir()
         shared_metrics.share(values)
         board = Board(run)
         _Application(options, service, board, _bound_probes(options, board)).run()
+    finally:
+        if os.getpid() == owner:  # a worker that ends comes by here, too, and leaves it to the others
+            shutil.rmtree(run, ignore_errors=True)
 
 
 class _Application(BaseApplication):
@@ -201,6 +206,9 @@ class _Application(BaseApplication):
 
     def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self._in_worker = True
+        for each in _STOPS:  # not the arbiter's, which only take them down; the worker's own come a bit later
+            signal.signal(each, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         if self._tls is not None:
             self._certificate_loaded(self._tls.expires_at)
 
@@ -247,6 +255,14 @@ class _DrainingArbiter(Arbiter):
             raise InputError(
                 f"{where} cannot be bound: the log says why; accepted is a free port of this host"
             ) from None
+
+    def spawn_worker(self) -> Any:  # noqa: ANN401 - gunicorn's own
+        """Fork. A worker that is told to stop before it can hear it would be waited for until it is killed."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
+        try:
+            return super().spawn_worker()
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
 
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - the base class's signature
         """Fail readiness, wait, then stop the workers. A second, harder signal ends the wait."""

@@ -31,6 +31,12 @@ def served_serial(server):
     return x509.load_pem_x509_certificate(pem.encode()).serial_number
 
 
+def workers_of(server):
+    """The ids of all workers that there ever were."""
+    booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
+    return [int(message.rsplit(" ", 1)[1]) for message in booted]
+
+
 def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path):
     old, new = make_pair(), make_pair(days=60)
     with running(tmp_path, "--workers=1", "--drain-s=0", pair=old) as server, closing(server.connection()) as kept:
@@ -100,8 +106,7 @@ def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tm
     with running(tmp_path, "--workers=1", "--drain-s=0") as server:
         kept = server.connection()  # trusts the certificate that is served, not the files
         (tmp_path / "tls.key").write_bytes(make_pair().key)
-        booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
-        os.kill(int(booted[0].rsplit(" ", 1)[1]), signal.SIGKILL)
+        os.kill(workers_of(server)[0], signal.SIGKILL)
         deadline = time.monotonic() + 10
         while True:
             try:
@@ -111,6 +116,37 @@ def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tm
                 kept.close()
                 assert time.monotonic() < deadline
         kept.close()
+
+
+def test_a_worker_that_is_told_to_end_leaves_what_the_others_share(tmp_path):
+    with running(tmp_path, "--workers=2", "--drain-s=0") as server:
+        with closing(server.connection()) as connection:
+            assert reviewed(connection) == 200
+        os.kill(workers_of(server)[0], signal.SIGTERM)
+        deadline = time.monotonic() + 20
+        while len(workers_of(server)) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        server.wait_until_ready()
+        assert server.metric("berthmaster_webhook_reviews_total") == 1
+        with closing(server.connection()) as connection:
+            assert reviewed(connection) == 200
+        assert server.metric("berthmaster_webhook_reviews_total") == 2
+        assert server.stop() == 0
+        assert "Exception" not in server.log.read_text()
+
+
+def test_a_stop_while_workers_start_waits_for_none_of_them(tmp_path):
+    make_pair().write(tmp_path)
+    for _ in range(4):
+        server = Server(tmp_path, "--workers=4", "--drain-s=0")
+        deadline = time.monotonic() + 20
+        while "Booting worker" not in server.log.read_text():
+            assert time.monotonic() < deadline
+        began_s = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began_s < 10
+        assert "Exception" not in server.log.read_text()
 
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])
