@@ -226,7 +226,7 @@ def measure(
     for result in ("success", "requeued", "conflict", "error", "crash"):
         count = int(controllers.measure("berthmaster_controllers_reconciles_total", result=result))
         print(f"{count:8d} reconciled: {result}")
-    controllers.retire()
+    controllers.process.stop()
     observer.stop()
     print(f"{bare_rate(connection, observer.patches()):8.0f} bindings a second from a client that only writes")
 
