@@ -2,7 +2,6 @@
 
 import signal
 import tempfile
-import threading
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from cli.console import stdout
 from cli.demo.extender import show_extender, write_fleet
 from cli.demo.service import Certificates, Service
 from cli.demo.webhook import show_webhook
+from fleet.ops.stopping import Stop
 
 
 @click.command()
@@ -45,4 +45,4 @@ def _keep(console: Console, certificates: Certificates, services: list[Service])
     for service in services:
         console.print(f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}")
     with suppress(KeyboardInterrupt):
-        threading.Event().wait()
+        Stop().wait()

@@ -14,7 +14,7 @@ Value = TypeVar("Value")
 
 POLL_S: Final = 0.05
 TAIL_LINES: Final = 25
-STOP_LIMIT_S: Final = 30.0
+_STOP_LIMIT_S: Final = 30.0
 _LAST_LIMIT_S: Final = 5.0
 
 
@@ -141,7 +141,7 @@ class Process:
         """
         self.ask_to_stop()
         try:
-            return self.wait(STOP_LIMIT_S)
+            return self.wait(_STOP_LIMIT_S)
         finally:
             self.kill()
 
