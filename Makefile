@@ -19,7 +19,7 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV)
 
 # The pins are installed first, the project last and editable: a checkout is used as it stands.
-$(VENV)/.run: $(BIN)/python requirements/run.txt pyproject.toml fleet/version.py
+$(VENV)/.run: $(BIN)/python requirements/run.txt pyproject.toml berthmaster/version.py
 	@echo "Setting up $(VENV) (only when the pins change) ..."
 	@$(PIP) install -r requirements/run.txt
 	@$(PIP) install --no-deps --editable .
@@ -65,7 +65,7 @@ image-test: $(VENV)/.dev ## Run what Containerfile runs, and look at what comes 
 image: ## Build the image (BASE=registry/python@sha256:..., with podman or BUILDER=docker)
 	@test -n "$(BASE)" || { echo "name the base image by its digest: make image BASE=docker.io/library/python:3.13-slim@sha256:..." >&2; exit 2; }
 	@$(or $(BUILDER),podman) build --file Containerfile --build-arg BASE=$(BASE) --build-arg REVISION=$$(git rev-parse HEAD) \
-		--build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' fleet/version.py) --tag berthmaster:$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' fleet/version.py) .
+		--build-arg VERSION=$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) --tag berthmaster:$$(sed -n 's/^__version__ = "\(.*\)"/\1/p' berthmaster/version.py) .
 
 .PHONY: lint
 lint: $(VENV)/.dev ## Check style, types and the direction of imports

@@ -15,15 +15,15 @@ from served import Server, measure, post
 from timing import median_ms
 from workloads import Workload
 
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.kubeadmiral.plugin import select_clusters
 from extender.protocols.kubeadmiral.wire import SelectRequest
 from extender.protocols.native.deciding import decide_on
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.route import Call
-from extender.scheduling.fleet import fleet_of
-from extender.scheduling.scheduler import Scheduler
-from fleet.model.decode import decode_json, encode_json
 
 _ROUNDS = 25
 

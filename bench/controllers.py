@@ -25,14 +25,14 @@ from e2e.controllers_process import start_controllers
 from e2e.processes import Process, Processes
 from workloads import generated
 
-from extender.controllers.settings import Settings
-from fleet.kube.connection import OfficialConnection, connect
-from fleet.kube.informer import Informer
-from fleet.kube.messages import Key
-from fleet.kube.requests import ONLY_METADATA, Collection, create, merge_patch
-from fleet.kube.transport import ask
-from fleet.model.decode import builtins
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.settings import Settings
+from berthmaster.kube.connection import OfficialConnection, connect
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import ONLY_METADATA, Collection, create, merge_patch
+from berthmaster.kube.transport import ask
+from berthmaster.model.decode import builtins
+from berthmaster.runtime.clock import SystemClock
 
 _CLUSTERS: Final = Collection.of(karmada.CLUSTERS, "clusters")
 BINDINGS: Final = Collection.of(karmada.BINDINGS, "resourcebindings")

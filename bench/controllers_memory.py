@@ -19,15 +19,15 @@ from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
 from e2e.processes import Process, wait_for
 
-from extender.controllers.bindings.bindings import Bindings
-from extender.controllers.metrics import PrometheusMeter
-from extender.controllers.parts import Parts
-from extender.state.kinds import KARMADA_CLUSTERS
-from fleet.kube.connection import OfficialConnection, connect
-from fleet.kube.event_recorder import EventRecorder
-from fleet.kube.requests import merge_patch
-from fleet.kube.transport import ask
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.binding_scheduler.bindings import Bindings
+from berthmaster.controllers.metrics import PrometheusMeter
+from berthmaster.controllers.parts import Parts
+from berthmaster.kube.connection import OfficialConnection, connect
+from berthmaster.kube.event_recorder import EventRecorder
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.requests import merge_patch
+from berthmaster.kube.transport import ask
+from berthmaster.runtime.clock import SystemClock
 
 LIMIT_MIB: Final = 500
 _LIMIT_S: Final = 300.0

@@ -19,8 +19,8 @@ import msgspec
 from served import Server, measure, post, serving
 from workloads import Workload, generated
 
+from berthmaster.model.decode import builtins, encode_json
 from extender.protocols.native.wire import ScheduleRequest
-from fleet.model.decode import builtins, encode_json
 
 
 def batch_rate(server: Server, workload: Workload, lines: int) -> float:

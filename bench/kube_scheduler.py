@@ -16,15 +16,15 @@ import msgspec
 from served import measure, post, serving
 from timing import median_ms
 
+from berthmaster.model.decode import convert
+from berthmaster.model.node import Node, cluster_of_node
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
 from extender.state.state import State
-from fleet.model.decode import convert
-from fleet.model.node import Node, cluster_of_node
-from fleet.ops.clock import SystemClock
 
 _LARGE = 100_000  # bytes; requests beyond take milliseconds, so that fewer of them will do
 IMAGES_OF_A_KUBELET = 50  # nodeStatusMaxImages: what a real node reports at most by default

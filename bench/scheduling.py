@@ -28,15 +28,15 @@ from workloads import (
     with_other_usage,
 )
 
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.kubeadmiral.profile import profile_of
-from extender.scheduling.kubeadmiral.request import request_of
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Profile, Scheduler
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import decode_json, encode_json
-from fleet.model.taint import Toleration
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.taint import Toleration
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.profile import profile_of
+from berthmaster.scheduling.kubeadmiral.request import request_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Profile, Scheduler
 
 _UPDATES = 512
 _UNSEEN = 256

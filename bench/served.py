@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from fleet.model.decode import builtins
+from berthmaster.model.decode import builtins
 
 _READY_WITHIN_S = 60.0
 _CLUSTER = "cluster.karmada.io/v1alpha1"
@@ -50,8 +50,8 @@ def serving(clusters: Sequence[Any], *flags: str) -> Iterator[Server]:
         listed = {"apiVersion": _CLUSTER, "kind": "ClusterList", "items": [builtins(each) for each in clusters]}
         Path(folder, "clusters.json").write_bytes(msgspec.json.encode(listed))
         command = [
-            sys.executable, "-m", "cli.main", "extender", "-f", folder, "--bind", f"127.0.0.1:{port}", "--probe-bind",
-            f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "warning", *flags,
+            sys.executable, "-m", "berthmaster_cli.main", "extender", "-f", folder, "--bind", f"127.0.0.1:{port}",
+            "--probe-bind", f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "warning", *flags,
         ]  # fmt: skip
         process = subprocess.Popen(command)  # noqa: S603 - this very program
         try:

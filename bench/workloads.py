@@ -8,13 +8,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from extender.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, SchedulingUnit
-from fleet.model.binding import Binding, BindingSpec, BindingStatus
-from fleet.model.cluster import Cluster, Condition
-from fleet.model.decode import convert, decode_json
-from fleet.model.federated_cluster import JOINED
-from fleet.model.meta import ObjectMeta
-from fleet.model.taint import Toleration
+from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
+from berthmaster.model.cluster import Cluster, Condition
+from berthmaster.model.decode import convert, decode_json
+from berthmaster.model.federated_cluster import JOINED
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.taint import Toleration
+from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, SchedulingUnit
 
 FLEET_SIZES = (3, 10, 100, 1000, 5000)
 REGION_SPREADS = ((20, 10, 10), (24, 12, 12), (26, 13, 13), (30, 10, 12))

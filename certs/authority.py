@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from fleet.errors import InputError
+from berthmaster.model.errors import InputError
 
 BACKDATING: Final = timedelta(minutes=10)
 """How far before the present a certificate begins to be valid, for clocks that are late."""

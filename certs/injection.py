@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Final, NamedTuple
 
+from berthmaster.kube.requests import Collection
+from berthmaster.model.errors import InputError
 from certs.bundle import EMPTY, Bundle
-from fleet.errors import InputError
-from fleet.kube.requests import Collection
 
 Json = dict[str, Any]
 

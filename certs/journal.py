@@ -3,10 +3,10 @@
 import logging
 from typing import Final, Protocol
 
+from berthmaster.kube.events import Recorder
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.logs import fields
 from certs.steps import Step
-from fleet.errors import ApiError
-from fleet.kube.events import Recorder
-from fleet.ops.logs import fields
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _ACTION: Final = "KeepCertificates"

@@ -4,14 +4,14 @@ import logging
 import random
 from typing import Final
 
+from berthmaster.kube.backoff import Backoff
+from berthmaster.model.errors import BerthmasterError
+from berthmaster.runtime.stopping import Stop
+from berthmaster.serving.probes import Health
 from certs.inspection import Item, Verdict, inspect
 from certs.metrics import Metrics
 from certs.options import Options
 from certs.upkeep import Upkeep
-from fleet.errors import BerthmasterError
-from fleet.kube.backoff import Backoff
-from fleet.ops.probes import Health
-from fleet.ops.stopping import Stop
 
 _LOG: Final = logging.getLogger("berthmaster.certs")
 _JITTER: Final = 0.2

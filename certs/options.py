@@ -5,8 +5,8 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from berthmaster.model.errors import InputError
 from certs.injection import ConfigurationKind
-from fleet.errors import InputError
 
 MANAGER: Final = "berthmaster-certs"
 """Whose fields the bundles are, to an API server."""

@@ -9,9 +9,9 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
-from fleet.errors import InputError, ServiceError
-from fleet.ops.clock import Clock
 
 _TRY_LIMIT_S: Final = 5.0
 _POLL_S: Final = 0.5

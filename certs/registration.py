@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple
 
+from berthmaster.kube import requests
+from berthmaster.kube.discovery import Discovery, Served
+from berthmaster.kube.messages import Key
+from berthmaster.kube.transport import Connection, ask
+from berthmaster.manifests.document import Document
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, injected, kind_of, places
 from certs.reachability import Endpoint, endpoint_of
-from fleet.errors import ApiError, InputError, ServiceError
-from fleet.kube import requests
-from fleet.kube.discovery import Discovery, Served
-from fleet.kube.messages import Key
-from fleet.kube.transport import Connection, ask
-from fleet.manifests.document import Document
-from fleet.model.decode import decode_json
-from fleet.ops.clock import Clock
 
 REGISTERED_BY: Final = "berthmaster.io/registered-by"
 """The label of what was made here; its value says by whom, so that two installations leave each other alone."""

@@ -9,19 +9,19 @@ from typing import Any, Final
 
 import msgspec
 
+from berthmaster.kube import requests
+from berthmaster.kube.events import Reference
+from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Collection, Request
+from berthmaster.kube.transport import Connection, ask
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, FieldError, InputError
 from certs.authority import KeyPair
 from certs.bundle import Bundle
 from certs.leaf import StoredLeaf
 from certs.reading import is_authority, pair_of
 from certs.reasons import Finding, Reason
 from certs.rotation import AuthorityState, Mark
-from fleet.errors import ApiError, FieldError, InputError
-from fleet.kube import requests
-from fleet.kube.events import Reference
-from fleet.kube.messages import Key
-from fleet.kube.requests import Collection, Request
-from fleet.kube.transport import Connection, ask
-from fleet.model.decode import decode_json
 
 SECRETS: Final = Collection.of("v1", "secrets")
 ROLE: Final = "certs.berthmaster.io/role"

@@ -5,12 +5,12 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.kube import requests
+from berthmaster.kube.transport import Connection, ask
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.runtime.clock import Clock
 from certs.secrets import SECRETS
-from fleet.errors import ApiError, FieldError
-from fleet.kube import requests
-from fleet.kube.transport import Connection, ask
-from fleet.model.decode import decode_json
-from fleet.ops.clock import Clock
 
 _NOTICED: Final = timedelta(seconds=2)
 """Differences below this come of the way there and back, and of the whole seconds in which a server tells the time."""

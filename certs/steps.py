@@ -9,6 +9,9 @@ from datetime import datetime
 from functools import partial
 from typing import Final, NamedTuple
 
+from berthmaster.kube import requests
+from berthmaster.kube.events import Reference
+from berthmaster.kube.requests import Request
 from certs import secrets
 from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
@@ -19,9 +22,6 @@ from certs.reasons import Finding, Reason
 from certs.rotation import AuthorityState, RotationPlan, ServedLeaf, Situation, next_change
 from certs.secrets import Secret
 from certs.world import Seen, Unknown, World, target_reference
-from fleet.kube import requests
-from fleet.kube.events import Reference
-from fleet.kube.requests import Request
 
 _MAX_COMMON_NAME: Final = 64
 

@@ -9,6 +9,10 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from berthmaster.kube.events import Reference
+from berthmaster.kube.transport import ask
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.clock import Clock
 from certs import secrets
 from certs.bundle import Bundle
 from certs.journal import Journal
@@ -18,10 +22,6 @@ from certs.reasons import Finding
 from certs.server_time import ServerTime
 from certs.steps import Step, Wishes, bundle_of, own_steps, provided_problems, provided_steps
 from certs.world import Clusters, Unknown, World, read_world
-from fleet.errors import ApiError
-from fleet.kube.events import Reference
-from fleet.kube.transport import ask
-from fleet.ops.clock import Clock
 
 _ROUNDS_FOR_EACH: Final = 6
 """How often one thing may have to be written until all is settled, with some conflicts among it."""

@@ -8,15 +8,15 @@ was held up in between, it never puts an older bundle or an older authority's le
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from berthmaster.kube import requests
+from berthmaster.kube.events import Reference
+from berthmaster.kube.transport import Connection, ask
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, InputError
 from certs.bundle import Bundle
 from certs.injection import bundles
 from certs.options import Options, Serving, Target
 from certs.secrets import Secret, read_secret
-from fleet.errors import ApiError, InputError
-from fleet.kube import requests
-from fleet.kube.events import Reference
-from fleet.kube.transport import Connection, ask
-from fleet.model.decode import decode_json
 
 _MAX_TOLD: Final = 300
 

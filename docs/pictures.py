@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from cli import explain, simulate
+from berthmaster_cli import explain, simulate
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"

@@ -81,7 +81,7 @@ class ShortWay:
         return _streamed(reply.body, environ.get("gunicorn.socket"))
 
 
-def _streamed(pieces: Iterator[bytes], client: Any) -> Iterator[bytes]:  # noqa: ANN401 - fleet.ops.channel's, or None
+def _streamed(pieces: Iterator[bytes], client: Any) -> Iterator[bytes]:  # noqa: ANN401 - berthmaster.serving.channel's, or None
     """The pieces, each sent when it is there and within a deadline of its own."""
     if client is not None:
         client.stream(_BACKLOG_BYTES)

@@ -11,6 +11,11 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.simulation.report import Explanation
 from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
@@ -24,11 +29,6 @@ from extender.protocols.native.wire import (
 )
 from extender.protocols.problem import Problem
 from extender.protocols.route import JSON, JSON_LINES
-from extender.simulation.report import Explanation
-from fleet.errors import FieldError, InputError, ServiceError
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import decode_json, encode_json
 
 _WINDOW_BYTES: Final = 32 * 2**10
 """Lines of a batch that are sent before answers are read: so many fit the buffers between client and service."""

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 from urllib.parse import parse_qsl
 
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.runtime.logs import fields
+from berthmaster.serving.body import BodyError, lines, read_body
+from berthmaster.serving.channel import answer_last
 from extender.protocols.problem import InvalidField, Problem, Refusal, field_problem, problem
 from extender.protocols.route import Call, Reply, Route, problem_reply
 from extender.protocols.services import Services
-from fleet.errors import FieldError, InputError, shown
-from fleet.ops.body import BodyError, lines, read_body
-from fleet.ops.channel import answer_last
-from fleet.ops.logs import fields
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

@@ -1,4 +1,4 @@
-"""What the extender counts. See ``fleet.ops.metrics`` for when this may be imported."""
+"""What the extender counts. See ``berthmaster.runtime.metrics`` for when this may be imported."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The extender as something that ``fleet.ops.server`` runs."""
+"""The extender as something that ``berthmaster.serving.server`` runs."""
 
 import ipaddress
 import logging
@@ -9,22 +9,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from berthmaster.kube.kinds import WatchOptions
+from berthmaster.model.errors import InputError
+from berthmaster.model.template import ReplicaPath
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.crash import survived
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.serving.probes import Health
+from berthmaster.serving.server import Application, PostHealth, ServerOptions
+from berthmaster.serving.server import serve as run_server
+from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import Options as KubeSchedulerOptions
 from extender.protocols.services import Limits, Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
 from extender.state.folder import FolderSource
-from extender.state.kinds import WatchOptions
 from extender.state.state import Freshness, State
 from extender.state.watch import WatchSource, watch_source
-from fleet.errors import InputError
-from fleet.model.template import ReplicaPath
-from fleet.ops.clock import SystemClock
-from fleet.ops.crash import survived
-from fleet.ops.probes import Health
-from fleet.ops.server import Application, PostHealth, ServerOptions
-from fleet.ops.server import serve as run_server
-from fleet.ops.tokens import TokenFile
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

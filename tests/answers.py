@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 
 
 class ReadyAnswer(AbstractContextManager["ReadyAnswer"]):
-    """See ``fleet.kube.transport.Answer``."""
+    """See ``berthmaster.kube.transport.Answer``."""
 
     def __init__(
         self,

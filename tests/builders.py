@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from fleet.model.binding import (
+from berthmaster.model.binding import (
     Binding,
     BindingSpec,
     BindingStatus,
@@ -17,7 +17,7 @@ from fleet.model.binding import (
     TargetCluster,
     binding_name,
 )
-from fleet.model.cluster import (
+from berthmaster.model.cluster import (
     APIEnablement,
     APIResource,
     Cluster,
@@ -28,12 +28,12 @@ from fleet.model.cluster import (
     ResourceModelRange,
     ResourceSummary,
 )
-from fleet.model.decode import convert
-from fleet.model.meta import ObjectMeta
-from fleet.model.placement import Placement
-from fleet.model.policy import Policy, PropagationSpec, ResourceSelector
-from fleet.model.quantity import Quantity
-from fleet.model.taint import Taint
+from berthmaster.model.decode import convert
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy, PropagationSpec, ResourceSelector
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Taint
 
 SERVED = (
     APIEnablement(

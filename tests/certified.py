@@ -8,6 +8,7 @@ from typing import Any
 
 from kube_in_memory import KubeInMemory
 
+from berthmaster.kube.requests import Request
 from certs.authority import KeyPair
 from certs.bundle import Bundle
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
@@ -17,7 +18,6 @@ from certs.options import Options, Serving, Target
 from certs.reading import pair_of
 from certs.upkeep import Report, Upkeep
 from certs.world import Clusters
-from fleet.kube.requests import Request
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)

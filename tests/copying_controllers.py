@@ -8,19 +8,19 @@ from typing import Final
 
 import msgspec
 
-import cli.controllers
-from cli.main import run
-from extender.controllers.controller import Again, QueueController
-from extender.controllers.parts import Parts
-from extender.controllers.registry import Registration
-from extender.controllers.settings import Settings
-from extender.controllers.work_queue import WorkQueue
-from fleet.kube.events import Reference
-from fleet.kube.informer import Informer
-from fleet.kube.messages import Key
-from fleet.kube.requests import Collection, merge_patch
-from fleet.kube.transport import ask
-from fleet.model.decode import decode_json
+import berthmaster_cli.controllers
+from berthmaster.controllers.controller import Again, QueueController
+from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.registry import Registration
+from berthmaster.controllers.settings import Settings
+from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.kube.events import Reference
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Collection, merge_patch
+from berthmaster.kube.transport import ask
+from berthmaster.model.decode import decode_json
+from berthmaster_cli.main import run
 
 CONFIG_MAPS: Final = Collection.of("v1", "configmaps")
 MARK: Final = "berthmaster.io/e2e-copies"
@@ -72,6 +72,6 @@ def controller(parts: Parts, _settings: Settings) -> QueueController[Key]:
 
 
 if __name__ == "__main__":
-    cli.controllers.REGISTRY = (Registration("copying", controller),)
+    berthmaster_cli.controllers.REGISTRY = (Registration("copying", controller),)
     sys.argv.insert(1, "controllers")
     run()

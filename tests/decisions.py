@@ -5,14 +5,14 @@ from typing import Any
 
 from builders import binding, placement
 
-from extender.scheduling.context import Peers
-from extender.scheduling.decision import Decision
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Profile, Scheduler
-from fleet.model.binding import Binding, BindingStatus
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
+from berthmaster.model.binding import Binding, BindingStatus
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.scheduling.context import Peers
+from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Profile, Scheduler
 
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}

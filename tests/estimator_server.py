@@ -11,8 +11,8 @@ from typing import Any
 import grpc
 from estimator_messages import parsed, proto
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError
 
 SERVICE = "github.com.karmada_io.karmada.pkg.estimator.service.Estimator"
 HANG = "hang"

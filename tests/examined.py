@@ -4,9 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from certs.authority import KeyPair, issue, new_authority
-from certs.bundle import Bundle
-from cli.doctor.facts import (
+from berthmaster_cli.doctor.facts import (
     Bindings,
     Facts,
     Fleet,
@@ -22,10 +20,12 @@ from cli.doctor.facts import (
     Trial,
     Workload,
 )
-from cli.doctor.fields import KINDS
-from cli.doctor.finding import Finding
-from cli.doctor.judge.everything import GROUPS, findings
-from cli.doctor.judge.registration import WANTED
+from berthmaster_cli.doctor.fields import KINDS
+from berthmaster_cli.doctor.finding import Finding
+from berthmaster_cli.doctor.judge.everything import GROUPS, findings
+from berthmaster_cli.doctor.judge.registration import WANTED
+from certs.authority import KeyPair, issue, new_authority
+from certs.bundle import Bundle
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

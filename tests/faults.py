@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError
 
 Fault = Callable[[Request], object]
 """Told of a request; it may do anything meanwhile, and an ``ApiError`` that it raises is the answer."""

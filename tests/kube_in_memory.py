@@ -19,15 +19,15 @@ from kube_store import JSON, KubeStore
 from patches import APPLY, patched
 from served_kinds import ServedKinds
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError
 
 _OF_THE_SERVER: Final = ("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion")
 """Metadata that no write changes."""
 
 
 class KubeInMemory(KubeStore):
-    """See ``fleet.kube.transport.Connection``.
+    """See ``berthmaster.kube.transport.Connection``.
 
     Attributes:
         requests: all that were sent, in order, whatever came of them.

@@ -14,10 +14,10 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request as HttpRequest
 from werkzeug import Response
 
-from fleet.errors import ApiError
-from fleet.kube.connection import OfficialConnection
-from fleet.kube.requests import Request
-from fleet.kube.transport import Answer
+from berthmaster.kube.connection import OfficialConnection
+from berthmaster.kube.requests import Request
+from berthmaster.kube.transport import Answer
+from berthmaster.model.errors import ApiError
 
 Storm = Callable[[str], str]
 """What befalls the next request of a verb: nothing (empty), a status, ``cut`` before anything happened, or ``half`` an

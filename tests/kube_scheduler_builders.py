@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from berthmaster.model.decode import convert
+from berthmaster.model.node import Node, cluster_of_node
+from berthmaster.model.policy import Policy
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler import Options, routes
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
 from extender.state.state import State
-from fleet.model.decode import convert
-from fleet.model.node import Node, cluster_of_node
-from fleet.model.policy import Policy
 
 ANNOTATION = "policy.berthmaster.io/placement"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,18 +9,10 @@ from typing import Any
 
 from builders import quantities, taint
 
-from extender.scheduling.decision import Decision
-from extender.scheduling.diagnosis import GroupDiagnosis, explain_groups
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.kubeadmiral.preparation import Workload, prepare
-from extender.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
-from extender.scheduling.kubeadmiral.request import placed, request_of
-from extender.scheduling.kubeadmiral.unit import Preference, SchedulingUnit
-from extender.scheduling.scheduler import Scheduler
-from fleet.model.base import Timestamp
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
-from fleet.model.federated_cluster import (
+from berthmaster.model.base import Timestamp
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.federated_cluster import (
     APIResourceType,
     FederatedCluster,
     FederatedClusterSpec,
@@ -28,8 +20,16 @@ from fleet.model.federated_cluster import (
     Resources,
     as_cluster,
 )
-from fleet.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralPolicy, KubeAdmiralSpec
-from fleet.model.meta import ObjectMeta
+from berthmaster.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralPolicy, KubeAdmiralSpec
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.preparation import Workload, prepare
+from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
+from berthmaster.scheduling.kubeadmiral.request import placed, request_of
+from berthmaster.scheduling.kubeadmiral.unit import Preference, SchedulingUnit
+from berthmaster.scheduling.scheduler import Scheduler
 
 NOW = convert(Timestamp, "2026-03-01T12:00:00Z")
 DEPLOYMENTS = APIResourceType(group="apps", version="v1", kind="Deployment", plural_name="deployments")

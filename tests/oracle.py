@@ -1,17 +1,17 @@
 """Karmada's algorithm a second time: slow, straight down the page, on plain values, for tests to compare with.
 
-It shares nothing with ``extender.scheduling`` but the model of the API. It enumerates where Karmada enumerates, so that
-it is fit for small fleets only, and for no more than 12 clusters, up to which Go sorts stably.
+It shares nothing with ``berthmaster.scheduling`` but the model of the API. It enumerates where Karmada enumerates, so
+that it is fit for small fleets only, and for no more than 12 clusters, up to which Go sorts stably.
 """
 
 from dataclasses import dataclass
 from math import inf
 
-from fleet.model.affinity import AffinityTerm
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement
-from fleet.model.taint import repelling_taints
+from berthmaster.model.affinity import AffinityTerm
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.taint import repelling_taints
 
 UNLIMITED = 2**31 - 1
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import jsonpatch
 
-from fleet.kube.requests import Request
+from berthmaster.kube.requests import Request
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"

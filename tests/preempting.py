@@ -9,12 +9,12 @@ from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
 from kube_store import JSON
 
-from extender.controllers.parts import Parts
-from extender.controllers.preemption import PreemptionController, controller
-from extender.controllers.preemption.challengers import Kind
-from extender.controllers.preemption.store import POLICIES
-from fleet.kube.events import Reference
-from fleet.model.priority_drop import ANNOTATION
+from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.preemption import PreemptionController, controller
+from berthmaster.controllers.preemption.challengers import Kind
+from berthmaster.controllers.preemption.store import POLICIES
+from berthmaster.kube.events import Reference
+from berthmaster.model.priority_drop import ANNOTATION
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
 API = "policy.karmada.io/v1alpha1"

@@ -7,10 +7,10 @@ from typing import Any
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
-from extender.controllers.rebalancer.reconciler import REBALANCERS
-from fleet.kube.requests import Collection
-from fleet.model.decode import convert
-from fleet.model.rebalancer import WorkloadRebalancer
+from berthmaster.controllers.rebalancer.reconciler import REBALANCERS
+from berthmaster.kube.requests import Collection
+from berthmaster.model.decode import convert
+from berthmaster.model.rebalancer import WorkloadRebalancer
 
 CREATED = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 NIGHT = REBALANCERS.object(("", "night"))

@@ -9,10 +9,10 @@ from typing import Any
 from certified import CONFIGURATIONS, LEAVES, Installation, injected_in
 from kube_store import Change
 
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import BerthmasterError
 from certs.bundle import Bundle
 from certs.leaf import StoredLeaf, serves
-from fleet.errors import BerthmasterError
-from fleet.kube.requests import Request
 
 _PATIENCE_S = 20.0
 

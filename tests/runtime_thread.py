@@ -6,10 +6,10 @@ from typing import Final
 
 from kube_over_http import KubeOverHttp
 
-from extender.controllers.registry import Registration
-from extender.controllers.run import RunOptions, Runtime
-from fleet.kube.lease import LeaseOptions
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.registry import Registration
+from berthmaster.controllers.run import RunOptions, Runtime
+from berthmaster.kube.lease import LeaseOptions
+from berthmaster.runtime.clock import SystemClock
 
 _STOP_LIMIT_S: Final = 30.0
 

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Collection
+from berthmaster.kube.requests import Collection
+from berthmaster.model.errors import ApiError
 
 VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
 

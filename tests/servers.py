@@ -47,7 +47,7 @@ def running(command: str, *flags: object, log: Path, ready: bool = True) -> Iter
     """`berthmaster COMMAND` on free ports of loopback until the end of the block."""
     port, probe_port = free_port(), free_port()
     arguments = [
-        sys.executable, "-m", "cli.main", command, "--bind", f"127.0.0.1:{port}", "--probe-bind",
+        sys.executable, "-m", "berthmaster_cli.main", command, "--bind", f"127.0.0.1:{port}", "--probe-bind",
         f"127.0.0.1:{probe_port}", "--drain-s", "0", "--grace-s", "3", *map(str, flags),
     ]  # fmt: skip
     with log.open("wb") as output:

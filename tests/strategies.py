@@ -3,11 +3,11 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fleet.model.binding import Binding, TargetCluster
-from fleet.model.cluster import Cluster, ClusterStatus
-from fleet.model.decode import convert
-from fleet.model.placement import ClusterAffinity, Placement
-from fleet.model.taint import Toleration
+from berthmaster.model.binding import Binding, TargetCluster
+from berthmaster.model.cluster import Cluster, ClusterStatus
+from berthmaster.model.decode import convert
+from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.taint import Toleration
 
 NAMES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9", "m10")
 REGIONS = ("r1", "r2", "r3", "r4")

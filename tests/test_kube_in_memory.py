@@ -7,10 +7,10 @@ import pytest
 from faults import in_turn, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 
-from fleet.errors import ApiError
-from fleet.kube import requests
-from fleet.kube.requests import Collection, Request
-from fleet.kube.transport import ask
+from berthmaster.kube import requests
+from berthmaster.kube.requests import Collection, Request
+from berthmaster.kube.transport import ask
+from berthmaster.model.errors import ApiError
 
 THINGS = Collection.of("example.io/v1", "things")
 NODES = Collection.of("v1", "nodes")

@@ -8,8 +8,8 @@ from typing import Any
 
 from answers import ReadyAnswer
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError
 
 JSON = dict[str, Any]
 

@@ -82,7 +82,7 @@ class Server:
         )
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(  # noqa: S603 - this interpreter, our own command
-                [sys.executable, "-m", "cli.main", "webhook", *arguments], stdout=log, stderr=log
+                [sys.executable, "-m", "berthmaster_cli.main", "webhook", *arguments], stdout=log, stderr=log
             )
 
     def wait_until_ready(self):

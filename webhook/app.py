@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from flask import Flask, Response, request
 from werkzeug.exceptions import MethodNotAllowed
 
-from fleet.ops.body import BodyError, read_body, read_head
-from fleet.ops.channel import answer_last
+from berthmaster.serving.body import BodyError, read_body, read_head
+from berthmaster.serving.channel import answer_last
 from webhook.admission.routes import ROUTES
 from webhook.handler import Answer, Reviewer
 

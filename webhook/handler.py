@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import Counter
 
-from fleet.ops.logs import fields
+from berthmaster.runtime.logs import fields
 from webhook import metrics
 from webhook.admission import codec
 from webhook.admission.codec import NotAReview

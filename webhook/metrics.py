@@ -1,4 +1,4 @@
-"""What the webhook counts. See ``fleet.ops.metrics`` for when this may be imported."""
+"""What the webhook counts. See ``berthmaster.runtime.metrics`` for when this may be imported."""
 
 from typing import Final
 

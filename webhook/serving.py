@@ -1,11 +1,11 @@
-"""The webhook as something that ``fleet.ops.server`` runs."""
+"""The webhook as something that ``berthmaster.serving.server`` runs."""
 
 import logging
 from dataclasses import dataclass, field
 
-from fleet.ops.probes import Health
-from fleet.ops.server import Application, PostHealth, ServerOptions
-from fleet.ops.server import serve as run_server
+from berthmaster.serving.probes import Health
+from berthmaster.serving.server import Application, PostHealth, ServerOptions
+from berthmaster.serving.server import serve as run_server
 from webhook.admission.routes import ROUTES
 from webhook.admission.settings import Settings
 

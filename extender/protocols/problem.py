@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from fleet.errors import FieldError
+from berthmaster.model.errors import FieldError
 
 PROBLEM_JSON: Final = "application/problem+json"
 _MAX_ERRORS: Final = 64

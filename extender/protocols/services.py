@@ -4,10 +4,10 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from berthmaster.runtime.clock import Clock
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Call
 from extender.state.state import State
-from fleet.ops.clock import Clock
 
 
 class Meter(Protocol):
@@ -48,7 +48,7 @@ class Services:
     Attributes:
         state: the fleet and what runs on it.
         meter: counts.
-        log: for what people should know; ``fleet.ops.logs.fields`` adds the request's id.
+        log: for what people should know; ``berthmaster.runtime.logs.fields`` adds the request's id.
         clock: the time.
         limits: how much one request may ask for.
     """

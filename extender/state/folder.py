@@ -8,15 +8,15 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from extender.simulation.loading import world_of
-from extender.simulation.world import World
+from berthmaster.manifests import load
+from berthmaster.manifests.files import SUFFIXES
+from berthmaster.model.errors import InputError
+from berthmaster.model.template import ReplicaPath
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.crash import survived
+from berthmaster.simulation.loading import world_of
+from berthmaster.simulation.world import World
 from extender.state.state import State
-from fleet.errors import InputError
-from fleet.manifests import load
-from fleet.manifests.files import SUFFIXES
-from fleet.model.template import ReplicaPath
-from fleet.ops.clock import Clock
-from fleet.ops.crash import survived
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _RETRY_S: Final = 30.0

@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from extender.scheduling.context import Peers
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Profile, Scheduler
-from extender.simulation.world import Workload, World
-from fleet.model.cluster import Cluster
-from fleet.model.policy import Policy
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.policy import Policy
+from berthmaster.scheduling.context import Peers
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.simulation.world import Workload, World
 
 BindingKey = tuple[str, str]
 """Namespace, empty for cluster-scoped ones, and name."""

@@ -11,15 +11,15 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES, POLICIES, Watched, WatchOptions
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES, POLICIES, Watched, WatchOptions
+from berthmaster.kube.messages import Key
+from berthmaster.kube.transport import Connection
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import InputError
+from berthmaster.model.policy import Policy
+from berthmaster.runtime.clock import Clock
 from extender.state.state import Memory, State
-from fleet.errors import InputError
-from fleet.kube.informer import Informer
-from fleet.kube.messages import Key
-from fleet.kube.transport import Connection
-from fleet.model.cluster import Cluster
-from fleet.model.policy import Policy
-from fleet.ops.clock import Clock
 
 
 def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
@@ -36,7 +36,7 @@ def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
         )
 
     def connection() -> Connection:
-        from fleet.kube.connection import connect  # noqa: PLC0415 - a large library, that only a watch needs
+        from berthmaster.kube.connection import connect  # noqa: PLC0415 - a large library, that only a watch needs
 
         return connect(options.kubeconfig, options.context)
 

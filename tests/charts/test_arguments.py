@@ -4,8 +4,8 @@ import click
 import pytest
 from charts.cases import CASES
 
+from berthmaster_cli.main import _COMMANDS, main
 from charts import helm
-from cli.main import _COMMANDS, main
 
 
 def containers(case):

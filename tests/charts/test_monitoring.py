@@ -7,8 +7,8 @@ import promql_parser
 import pytest
 from charts.cases import CASES
 
+from berthmaster_cli.main import _COMMANDS
 from charts import helm
-from cli.main import _COMMANDS
 
 ROOT = helm.CHART.parents[1]
 METRIC = re.compile(r"berthmaster_[a-z0-9_]+")
@@ -23,7 +23,7 @@ TELLERS = {
 }
 SOURCES = "\n".join(
     path.read_text()
-    for part in ("webhook", "extender", "certs", "cli", "fleet")
+    for part in ("webhook", "extender", "certs", "berthmaster_cli", "berthmaster")
     for path in (ROOT / part).rglob("*.py")
 )
 

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from charts.cases import CASES
 
+from berthmaster_cli.certs import command
 from charts import helm
-from cli.certs import command
 
 ROTATE = command.commands["rotate"]
 PAGE = (helm.CHART.parents[1] / "docs" / "operations.md").read_text()

@@ -4,10 +4,10 @@ import pytest
 import yaml
 from charts.cases import CASES
 
+from berthmaster.controllers.rbac import rules_of
+from berthmaster.controllers.registry import REGISTRY, selected
+from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES
 from charts import helm
-from extender.controllers.rbac import rules_of
-from extender.controllers.registry import REGISTRY, selected
-from extender.state.kinds import CLUSTER_KINDS, KARMADA_POLICIES
 
 SINGLE = {"mode": "single"}
 # Verbs that no name can restrict.

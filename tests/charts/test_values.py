@@ -8,8 +8,8 @@ import yaml
 from charts.cases import CASES
 from charts.values_table import readme, table
 
+from berthmaster.version import __version__
 from charts import helm
-from fleet.version import __version__
 
 SCHEMA = json.loads((helm.CHART / "values.schema.json").read_text())
 DEFAULTS = yaml.safe_load((helm.CHART / "values.yaml").read_text())

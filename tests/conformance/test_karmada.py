@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
 
 _RECORDED = {"karmada.jsonl.gz": (400, 2400), "regions.jsonl.gz": (250, 1000)}
 

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from kubeadmiral_builders import unit_from
 
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.kubeadmiral.profile import profile_of
-from extender.scheduling.kubeadmiral.request import placed, request_of
-from extender.scheduling.scheduler import Scheduler
-from fleet.model.decode import convert
-from fleet.model.federated_cluster import FederatedCluster, as_cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.profile import profile_of
+from berthmaster.scheduling.kubeadmiral.request import placed, request_of
+from berthmaster.scheduling.scheduler import Scheduler
 
 VECTORS = Path(__file__).with_name("kubeadmiral.jsonl.gz")
 LINES = 1500

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def told() -> str:
-    command = [sys.executable, "-m", "cli.main", "demo"]
+    command = [sys.executable, "-m", "berthmaster_cli.main", "demo"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False)  # noqa: S603 - ours
     assert done.returncode == 0, done.stderr
     return done.stdout

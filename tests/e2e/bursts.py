@@ -14,13 +14,13 @@ from e2e.control_plane import ControlPlane
 from e2e.karmada import assigned, binding, cluster, condition
 from e2e.manifests import JSON, unique
 
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
-from extender.scheduling.trigger import Trigger, trigger_of
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.trigger import Trigger, trigger_of
 
 REPLICAS: Final = 3
 GROUP: Final = "large"

@@ -10,7 +10,7 @@ from e2e.controllers_process import Controllers, start_controllers, wait_for_lea
 from e2e.manifests import JSON, cluster_propagation_policy, propagation_policy, unique
 from e2e.processes import Processes, wait_for
 
-from extender.controllers.rbac import rules_of
+from berthmaster.controllers.rbac import rules_of
 
 P: Final = "propagationpolicy.karmada.io/"
 C: Final = "clusterpropagationpolicy.karmada.io/"

@@ -9,7 +9,7 @@ from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, deployments, manifest, unique, workload_rebalancer
 from e2e.processes import wait_for
 
-from extender.controllers.rbac import rules_of
+from berthmaster.controllers.rbac import rules_of
 
 LIMIT_S: Final = 15.0
 WORK: Final = "work.karmada.io/v1alpha2"

@@ -6,8 +6,8 @@ The command itself, options and all; only the time of day differs. The monotonic
 import sys
 from datetime import UTC, datetime, timedelta
 
-from cli.main import run
-from fleet.ops.clock import SystemClock
+from berthmaster.runtime.clock import SystemClock
+from berthmaster_cli.main import run
 
 if __name__ == "__main__":
     skew = timedelta(seconds=float(sys.argv.pop(1)))

@@ -12,7 +12,7 @@ from e2e.karmada import assigned, binding, cluster, cluster_status, condition, d
 from e2e.manifests import JSON, unique
 from e2e.processes import Processes, wait_for
 
-from extender.controllers.rbac import rules_of
+from berthmaster.controllers.rbac import rules_of
 
 pytestmark = pytest.mark.e2e
 

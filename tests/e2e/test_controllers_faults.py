@@ -22,7 +22,7 @@ from e2e.forwarder import Forwarder
 from e2e.manifests import unique
 from e2e.processes import Processes, wait_for
 
-from extender.controllers.rbac import rules_of
+from berthmaster.controllers.rbac import rules_of
 
 pytestmark = pytest.mark.e2e
 

@@ -9,9 +9,8 @@ from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, workload_rebalancer
 from kube_in_memory import KubeInMemory
 
-from fleet.errors import ApiError
-from fleet.kube.connection import connect
-from fleet.kube.requests import (
+from berthmaster.kube.connection import connect
+from berthmaster.kube.requests import (
     Collection,
     Request,
     apply,
@@ -24,7 +23,8 @@ from fleet.kube.requests import (
     replace,
     watch,
 )
-from fleet.kube.transport import Connection, ask
+from berthmaster.kube.transport import Connection, ask
+from berthmaster.model.errors import ApiError
 
 REBALANCERS = Collection.of("apps.karmada.io/v1alpha1", "workloadrebalancers")
 LABELS = {"labels": {"a": "b"}}

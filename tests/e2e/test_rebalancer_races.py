@@ -15,16 +15,16 @@ from e2e.manifests import workload_rebalancer
 from e2e.processes import wait_for
 from e2e.rebalancing import LIMIT_S, NEXT_WEEK, WORK, Scene, access
 
-from extender.controllers.controller import QueueController
-from extender.controllers.parts import Parts
-from extender.controllers.rebalancer import controller
-from extender.controllers.rebalancer.marking import is_gone
-from extender.controllers.rebalancer.reconciler import REBALANCERS
-from fleet.errors import ApiError
-from fleet.kube.connection import connect
-from fleet.kube.requests import Collection, Request, get
-from fleet.kube.transport import Answer, ask
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.controller import QueueController
+from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.rebalancer import controller
+from berthmaster.controllers.rebalancer.marking import is_gone
+from berthmaster.controllers.rebalancer.reconciler import REBALANCERS
+from berthmaster.kube.connection import connect
+from berthmaster.kube.requests import Collection, Request, get
+from berthmaster.kube.transport import Answer, ask
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.clock import SystemClock
 
 pytestmark = pytest.mark.e2e
 

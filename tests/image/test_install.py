@@ -105,7 +105,7 @@ def test_it_decides_a_real_question(environment, tmp_path):
 
 def test_everything_is_compiled_and_stays_so_without_writing(environment):
     code = (
-        "import sys, fleet, cli.main, webhook.serving, extender.serving, pathlib;"
+        "import sys, fleet, berthmaster_cli.main, webhook.serving, extender.serving, pathlib;"
         "print([m.__name__ for m in list(sys.modules.values()) if getattr(m, '__cached__', None)"
         " and 'site-packages' in (m.__file__ or '') and not pathlib.Path(m.__cached__).exists()])"
     )
@@ -115,7 +115,7 @@ def test_everything_is_compiled_and_stays_so_without_writing(environment):
 
 
 def test_nothing_in_it_remembers_the_sources(environment):
-    link = python(environment, "import fleet; print(fleet.__file__)").strip()
+    link = python(environment, "import berthmaster; print(berthmaster.__file__)").strip()
     assert link.startswith(str(environment))
     assert not list(environment.rglob("direct_url.json"))
 

@@ -8,21 +8,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubeadmiral_builders import term
 
-from extender.scheduling.candidates import Candidates, largest
-from extender.scheduling.filters.api_enablement import KindColumn
-from extender.scheduling.filters.cluster_affinity import AnyAffinityColumn
-from extender.scheduling.filters.cluster_terminating import SchedulableColumn
-from extender.scheduling.filters.taint_toleration import TolerationColumn
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.group import Affinities
-from extender.scheduling.karmada.plan import StaticWeights
-from extender.scheduling.karmada.spread_constraint import SpreadFieldsColumn
-from extender.scheduling.kubeadmiral.allocation import allocatable_column
-from extender.scheduling.kubeadmiral.filters import SelectorColumn, condition_column, mismatch
-from extender.scheduling.kubeadmiral.request import UnitPlacement
-from fleet.model.affinity import AffinityTerm
-from fleet.model.decode import convert
-from fleet.model.taint import Toleration, repelling_taints
+from berthmaster.model.affinity import AffinityTerm
+from berthmaster.model.decode import convert
+from berthmaster.model.taint import Toleration, repelling_taints
+from berthmaster.scheduling.candidates import Candidates, largest
+from berthmaster.scheduling.filters.api_enablement import KindColumn
+from berthmaster.scheduling.filters.cluster_affinity import AnyAffinityColumn
+from berthmaster.scheduling.filters.cluster_terminating import SchedulableColumn
+from berthmaster.scheduling.filters.taint_toleration import TolerationColumn
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.group import Affinities
+from berthmaster.scheduling.karmada.plan import StaticWeights
+from berthmaster.scheduling.karmada.spread_constraint import SpreadFieldsColumn
+from berthmaster.scheduling.kubeadmiral.allocation import allocatable_column
+from berthmaster.scheduling.kubeadmiral.filters import SelectorColumn, condition_column, mismatch
+from berthmaster.scheduling.kubeadmiral.request import UnitPlacement
 
 NAMED = ("metadata.name", "In", "m1")
 TOLERATIONS = tuple(

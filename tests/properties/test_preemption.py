@@ -7,13 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preempting import READER, WEB, Stage, policy, template
 
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
-from fleet.model.claim_metadata import claimed, holder
-from fleet.model.decode import convert
-from fleet.model.meta import ObjectMeta
-from fleet.model.policy import Policy, PolicyReference
-from fleet.model.preemption import Rank, Resource, may_preempt, named_resources, rank
+from berthmaster.kube.requests import Request
+from berthmaster.model.claim_metadata import claimed, holder
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import ApiError
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.preemption import Rank, Resource, may_preempt, named_resources, rank
 
 RESOURCES = (WEB, READER)
 QUIET_ROUNDS = 3

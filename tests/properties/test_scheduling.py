@@ -6,10 +6,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from extender.scheduling.decision import Decision, FailureKind
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.decision import Decision, FailureKind
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
 
 divided = st.sampled_from([draws.AGGREGATED, draws.DYNAMIC])
 unconstrained = draws.easy_placements(divided)

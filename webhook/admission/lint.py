@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from fleet.errors import FieldError
-from fleet.model.base import Value
-from fleet.model.decode import convert, unknown_fields
-from fleet.model.kubeadmiral import KubeAdmiralPolicy
-from fleet.model.policy import Policy
-from fleet.model.rebalancer import WorkloadRebalancer
-from fleet.model.scope import group_of
+from berthmaster.model.base import Value
+from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
+from berthmaster.model.policy import Policy
+from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.scope import group_of
 from webhook.admission.context import Context
 from webhook.admission.karmada.schema_defaults import apply_schema_defaults
 from webhook.admission.patch import Draft

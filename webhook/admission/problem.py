@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from fleet.errors import shown
+from berthmaster.model.errors import shown
 
 
 class _Absent:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from fleet.errors import FieldError
+from berthmaster.model.errors import FieldError
 from webhook.admission.context import Context
 from webhook.admission.karmada import reviews as karmada
 from webhook.admission.kubeadmiral import reviews as kubeadmiral

@@ -3,7 +3,7 @@ What each component may do in the target: everything, and only here. A definitio
 within namespaces, as a list of {namespace, rules}.
 */}}
 
-{{/* tests/charts compares these with extender/controllers/rbac.py. */}}
+{{/* tests/charts compares these with berthmaster/controllers/rbac.py. */}}
 {{- define "berthmaster.targetRules.controllers" -}}
 {{- $values := .Values.controllers -}}
 - apiGroups: [events.k8s.io]

@@ -2,9 +2,9 @@
 
 from math import isfinite
 
-from extender.scheduling.context import Context
-from extender.scheduling.scores import MAX_SCORE, Score
-from fleet.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.scores import MAX_SCORE, Score
 
 PRICE = "example.com/price-per-hour"
 """A cluster's label: what a node costs, ``0.35``. Without it a cluster counts as expensive."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, time
 
-from extender.scheduling.context import Context
-from extender.scheduling.filters import Filter
-from fleet.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filters import Filter
 
 NAMESPACE = "maintenance"
 """Workloads of this namespace are the disruptive ones."""

@@ -8,9 +8,9 @@ verbs; ``handlers`` puts them together.
 from collections.abc import Sequence
 from typing import Final
 
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, Options
 from extender.protocols.route import Route
-from extender.scheduling.scheduler import Profile
 
 PREFIX: Final = "/kube-scheduler"
 

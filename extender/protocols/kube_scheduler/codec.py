@@ -9,6 +9,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError
+from berthmaster.model.node import NodeIdentity
 from extender.protocols.kube_scheduler.wire import (
     Args,
     FilterResult,
@@ -19,9 +22,6 @@ from extender.protocols.kube_scheduler.wire import (
     PreemptionArgs,
     PreemptionResult,
 )
-from fleet.errors import FieldError
-from fleet.model.decode import decode_json
-from fleet.model.node import NodeIdentity
 
 T = TypeVar("T")
 N = TypeVar("N", bound=NodeIdentity)

@@ -5,6 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import FieldError
+from berthmaster.model.node import Node, NodeIdentity, cluster_of_node
+from berthmaster.model.selector import LabelSelector
+from berthmaster.runtime.logs import fields
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler.codec import (
     decode_args,
     decode_node,
@@ -24,15 +32,7 @@ from extender.protocols.kube_scheduler.verdict import Verdict, held, judge
 from extender.protocols.kube_scheduler.wire import Args, FilterResult, MetaVictims, NodeList, Pod
 from extender.protocols.route import Call, Reply
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Profile
 from extender.state.state import Memory
-from fleet.errors import FieldError
-from fleet.model.cluster import Cluster
-from fleet.model.node import Node, NodeIdentity, cluster_of_node
-from fleet.model.selector import LabelSelector
-from fleet.ops.logs import fields
 
 PROTOCOL: Final = "kube-scheduler"
 EVERYTHING: Final = LabelSelector()

@@ -10,18 +10,18 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berthmaster.model.affinity import AffinityTerm
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.selector import LabelSelector, Requirement
+from berthmaster.scheduling.columns import BoolArray, IntArray
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.group import AffinityColumn
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import room
+from berthmaster.scheduling.scheduler import Profile, Scheduler
 from extender.protocols.kube_scheduler.grades import Merit
 from extender.protocols.kube_scheduler.steps import NEVER, Climb, step_of, steps_of_rows, why_never
-from extender.scheduling.columns import BoolArray, IntArray
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.group import AffinityColumn
-from extender.scheduling.request import Request
-from extender.scheduling.resources import room
-from extender.scheduling.scheduler import Profile, Scheduler
-from fleet.model.affinity import AffinityTerm
-from fleet.model.cluster import Cluster
-from fleet.model.placement import ClusterAffinity, Placement
-from fleet.model.selector import LabelSelector, Requirement
 
 FOREIGN: Final = NEVER + 1
 """The step of a node that is no member cluster."""

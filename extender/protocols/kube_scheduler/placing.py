@@ -5,17 +5,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from berthmaster.model.claim import Template, claims
+from berthmaster.model.decode import convert, decode_json, unknown_fields
+from berthmaster.model.defaults import defaulted_placement
+from berthmaster.model.errors import FieldError
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
+from berthmaster.model.taint import Toleration
+from berthmaster.model.validity import placement_errors
+from berthmaster.model.watched import not_watched
 from extender.protocols.kube_scheduler.pods import POD, templates_of
 from extender.protocols.kube_scheduler.wire import Pod
-from fleet.errors import FieldError
-from fleet.model.claim import Template, claims
-from fleet.model.decode import convert, decode_json, unknown_fields
-from fleet.model.defaults import defaulted_placement
-from fleet.model.placement import Placement
-from fleet.model.policy import Policy
-from fleet.model.taint import Toleration
-from fleet.model.validity import placement_errors
-from fleet.model.watched import not_watched
 
 ANNOTATION: Final = "policy.berthmaster.io/placement"
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"

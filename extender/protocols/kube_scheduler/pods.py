@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Final
 
+from berthmaster.model.claim import Template
+from berthmaster.model.meta import OwnerReference
+from berthmaster.model.placement import Placement
+from berthmaster.model.pod import pod_requests
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import requests_of
 from extender.protocols.kube_scheduler.wire import Pod
-from extender.scheduling.request import Request
-from extender.scheduling.resources import requests_of
-from fleet.model.claim import Template
-from fleet.model.meta import OwnerReference
-from fleet.model.placement import Placement
-from fleet.model.pod import pod_requests
 
 POD: Final = ("v1", "Pod")
 _REPLICA_SET: Final = ("apps/v1", "ReplicaSet")

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Final
 
+from berthmaster.model.cluster import Cluster
 from extender.protocols.kube_scheduler.nodes import Stand
 from extender.protocols.kube_scheduler.steps import NEVER
 from extender.protocols.kube_scheduler.wire import MetaVictims
-from fleet.model.cluster import Cluster
 
 _CLUSTERS_KEPT: Final = 16_384
 

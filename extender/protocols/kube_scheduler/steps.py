@@ -13,16 +13,16 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from extender.scheduling.columns import IntArray
-from extender.scheduling.context import Context
-from extender.scheduling.filters import Filter
-from extender.scheduling.filters.cluster_affinity import ClusterAffinity
-from extender.scheduling.group import UNMATCHED_TIER, Group
-from extender.scheduling.karmada.plan import KarmadaPlan, karmada_plan
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
-from extender.scheduling.scores import Score
-from fleet.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filters import Filter
+from berthmaster.scheduling.filters.cluster_affinity import ClusterAffinity
+from berthmaster.scheduling.group import UNMATCHED_TIER, Group
+from berthmaster.scheduling.karmada.plan import KarmadaPlan, karmada_plan
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.scores import Score
 
 NEVER: Final = 2**62
 """The step of a node that may not take the pod at all."""

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from fleet.model.base import Value
-from fleet.model.meta import ObjectMeta
-from fleet.model.pod import PodSpec
+from berthmaster.model.base import Value
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.pod import PodSpec
 
 
 class PodStatus(Value, frozen=True):

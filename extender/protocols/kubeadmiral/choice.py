@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
+from berthmaster.model.base import INT64_MAX
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.taint import NO_SCHEDULE, repelling_taints
+from berthmaster.scheduling.resources import Requests, left_of
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
-from extender.scheduling.resources import Requests, left_of
-from fleet.model.base import INT64_MAX
-from fleet.model.cluster import Cluster
-from fleet.model.taint import NO_SCHEDULE, repelling_taints
 
 DIVIDE: Final = "Divide"
 

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+from berthmaster.model.affinity import AffinityTerm
+from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
+from berthmaster.model.decode import convert, decode_json, unknown_fields
+from berthmaster.model.errors import FieldError
+from berthmaster.model.federated_cluster import as_summary
+from berthmaster.model.placement import ClusterAffinityTerm
+from berthmaster.model.validity import affinity_errors
 from extender.protocols.kubeadmiral.wire import Member
-from fleet.errors import FieldError
-from fleet.model.affinity import AffinityTerm
-from fleet.model.cluster import Cluster, ClusterSpec, ClusterStatus
-from fleet.model.decode import convert, decode_json, unknown_fields
-from fleet.model.federated_cluster import as_summary
-from fleet.model.placement import ClusterAffinityTerm
-from fleet.model.validity import affinity_errors
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"
 REGION_LABEL: Final = "topology.kubernetes.io/region"

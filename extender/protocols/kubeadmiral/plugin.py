@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError
+from berthmaster.scheduling.resources import Requests, requests_of
 from extender.protocols.kubeadmiral.choice import Ranked, choose, room_of
 from extender.protocols.kubeadmiral.groups import Group, groups_of, located, place_of
 from extender.protocols.kubeadmiral.wire import (
@@ -25,9 +28,6 @@ from extender.protocols.kubeadmiral.wire import (
     SelectRequest,
     SelectResponse,
 )
-from extender.scheduling.resources import Requests, requests_of
-from fleet.errors import FieldError
-from fleet.model.decode import decode_json
 
 R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
 

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from berthmaster.model.decode import encode_json
+from berthmaster.runtime.logs import fields
 from extender.protocols.kubeadmiral.plugin import Answered, filter_cluster, score_cluster, select_clusters
 from extender.protocols.kubeadmiral.wire import FilterResponse, ScoreResponse, SelectResponse
 from extender.protocols.problem import Problem
 from extender.protocols.route import Call, Handler, Refuser, Reply, Route, problem_reply
 from extender.protocols.services import Services
-from fleet.model.decode import encode_json
-from fleet.ops.logs import fields
 
 PROTOCOL: Final = "kubeadmiral"
 PREFIX: Final = "/kubeadmiral/v1alpha1"

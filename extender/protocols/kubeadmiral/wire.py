@@ -1,11 +1,11 @@
 """The payloads of KubeAdmiral's scheduler webhook (``pkg/apis/schedulerwebhook/v1alpha1``)."""
 
-from fleet.model.base import Int64, Value
-from fleet.model.federated_cluster import FederatedClusterSpec, Resources
-from fleet.model.kubeadmiral import ClusterSelectorTerm
-from fleet.model.meta import ObjectMeta
-from fleet.model.quantity import Quantity
-from fleet.model.taint import Toleration
+from berthmaster.model.base import Int64, Value
+from berthmaster.model.federated_cluster import FederatedClusterSpec, Resources
+from berthmaster.model.kubeadmiral import ClusterSelectorTerm
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Toleration
 
 
 class PlacementPreferences(Value, frozen=True):

@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.runtime.crash import survived
 from extender.protocols.native.deciding import count, decide
 from extender.protocols.native.wire import BatchAnswer, BatchLine
 from extender.protocols.problem import Problem, Refusal, field_problem, problem
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from fleet.errors import FieldError, InputError
-from fleet.model.decode import decode_json, encode_json
-from fleet.ops.crash import survived
 
 
 def answer_batch(services: Services, call: Call, protocol: str, *, diagnose: bool) -> Iterator[bytes]:

@@ -4,18 +4,18 @@ from typing import Final
 
 import msgspec.structs
 
+from berthmaster.model.binding import Binding
+from berthmaster.model.errors import FieldError
+from berthmaster.model.validity import binding_errors, cluster_errors
+from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.trigger import Trigger, trigger_of
 from extender.protocols.native.wire import Decided, ScheduleRequest
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Meter, Services
-from extender.scheduling.decision import Decision
-from extender.scheduling.diagnosis import explain
-from extender.scheduling.fleet import fleet_of
-from extender.scheduling.request import Request
-from extender.scheduling.scheduler import Scheduler
-from extender.scheduling.trigger import Trigger, trigger_of
-from fleet.errors import FieldError
-from fleet.model.binding import Binding
-from fleet.model.validity import binding_errors, cluster_errors
 
 PLACED = "Placed"
 MAX_SHARED_BYTES: Final = 3 * 2**20

@@ -3,20 +3,20 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import builtins, convert
+from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.simulation.changes import Down
+from berthmaster.simulation.report import change_row, explanation
+from berthmaster.simulation.run import examine, run, unplaced
+from berthmaster.simulation.world import Workload, World
 from extender.protocols.native.deciding import decide_on
 from extender.protocols.native.views import cluster_page
 from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
-from extender.scheduling.fleet import fleet_of
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile, Scheduler
-from extender.simulation.changes import Down
-from extender.simulation.report import change_row, explanation
-from extender.simulation.run import examine, run, unplaced
-from extender.simulation.world import Workload, World
 from extender.state.state import Freshness, Memory
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import builtins, convert
 
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
 

@@ -7,6 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from berthmaster.model.decode import encode_json
+from berthmaster.model.quantity import Quantity
+from berthmaster.simulation.report import Explanation
+from berthmaster.version import __version__
 from extender.protocols.native import examples
 from extender.protocols.native.wire import (
     BatchAnswer,
@@ -19,10 +23,6 @@ from extender.protocols.native.wire import (
 )
 from extender.protocols.problem import PROBLEM_JSON, Problem
 from extender.protocols.route import JSON, JSON_LINES
-from extender.simulation.report import Explanation
-from fleet.model.decode import encode_json
-from fleet.model.quantity import Quantity
-from fleet.version import __version__
 
 Schema = dict[str, Any]
 

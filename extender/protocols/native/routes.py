@@ -3,6 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import shown
+from berthmaster.simulation.report import explanation
+from berthmaster.simulation.run import examine
 from extender.protocols.native import openapi
 from extender.protocols.native.batch import answer_batch
 from extender.protocols.native.deciding import count, decide, require_explicable, require_synced
@@ -12,10 +16,6 @@ from extender.protocols.native.wire import ScheduleRequest, SimulateRequest
 from extender.protocols.problem import InvalidField, Refusal
 from extender.protocols.route import JSON, JSON_LINES, Call, Reply, Route
 from extender.protocols.services import Services
-from extender.simulation.report import explanation
-from extender.simulation.run import examine
-from fleet.errors import shown
-from fleet.model.decode import decode_json, encode_json
 
 PROTOCOL: Final = "native"
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")

@@ -1,8 +1,8 @@
 """The fleet as the native API shows it."""
 
+from berthmaster.model.cluster import Cluster
 from extender.protocols.native.wire import Amounts, ClusterList, ClusterView, Staleness
 from extender.state.state import Freshness, Memory
-from fleet.model.cluster import Cluster
 
 
 def cluster_page(memory: Memory, freshness: Freshness, after: str, limit: int) -> ClusterList:

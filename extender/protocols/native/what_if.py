@@ -5,6 +5,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
+from berthmaster.model.defaults import defaulted
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.policy import Policy
+from berthmaster.model.selector import is_label_key, is_label_value
+from berthmaster.model.taint import EFFECTS
+from berthmaster.model.validity import policy_errors
+from berthmaster.simulation import changes as simulated
+from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.report import change_row
+from berthmaster.simulation.run import run, unplaced
+from berthmaster.simulation.world import ResourceName, World
 from extender.protocols.native.deciding import require_synced
 from extender.protocols.native.wire import (
     Change,
@@ -20,17 +31,6 @@ from extender.protocols.native.wire import (
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from extender.simulation import changes as simulated
-from extender.simulation.policy_change import SetPolicy
-from extender.simulation.report import change_row
-from extender.simulation.run import run, unplaced
-from extender.simulation.world import ResourceName, World
-from fleet.errors import FieldError, InputError, shown
-from fleet.model.defaults import defaulted
-from fleet.model.policy import Policy
-from fleet.model.selector import is_label_key, is_label_value
-from fleet.model.taint import EFFECTS
-from fleet.model.validity import policy_errors
 
 _LATER: Final = timedelta(seconds=1)
 

@@ -9,17 +9,17 @@ from typing import Annotated
 
 import msgspec
 
+from berthmaster.model.base import Count
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.policy import Policy
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.taint import Taint
+from berthmaster.scheduling.decision import FailureKind, Mode
+from berthmaster.scheduling.diagnosis import Diagnosis
+from berthmaster.scheduling.trigger import Trigger
+from berthmaster.simulation.report import ChangeRow
 from extender.protocols.problem import Problem
-from extender.scheduling.decision import FailureKind, Mode
-from extender.scheduling.diagnosis import Diagnosis
-from extender.scheduling.trigger import Trigger
-from extender.simulation.report import ChangeRow
-from fleet.model.base import Count
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.policy import Policy
-from fleet.model.quantity import Quantity
-from fleet.model.taint import Taint
 
 
 class Asked(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

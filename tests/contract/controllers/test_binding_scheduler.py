@@ -19,12 +19,12 @@ from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
-from extender.controllers.bindings.bindings import RESOURCE_BINDINGS
-from extender.controllers.bindings.controller import BindingScheduler, Options
-from extender.controllers.parts import Parts
-from extender.state.kinds import KARMADA_CLUSTERS
-from fleet.kube.requests import Request
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
+from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options
+from berthmaster.controllers.parts import Parts
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.requests import Request
+from berthmaster.runtime.clock import SystemClock
 
 CLUSTERS = KARMADA_CLUSTERS.collection
 BINDINGS = 24

@@ -11,10 +11,10 @@ from e2e.control_plane import fetch
 from e2e.processes import Ports
 from kube_over_http import KubeOverHttp, storm_of
 
-from extender.controllers.registry import Registration
-from extender.controllers.run import RunOptions, Runtime
-from fleet.kube.lease import LeaseOptions
-from fleet.ops.clock import SystemClock
+from berthmaster.controllers.registry import Registration
+from berthmaster.controllers.run import RunOptions, Runtime
+from berthmaster.kube.lease import LeaseOptions
+from berthmaster.runtime.clock import SystemClock
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
 PORTS = Ports()

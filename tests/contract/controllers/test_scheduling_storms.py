@@ -15,10 +15,10 @@ from e2e.processes import Ports
 from kube_over_http import KubeOverHttp, Storm, no_storm, storm_of
 from runtime_thread import RuntimeThread
 
-from extender.controllers.bindings.bindings import RESOURCE_BINDINGS
-from extender.controllers.registry import REGISTRY
-from extender.state.kinds import KARMADA_CLUSTERS
-from fleet.model.decode import builtins
+from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
+from berthmaster.controllers.registry import REGISTRY
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.model.decode import builtins
 
 BINDINGS = 24
 REPLICAS = 3

@@ -8,14 +8,14 @@ from conftest import ROOT
 from msgspec.structs import replace
 from servers import free_port
 
-from cli.main import main
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster_cli.main import main
 from extender.client import Client
 from extender.protocols.native import examples
 from extender.protocols.native.wire import BatchLine, DownChange
-from fleet.errors import InputError, ServiceError
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
 
 MANIFESTS = ["-f", str(ROOT / "examples" / "clusters.yaml"), "-f", str(ROOT / "examples" / "groups")]
 BINDING = convert(Binding, examples.BINDING)

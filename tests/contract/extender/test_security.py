@@ -9,13 +9,13 @@ from authority import Authority
 from click.testing import CliRunner
 from servers import Wire, request, running
 
-from cli.main import main
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import ServiceError
+from berthmaster_cli.main import main
 from extender.client import Client
 from extender.protocols.native import examples
-from fleet.errors import ServiceError
-from fleet.model.binding import Binding
-from fleet.model.cluster import Cluster
-from fleet.model.decode import convert
 
 GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))
 TOKEN = "a-token-of-some-length"  # noqa: S105 - opens nothing but the service below

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from cryptography import x509
 
+from berthmaster.model.errors import InputError
 from certs.authority import BACKDATING, issue, new_authority
-from fleet.errors import InputError
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

@@ -8,10 +8,10 @@ import jsonpatch
 import pytest
 from certified import plugin, webhooks
 
+from berthmaster.model.errors import InputError
 from certs.authority import new_authority
 from certs.bundle import Bundle
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundles, encoded, injected, kind_of, patch, places
-from fleet.errors import InputError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST, SECOND = (Bundle([new_authority(name, timedelta(days=9), NOW).certificate]) for name in "ab")

@@ -6,9 +6,9 @@ import pytest
 from certified import Installation
 from faults import nothing
 
+from berthmaster.model.errors import ApiError
 from certs.keeper import Keeper
 from certs.metrics import Metrics
-from fleet.errors import ApiError
 
 WAIT_S = 10.0
 

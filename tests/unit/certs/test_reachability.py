@@ -7,11 +7,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.runtime.clock import SystemClock
 from certs.authority import issue, new_authority
 from certs.bundle import Bundle
 from certs.reachability import Endpoint, endpoint_of, problem_of, wait_until_reachable
-from fleet.errors import InputError, ServiceError
-from fleet.ops.clock import SystemClock
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -6,11 +6,11 @@ import pytest
 from certified import CONFIGURATIONS, TARGETS, Installation, a_cluster, plugin, webhooks
 from faults import only, refuse
 
+from berthmaster.manifests.document import Document
+from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.runtime.clock import SystemClock
 from certs.bundle import Bundle
 from certs.registration import REGISTERED_BY, Registrar, endpoints
-from fleet.errors import ApiError, InputError, ServiceError
-from fleet.manifests.document import Document
-from fleet.ops.clock import SystemClock
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 CONFIG = "/api/v1/namespaces/default/configmaps/settings"

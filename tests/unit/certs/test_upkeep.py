@@ -22,13 +22,13 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from faults import nothing, only, refuse
 
+from berthmaster.model.errors import ApiError, InputError
 from certs.authority import BACKDATING, issue, new_authority
 from certs.leaf import judge, serves
 from certs.options import Options, Origin, Serving
 from certs.reading import names_of
 from certs.secrets import ROLE
 from certs.steps import Wishes, leaf_plan
-from fleet.errors import ApiError, InputError
 
 WEBHOOK = LEAVES["webhook-tls"]
 HOOKS = CONFIGURATIONS[TARGETS[0]]

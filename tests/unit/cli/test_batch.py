@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.main import main
+from berthmaster_cli.main import main
 
 VECTORS = Path(__file__).resolve().parents[2] / "conformance" / "karmada.jsonl.gz"
 

@@ -7,10 +7,10 @@ import yaml
 from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, plugin, webhooks
 from click.testing import CliRunner
 
-from cli import certificate_parts, register
-from cli.certs import command as certs
-from cli.register import command as registering
-from fleet.errors import InputError, ServiceError
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster_cli import certificate_parts, register
+from berthmaster_cli.certs import command as certs
+from berthmaster_cli.register import command as registering
 
 FLAGS = (
     "--namespace=system", "--authority-secret=ca", "--serving=webhook-tls=webhook.system.svc,10.0.0.1",
@@ -25,7 +25,7 @@ def installation(monkeypatch):
     made = Installation()
     monkeypatch.setattr(certificate_parts, "connect", lambda *_: made.cluster)
     monkeypatch.setattr(certificate_parts, "SystemClock", lambda: made.clock)
-    monkeypatch.setattr("fleet.kube.event_recorder._LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("berthmaster.kube.event_recorder._LOOK_EVERY_S", 0.01)
     return made
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli import controllers
-from cli.main import main
-from extender.controllers import run as running
-from extender.controllers.registry import Registration
-from extender.controllers.settings import EstimatorSettings, Settings
-from fleet.ops.feature_gates import POLICY_PREEMPTION, WORKLOAD_AFFINITY
+from berthmaster.controllers import run as running
+from berthmaster.controllers.registry import Registration
+from berthmaster.controllers.settings import EstimatorSettings, Settings
+from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, WORKLOAD_AFFINITY
+from berthmaster_cli import controllers
+from berthmaster_cli.main import main
 
 KNOWN = tuple(
     Registration(name, lambda _parts, _settings: pytest.fail("nobody builds it here"), by_default, gate)

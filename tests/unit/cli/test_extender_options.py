@@ -3,7 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
-from cli.main import main
+from berthmaster_cli.main import main
 
 
 @pytest.mark.parametrize(

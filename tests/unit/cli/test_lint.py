@@ -3,7 +3,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from cli.lint import command
+from berthmaster_cli.lint import command
 
 BAD = """\
 apiVersion: policy.karmada.io/v1alpha1

@@ -6,7 +6,7 @@ import pytest
 
 CRASHES = """
 import os, signal, sys
-from cli.main import main, run
+from berthmaster_cli.main import main, run
 main.command("crash")(lambda: os.kill(os.getpid(), signal.SIGSEGV))
 sys.argv[1:] = ["crash"]
 run()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli import main as entry
-from cli.main import main
+from berthmaster_cli import main as entry
+from berthmaster_cli.main import main
 
 CLUSTERS = Path(__file__).resolve().parents[3] / "examples" / "clusters.yaml"
 GROUPS = CLUSTERS.parent / "groups"

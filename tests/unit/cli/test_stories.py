@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from cli.main import main
+from berthmaster_cli.main import main
 
 ROOT = Path(__file__).resolve().parents[3]
 FLEET = "-f examples/clusters.yaml"

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cli.webhook import command
-from fleet.errors import InputError
-from fleet.model.scope import Scope
+from berthmaster.model.errors import InputError
+from berthmaster.model.scope import Scope
+from berthmaster_cli.webhook import command
 from webhook import serving
 from webhook.admission.settings import Level, Mode
 
@@ -19,7 +19,7 @@ def started(monkeypatch):
     """What the server would be started with."""
     seen = []
     monkeypatch.setattr(serving, "serve", seen.append)
-    monkeypatch.setattr("fleet.ops.logs.configure", lambda _level: None)
+    monkeypatch.setattr("berthmaster.runtime.logs.configure", lambda _level: None)
 
     def start(*arguments, file=None, tmp_path=None, env=None):
         seen.clear()

@@ -8,11 +8,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from cli.main import _COMMANDS, main
-from fleet.kube.event_recorder import MAX_WAITING
-from fleet.kube.event_series import BURST
-from fleet.kube.messages import MAX_MESSAGE_BYTES
-from fleet.kube.reflector import MAX_OBJECTS
+from berthmaster.kube.event_recorder import MAX_WAITING
+from berthmaster.kube.event_series import BURST
+from berthmaster.kube.messages import MAX_MESSAGE_BYTES
+from berthmaster.kube.reflector import MAX_OBJECTS
+from berthmaster_cli.main import _COMMANDS, main
 from webhook.admission import codec
 from webhook.admission.rules.catalog import RULE_IDS
 
@@ -21,7 +21,7 @@ PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTR
 TEXTS = {str(page.relative_to(ROOT)): page.read_text() for page in PAGES}
 SOURCES = "\n".join(
     path.read_text()
-    for part in ("webhook", "extender", "certs", "cli", "fleet")
+    for part in ("webhook", "extender", "certs", "berthmaster_cli", "berthmaster")
     for path in sorted((ROOT / part).rglob("*.py"))
 )
 # What is said of Karmada's own metric, which ours goes by as well.

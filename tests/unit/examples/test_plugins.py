@@ -9,8 +9,8 @@ from builders import cluster
 from decisions import asked, outcome, schedule, spread
 from msgspec.structs import replace
 
-from extender.scheduling.plugins import Plugins, built_in, with_third_parties
-from extender.scheduling.scheduler import Profile
+from berthmaster.scheduling.plugins import Plugins, built_in, with_third_parties
+from berthmaster.scheduling.scheduler import Profile
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins"
 

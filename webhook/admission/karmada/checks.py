@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from fleet.model.selector import is_label_key
+from berthmaster.model.selector import is_label_key
 from webhook.admission.karmada.placement_checks import check_placement
 from webhook.admission.karmada.policy import ApplicationFailover, Policy, Preservation, Spec
 from webhook.admission.problem import ABSENT, Problem

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from fleet.model.priority_drop import ANNOTATION, parse, write
+from berthmaster.model.priority_drop import ANNOTATION, parse, write
 from webhook.admission.karmada.policy import Policy
 from webhook.admission.karmada.priority_drop import Change, record_after
 from webhook.admission.patch import Draft

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from fleet.model.selector import is_label_key
+from berthmaster.model.selector import is_label_key
 from webhook.admission.karmada.policy import Affinity, Group, Placement, Spread, Toleration, WorkloadAffinity
 from webhook.admission.problem import ABSENT, Problem
 

@@ -1,14 +1,14 @@
 """Karmada's policies as a webhook must read them: with the tolerance of Go's decoder.
 
-``fleet.model.policy`` is what decisions are made on and holds every enumeration; here they are text, and what the
+``berthmaster.model.policy`` is what decisions are made on and holds every enumeration; here they are text, and what the
 schema requires is optional. The API server has applied the schema already, and a schema newer than this code may know
 more values: a review must not refuse an object for a field that karmada-webhook would accept.
 """
 
 from typing import Any
 
-from fleet.model.base import Int32, Int64, Value
-from fleet.model.decode import convert
+from berthmaster.model.base import Int32, Int64, Value
+from berthmaster.model.decode import convert
 
 
 class Requirement(Value, frozen=True):

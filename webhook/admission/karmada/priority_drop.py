@@ -21,7 +21,7 @@ The outcome depends on the stored object and on fields that are not changed here
 
 from typing import NamedTuple
 
-from fleet.model.priority_drop import Drop, parse
+from berthmaster.model.priority_drop import Drop, parse
 
 
 class Change(NamedTuple):

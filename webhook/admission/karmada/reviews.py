@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from fleet.errors import FieldError
-from fleet.model.decode import convert
-from fleet.model.rebalancer import RebalancerSpec
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError
+from berthmaster.model.rebalancer import RebalancerSpec
 from webhook.admission import ratchet
 from webhook.admission.context import Context
 from webhook.admission.karmada import checks, placement_checks, rebalancer

@@ -4,15 +4,15 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
-from fleet.model.selector import (
+from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
+from berthmaster.model.selector import (
     NODE_OPERATORS,
     SelectorRequirement,
     is_label_key,
     is_label_value,
     requirement_problem,
 )
-from fleet.model.taint import EFFECTS, NO_EXECUTE, Toleration
+from berthmaster.model.taint import EFFECTS, NO_EXECUTE, Toleration
 from webhook.admission.problem import ABSENT, Problem
 
 MAX_WEIGHT: Final = 100

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from fleet.errors import FieldError
-from fleet.model.decode import convert
-from fleet.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from webhook.admission import ratchet
 from webhook.admission.context import Context
 from webhook.admission.kubeadmiral.checks import check_spec

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.model.selector import LABEL_OPERATORS, NODE_OPERATORS, SelectorRequirement, requirement_problem
+from berthmaster.model.selector import LABEL_OPERATORS, NODE_OPERATORS, SelectorRequirement, requirement_problem
 from webhook.admission.karmada.policy import Affinity, Group, Labels, Placement, Requirement
 from webhook.admission.problem import ABSENT, Problem
 from webhook.admission.rules.rule import PolicyChange, Rule

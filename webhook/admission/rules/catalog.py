@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from fleet.model.kubeadmiral import KubeAdmiralSpec
-from fleet.model.rebalancer import RebalancerSpec
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.rebalancer import RebalancerSpec
 from webhook.admission.karmada.rebalancer import unknown_scopes
 from webhook.admission.problem import Problem
 from webhook.admission.rules import affinities, division, kubeadmiral, selection, spreading, tolerations

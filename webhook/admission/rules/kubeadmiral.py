@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from fleet.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from webhook.admission.problem import ABSENT, Problem
 from webhook.admission.rules.rule import Rule
 

@@ -3,7 +3,7 @@
 import pytest
 from examined import HOST, SETUP, hooks
 
-from cli.doctor.judge.call_failures import called, cause_of, denied_by
+from berthmaster_cli.doctor.judge.call_failures import called, cause_of, denied_by
 
 URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
 X509 = "tls: failed to verify certificate: x509: "

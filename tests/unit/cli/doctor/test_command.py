@@ -9,12 +9,12 @@ from examined import HOST, NOW, SETUP, examined, hooks, lease, not_called, well
 from rich.console import Console
 from told_api import ToldApi
 
-from cli.doctor import command as module
-from cli.doctor.command import command
-from cli.doctor.facts import Bindings, Fleet, Served
-from cli.doctor.finding import Verdict, failed, ok, warning
-from cli.doctor.report import as_data, print_findings
-from fleet.errors import InputError
+from berthmaster.model.errors import InputError
+from berthmaster_cli.doctor import command as module
+from berthmaster_cli.doctor.command import command
+from berthmaster_cli.doctor.facts import Bindings, Fleet, Served
+from berthmaster_cli.doctor.finding import Verdict, failed, ok, warning
+from berthmaster_cli.doctor.report import as_data, print_findings
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 

@@ -14,17 +14,17 @@ from certified import TurnedClock
 from examined import AUTHORITY, DAY, NOW, SETUP, leaf
 from told_api import ToldApi
 
+from berthmaster.controllers.rbac import rules_of
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError
+from berthmaster_cli.doctor.facts import Setup, Unknown
+from berthmaster_cli.doctor.gather import fleet, hooks, host, leases, probes, rights, server, trial
+from berthmaster_cli.doctor.gather.asking import Asker, InNameOf, seen
+from berthmaster_cli.doctor.gather.everything import Round
+from berthmaster_cli.doctor.judge.everything import GROUPS
 from certs.authority import issue, new_authority
 from certs.bundle import EMPTY, Bundle
 from certs.reachability import Endpoint
-from cli.doctor.facts import Setup, Unknown
-from cli.doctor.gather import fleet, hooks, host, leases, probes, rights, server, trial
-from cli.doctor.gather.asking import Asker, InNameOf, seen
-from cli.doctor.gather.everything import Round
-from cli.doctor.judge.everything import GROUPS
-from extender.controllers.rbac import rules_of
-from fleet.errors import ApiError
-from fleet.kube.requests import Request
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34+"}
 SECOND = timedelta(seconds=1)

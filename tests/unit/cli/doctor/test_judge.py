@@ -29,11 +29,11 @@ from examined import (
     workload,
 )
 
+from berthmaster.controllers.rbac import RULES, RUNTIME
+from berthmaster_cli.doctor.facts import Bindings, Facts, Fleet, Hook, Probe, Served, Stored, Unknown
+from berthmaster_cli.doctor.finding import Verdict
 from certs.authority import new_authority
 from certs.bundle import EMPTY
-from cli.doctor.facts import Bindings, Facts, Fleet, Hook, Probe, Served, Stored, Unknown
-from cli.doctor.finding import Verdict
-from extender.controllers.rbac import RULES, RUNTIME
 
 FAILED, WARNING, SKIPPED, OK = Verdict.FAILED, Verdict.WARNING, Verdict.SKIPPED, Verdict.OK
 SILENT = Unknown("GET /version: Connection refused")

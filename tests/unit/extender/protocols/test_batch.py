@@ -6,11 +6,11 @@ import logging
 import pytest
 from fake_clock import FakeClock
 
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.native import batch, examples
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
 from extender.state.state import State
 
 

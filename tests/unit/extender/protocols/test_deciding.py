@@ -6,17 +6,17 @@ import pytest
 from builders import binding, cluster
 from fake_clock import FakeClock
 
+from berthmaster.model.decode import convert
+from berthmaster.model.placement import Placement
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.simulation.world import World
 from extender.protocols.native import deciding
 from extender.protocols.native.deciding import decide
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
-from extender.simulation.world import World
 from extender.state.state import State
-from fleet.model.decode import convert
-from fleet.model.placement import Placement
 
 CLUSTERS = tuple(cluster(name) for name in "abc")
 

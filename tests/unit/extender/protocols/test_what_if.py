@@ -6,16 +6,16 @@ import pytest
 from builders import cluster, policy
 from fake_clock import FakeClock
 
+from berthmaster.model.binding import ObjectReference
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.simulation.world import Workload, World
 from extender.protocols.native.what_if import WhatIf
 from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Call
 from extender.protocols.services import Services
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
-from extender.simulation.world import Workload, World
 from extender.state.state import State
-from fleet.model.binding import ObjectReference
 
 
 class HurriedClock(FakeClock):

@@ -5,12 +5,12 @@ import time
 import pytest
 from fake_clock import FakeClock
 
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
+from berthmaster.model.errors import ManifestError
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.state import folder as module
 from extender.state.folder import FolderSource
 from extender.state.state import State
-from fleet.errors import ManifestError
 
 CLUSTER = """{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "%s"}}"""
 

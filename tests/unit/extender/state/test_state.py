@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from builders import binding, cluster
 
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
-from extender.simulation.world import Workload, World
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.simulation.world import Workload, World
 from extender.state.state import State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

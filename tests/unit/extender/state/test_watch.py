@@ -10,10 +10,8 @@ from api_server import CUT, HOLD, Server, bookmark, event, page
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 
-from extender.scheduling import fleet as columns
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
-from extender.state.kinds import (
+from berthmaster.kube.connection import OfficialConnection
+from berthmaster.kube.kinds import (
     FEDERATED_CLUSTERS,
     KARMADA_CLUSTERS,
     KARMADA_POLICIES,
@@ -21,11 +19,13 @@ from extender.state.kinds import (
     Watched,
     WatchOptions,
 )
+from berthmaster.model.errors import InputError
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling import fleet as columns
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.state.state import Memory, State
 from extender.state.watch import WatchSource, watch_source
-from fleet.errors import InputError
-from fleet.kube.connection import OfficialConnection
-from fleet.ops.clock import SystemClock
 
 LIMIT_S = 5.0
 

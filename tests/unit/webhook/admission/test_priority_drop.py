@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reviews import admission_review, answer, operations, patched
 
-from fleet.model.priority_drop import ANNOTATION, Drop, parse, write
+from berthmaster.model.priority_drop import ANNOTATION, Drop, parse, write
 from webhook.admission.karmada.priority_drop import Change, record_after
 from webhook.admission.settings import Settings
 

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod, with_names, with_nodes
 
+from berthmaster.model.errors import FieldError
+from berthmaster.model.node import Node
 from extender.protocols.kube_scheduler.codec import (
     decode_args,
     decode_node,
@@ -17,8 +19,6 @@ from extender.protocols.kube_scheduler.codec import (
     encode_priorities,
 )
 from extender.protocols.kube_scheduler.wire import FilterResult, MetaPod, MetaVictims, NodeList
-from fleet.errors import FieldError
-from fleet.model.node import Node
 
 POD = pod(name="web-1")
 BARE_POD = {"metadata": {"name": "bare", "creationTimestamp": None}, "spec": {"containers": None}, "status": {}}

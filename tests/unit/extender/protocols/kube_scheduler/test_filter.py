@@ -6,8 +6,8 @@ import pytest
 from builders import placement, policy, selector
 from kube_scheduler_builders import Service, group, node, pod
 
+from berthmaster.model.selector_text import parse_selector
 from extender.protocols.kube_scheduler import Options
-from fleet.model.selector_text import parse_selector
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 FLEET = [node("g1", tier="gold"), node("g2", tier="gold"), node("s1", tier="silver"), node("b1", tier="bronze")]

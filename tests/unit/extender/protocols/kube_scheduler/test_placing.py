@@ -4,11 +4,11 @@ import pytest
 from builders import placement, policy, selector
 from kube_scheduler_builders import group, pod
 
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError
 from extender.protocols.kube_scheduler.placing import Placings, parse_placement
 from extender.protocols.kube_scheduler.pods import request_of, templates_of
 from extender.protocols.kube_scheduler.wire import Pod
-from fleet.errors import FieldError
-from fleet.model.decode import convert
 
 
 def typed(**fields):

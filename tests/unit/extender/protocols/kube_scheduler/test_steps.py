@@ -4,16 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod
 
+from berthmaster.model.decode import convert
+from berthmaster.model.node import Node, cluster_of_node
+from berthmaster.model.selector_text import parse_selector
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler.nodes import KnownNodes, ShownNodes, members_of
 from extender.protocols.kube_scheduler.placing import Placings
 from extender.protocols.kube_scheduler.pods import request_of
 from extender.protocols.kube_scheduler.wire import Pod
-from extender.scheduling.fleet import Fleet
-from extender.scheduling.plugins import built_in
-from extender.scheduling.scheduler import Profile
-from fleet.model.decode import convert
-from fleet.model.node import Node, cluster_of_node
-from fleet.model.selector_text import parse_selector
 
 TAINT = {"key": "k", "effect": "NoSchedule"}
 NAMES = [f"n{index}" for index in range(8)]

@@ -1,0 +1,94 @@
+"""The metrics of the controllers. They run in one process and need no shared folder."""
+
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+_WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+_SUCCESSES: Final = frozenset({"success", "requeued"})
+
+LEADER: Final = Gauge("berthmaster_controllers_leader", "1 while this process leads.")
+RECONCILES: Final = Counter(
+    "berthmaster_controllers_reconciles_total",
+    "Keys that were worked on, by controller and result (success, requeued, conflict, error, crash).",
+    ["controller", "result"],
+)
+RECONCILE_SECONDS: Final = Histogram(
+    "berthmaster_controllers_reconcile_duration_seconds",
+    "Time that work on a key takes, by controller and result.",
+    ["controller", "result"],
+    buckets=_WORK_BUCKETS,
+)
+RETRIES: Final = Counter(
+    "berthmaster_controllers_retries_total", "Keys that were put back after a failure.", ["controller"]
+)
+QUEUE_DEPTH: Final = Gauge(
+    "berthmaster_controllers_queue_depth", "Keys that wait, for a worker or for their time.", ["controller"]
+)
+LONGEST_WORK: Final = Gauge(
+    "berthmaster_controllers_longest_work_seconds", "How long the oldest work is under way.", ["controller"]
+)
+EVENTS: Final = Counter(
+    "berthmaster_controllers_events_total",
+    "Events by what became of them: created, repeated (counted in a series), dropped, failed.",
+    ["result"],
+)
+API_REQUESTS: Final = Counter(
+    "berthmaster_controllers_api_requests_total",
+    "Requests to the API server by verb and status; 0 for no answer, 200 for every success.",
+    ["verb", "status"],
+)
+API_SECONDS: Final = Histogram(
+    "berthmaster_controllers_api_request_duration_seconds",
+    "Time from a request to the head of its answer.",
+    ["verb"],
+    buckets=_WORK_BUCKETS,
+)
+PREEMPTIONS: Final = Counter(
+    "policy_preemption", "Resources that policies took over, or could not, by result (success, error).", ["result"]
+)
+INFORMER_OBJECTS: Final = Gauge(
+    "berthmaster_controllers_informer_objects", "Objects that are known, by resource.", ["resource"]
+)
+INFORMER_STALE: Final = Gauge(
+    "berthmaster_controllers_informer_stale_seconds", "How long a resource is not watched any more.", ["resource"]
+)
+
+
+class PrometheusMeter:
+    """``berthmaster.controllers.controller.Meter``, and what the runtime counts besides."""
+
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
+        """See ``Meter``."""
+        RECONCILES.labels(controller, result).inc()
+        RECONCILE_SECONDS.labels(controller, result).observe(seconds)
+        if result not in _SUCCESSES:
+            RETRIES.labels(controller).inc()
+
+    def preempted(self, result: str) -> None:
+        """A policy took over a resource, or could not; named as karmada-controller-manager's metric."""
+        PREEMPTIONS.labels(result).inc()
+
+    def requested(self, verb: str, status: int, seconds: float) -> None:
+        """A request to the API server was answered, or was not."""
+        API_REQUESTS.labels(verb, str(status)).inc()
+        API_SECONDS.labels(verb).observe(seconds)
+
+    def event(self, result: str) -> None:
+        """Something became of an event."""
+        EVENTS.labels(result).inc()
+
+    def watch_leader(self, leading: Callable[[], bool]) -> None:
+        """Ask whether this process leads whenever metrics are read."""
+        LEADER.set_function(lambda: float(leading()))
+
+    def watch_controller(self, controller: str, waiting: Callable[[], float], longest_s: Callable[[], float]) -> None:
+        """Ask how much a controller has to do whenever metrics are read."""
+        QUEUE_DEPTH.labels(controller).set_function(waiting)
+        LONGEST_WORK.labels(controller).set_function(longest_s)
+
+    def watch_informer(self, resource: str, objects: Callable[[], float], stale_s: Callable[[], float]) -> None:
+        """Ask how an informer is whenever metrics are read."""
+        INFORMER_OBJECTS.labels(resource).set_function(objects)
+        INFORMER_STALE.labels(resource).set_function(stale_s)

@@ -1,0 +1,70 @@
+"""Policies with ``preemption: Always`` take over what weaker ones claim (gate ``PolicyPreemption``).
+
+Informers of policies say what is named and by whom, watches of the named kinds say what has changed hands; both put
+resources on a queue, and a worker settles one after the other. The records of priority drops go the same way.
+"""
+
+from typing import Final
+
+from berthmaster.controllers.controller import Controller, Load, QueueController
+from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.preemption.challengers import Challengers
+from berthmaster.controllers.preemption.drops import Drops
+from berthmaster.controllers.preemption.reconciler import PreemptionReconciler
+from berthmaster.controllers.preemption.store import POLICIES, Store
+from berthmaster.controllers.preemption.story import Story
+from berthmaster.controllers.preemption.takeover import Takeover
+from berthmaster.controllers.preemption.triggers import Subject, Triggers
+from berthmaster.controllers.preemption.watches import Watches
+from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.kube.discovery import Discovery
+from berthmaster.model.policy import Policy, PolicyReference
+
+NAME: Final = "preemption"
+
+
+class PreemptionController:
+    """The workers, and the watches of resources that come and go with what policies name; see ``Controller``."""
+
+    def __init__(self, workers: QueueController[Subject], watches: Watches) -> None:
+        self.name = workers.name
+        self._workers = workers
+        self._watches = watches
+
+    def load(self) -> Load:
+        """See ``Controller``."""
+        return self._workers.load()
+
+    def start(self) -> None:
+        """See ``Controller``."""
+        self._workers.start()
+
+    def stop(self) -> None:
+        """See ``Controller``."""
+        self._workers.stop()
+        self._watches.stop()
+
+
+def controller(parts: Parts, workers: int = 1) -> Controller:
+    """The preemption controller. Whether its gate is open is the caller's business.
+
+    Args:
+        parts: what controllers share; its informers of policies are asked for here.
+        workers: how many resources are settled at once.
+    """
+    queue: WorkQueue[Subject] = WorkQueue(parts.clock)
+    challengers = Challengers()
+    triggers = Triggers(challengers, queue.add)
+    informers = {kind: parts.informer(watched.collection, watched.read) for kind, watched in POLICIES.items()}
+    for informer in informers.values():
+        informer.subscribe(triggers)
+
+    def known(policy: PolicyReference) -> Policy | None:
+        return informers[policy.kind].get((policy.namespace, policy.name))
+
+    store = Store(parts.connection, Discovery(parts.connection, parts.clock))
+    story = Story(parts.recorder)
+    takeover = Takeover(store, challengers, known, story, parts.meter)
+    watches = Watches(store, parts.clock, challengers, queue.add)
+    reconciler = PreemptionReconciler(challengers, watches, takeover, Drops(store, challengers, takeover, story))
+    return PreemptionController(QueueController(NAME, reconciler, queue, parts.meter, parts.clock, workers), watches)

@@ -1,0 +1,63 @@
+"""The kinds of objects that a state can be fed from, and how to say which."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Generic, NamedTuple, TypeVar
+
+from berthmaster.kube.requests import Collection
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json
+from berthmaster.model.defaults import defaulted
+from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
+from berthmaster.model.node import Node, cluster_of_node
+from berthmaster.model.policy import Policy
+
+T = TypeVar("T")
+
+
+class Watched(NamedTuple, Generic[T]):
+    """A collection, and what its objects mean.
+
+    Attributes:
+        collection: where they are.
+        read: makes a value of one; raises an ``InputError`` if it cannot be read.
+    """
+
+    collection: Collection
+    read: Callable[[bytes], T]
+
+
+def _karmada_policy(raw: bytes) -> Policy:
+    return defaulted(decode_json(Policy, raw))
+
+
+NODES = Watched(Collection.of("v1", "nodes"), lambda raw: cluster_of_node(decode_json(Node, raw)))
+KARMADA_CLUSTERS = Watched(
+    Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: decode_json(Cluster, raw)
+)
+FEDERATED_CLUSTERS = Watched(
+    Collection.of("core.kubeadmiral.io/v1alpha1", "federatedclusters"),
+    lambda raw: as_cluster(decode_json(FederatedCluster, raw)),
+)
+KARMADA_POLICIES = tuple(
+    Watched(Collection.of("policy.karmada.io/v1alpha1", plural), _karmada_policy)
+    for plural in ("propagationpolicies", "clusterpropagationpolicies")
+)
+
+
+CLUSTER_KINDS: Final = {"nodes": NODES, "clusters": KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
+POLICIES: Final = "policies"
+
+
+class WatchOptions(NamedTuple):
+    """What to watch, and where.
+
+    Attributes:
+        kinds: one of ``CLUSTER_KINDS``, and ``POLICIES`` if they are to be watched, too.
+        kubeconfig: access to the API server; None for that of the cluster that this runs in.
+        context: which context of the kubeconfig; None for its current one.
+    """
+
+    kinds: Sequence[str]
+    kubeconfig: Path | None = None
+    context: str | None = None

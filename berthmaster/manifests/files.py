@@ -1,0 +1,232 @@
+"""From paths to documents: which files are read, in which order, and what is in them."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import msgspec
+
+from berthmaster.manifests.document import DEFAULT_LIMITS, STDIN, Document, Limits
+from berthmaster.manifests.yaml_reader import read_yaml
+from berthmaster.model.errors import FieldError, ManifestError, shown
+
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+_NOT_AN_OBJECT: Final = "is not an object of an API, but"
+
+
+def read_documents(
+    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Iterator[Document]:
+    """Every object in files, in folders (all below, in the order of their paths) and, for ``-``, on stdin.
+
+    A file holds YAML or JSON, any number of documents, each an object or a ``List`` of objects. Folders whose
+    name begins with a dot are passed over; a file that is reached twice is read once.
+
+    Raises:
+        ManifestError: at the first problem; documents before it have been yielded.
+    """
+    count = 0
+    for source, data in _files(paths, stdin or sys.stdin.buffer, limits.file_bytes):
+        for number, raw in _parsed(data, source, limits):
+            if raw is None:
+                continue
+            for document in _objects(source, number, raw, limits.depth):
+                count += 1
+                if count > limits.documents:
+                    raise ManifestError(source, number, f"more than {limits.documents} documents in all")
+                yield document
+
+
+def _files(paths: Iterable[str | Path], stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Each file once, with its content."""
+    seen: set[str] = set()
+    for path in _expanded(paths):
+        identity = path if path == "-" else os.path.realpath(path)
+        if identity in seen:
+            continue
+        seen.add(identity)
+        source = STDIN if path == "-" else path
+        try:
+            if path == "-":
+                yield source, _bounded(stdin, source, limit)
+            else:
+                with Path(path).open("rb") as file:
+                    yield source, _bounded(file, source, limit)
+        except OSError as error:
+            raise ManifestError(source, None, f"cannot be read: {error.strerror or error}") from None
+
+
+def _expanded(paths: Iterable[str | Path]) -> Iterator[str]:
+    """The paths with each folder replaced by its files."""
+    for path in map(str, paths):
+        if path == "-" or not Path(path).is_dir():
+            yield path
+            continue
+        files = _files_below(path)
+        if not files:
+            raise ManifestError(path, None, f"no {', '.join(f'*{suffix}' for suffix in SUFFIXES)} file in this folder")
+        yield from files
+
+
+def _files_below(folder: str) -> Sequence[str]:
+    """The manifests in a folder; links to folders are not followed, so that there is an end."""
+
+    def refuse(error: OSError) -> None:
+        raise ManifestError(str(error.filename), None, f"cannot be read: {error.strerror}")
+
+    found: list[Path] = []
+    for parent, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
+    for path in found:
+        if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for without end
+            raise ManifestError(str(path), None, "is no regular file; to read it all the same, name it, not its folder")
+    return [str(path) for path in sorted(found)]
+
+
+def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
+    """What is in a file. Pipes and devices have no size to ask for, so it is the reading that is bounded."""
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise ManifestError(source, None, f"larger than {limit} bytes")
+    return data
+
+
+def _parsed(data: bytes, source: str, limits: Limits) -> Iterable[tuple[int, Any]]:
+    """The numbered documents of a file. What looks like JSON is read as JSON, whatever the file is called."""
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    is_json = source.endswith(".json")
+    if is_json or data.lstrip()[:1] == b"{":
+        try:
+            return [(1, msgspec.json.decode(data))]
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            if is_json:
+                return _json_stream(data, source)
+        except RecursionError:
+            raise _too_deep(source, 1, limits.depth) from None
+    return read_yaml(data, source, limits)
+
+
+def _json_stream(data: bytes, source: str) -> Iterator[tuple[int, Any]]:
+    """JSON documents one after the other, as some tools write them; or what is wrong with the only one."""
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        raise ManifestError(source, None, f"not UTF-8 text: byte {error.start} is not valid") from None
+    decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+    number, at = 0, _skip_space(text, 0)
+    if at == len(text):
+        return
+    while at < len(text):
+        number += 1
+        try:
+            raw, end = decoder.raw_decode(text, at)
+            msgspec.json.encode(raw)  # half of a surrogate pair passes the decoder, and is no text for anybody else
+        except json.JSONDecodeError as error:
+            where = f"line {error.lineno}, column {error.colno}"
+            raise ManifestError(source, number, f"{where}: not valid JSON: {error.msg}") from None
+        except (ValueError, RecursionError) as error:
+            problem = str(error) if isinstance(error, ValueError) else "nested too deeply"
+            raise ManifestError(source, number, f"not valid JSON: {problem}") from None
+        yield number, raw
+        at = _skip_space(text, end)
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Document]:  # noqa: ANN401
+    """The objects of a document: itself, or the items of the list it is."""
+    if not isinstance(raw, dict):
+        raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
+    if _deeper_than(raw, depth):
+        raise _too_deep(source, number, depth)
+    if not _is_list(raw):
+        yield _checked(Document(source, number, "", raw))
+        return
+    items = raw["items"] if raw["items"] is not None else []
+    if not isinstance(items, list):
+        raise ManifestError(source, number, f"{_described(items)} is not accepted; accepted is an array", "items")
+    for index, item in enumerate(items):
+        prefix = f"items[{index}]"
+        if not isinstance(item, dict):
+            raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(item)}", prefix)
+        yield _checked(Document(source, number, prefix, _typed_item(raw, item)))
+
+
+def _is_list(raw: dict[str, Any]) -> bool:
+    """Whether a document is a ``List`` or a typed list, such as a ``ClusterList``."""
+    return str(raw.get("kind", "")).endswith("List") and "items" in raw
+
+
+def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
+    """An item with its type. The API server leaves it out in typed lists, where the list says it."""
+    kind = raw["kind"].removesuffix("List")
+    if not kind or "kind" in item or "apiVersion" in item or not isinstance(raw.get("apiVersion"), str):
+        return item
+    return {"apiVersion": raw["apiVersion"], "kind": kind, **item}
+
+
+def _checked(document: Document) -> Document:
+    """The document, if it says what it is and is called.
+
+    Raises:
+        ManifestError: apiVersion, kind or metadata.name is missing or no text.
+    """
+    raw = document.raw
+    for field in ("apiVersion", "kind"):
+        _require_text(document, field, raw.get(field))
+    metadata = raw.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        raise document.error(FieldError("metadata", f"{_described(metadata)} is not accepted; accepted is an object"))
+    _require_text(document, "metadata.name", (metadata or {}).get("name"))
+    if (metadata or {}).get("namespace") is not None:
+        _require_text(document, "metadata.namespace", metadata["namespace"], empty=True)  # type: ignore[index]
+    return document
+
+
+def _require_text(document: Document, path: str, value: object, *, empty: bool = False) -> None:
+    if value is None or (value == "" and not empty):
+        raise document.error(FieldError(path, "is missing"))
+    if not isinstance(value, str):
+        raise document.error(FieldError(path, f"{_described(value)} is not accepted; accepted is a string"))
+
+
+def _described(value: object) -> str:
+    match value:
+        case dict():
+            return "an object"
+        case list():
+            return "an array"
+        case bool():
+            return str(value).lower()
+    return shown(value)
+
+
+def _deeper_than(raw: Any, depth: int) -> bool:  # noqa: ANN401 - any JSON value
+    """Whether containers are nested beyond a depth; level by level, without recursion."""
+    level = [raw]
+    for _ in range(depth):
+        level = [
+            child
+            for node in level
+            for child in (node.values() if isinstance(node, dict) else node)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _too_deep(source: str, number: int, depth: int) -> ManifestError:
+    return ManifestError(source, number, f"nested more than {depth} levels deep")

@@ -1,0 +1,217 @@
+"""YAML documents as plain values, built straight from libyaml's events.
+
+One pass over the events does what PyYAML's composer and constructor would, faster. It knows the line of what
+it refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases that stand for more than they
+should. Only dicts, lists, strings, numbers, booleans and None can come out of it.
+"""
+
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any, Final
+
+import yaml
+
+from berthmaster.manifests.document import Limits
+from berthmaster.manifests.scalars import plain_scalar, tagged_scalar
+from berthmaster.model.errors import InputError, ManifestError, shown
+
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_COLLECTION_TAGS: Final = {None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_MERGE: Final = object()
+_NO_KEY: Final = object()
+
+
+def read_yaml(data: bytes, source: str, limits: Limits) -> Iterator[tuple[int, Any]]:
+    """The documents of a YAML file with their numbers, from 1.
+
+    Raises:
+        ManifestError: it is not YAML, or beyond a limit; with line and column.
+    """
+    builder = _Builder(source, limits)
+    try:
+        for event in yaml.parse(data, Loader=_LOADER):
+            builder.take(event)
+            if builder.finished:
+                yield builder.number, builder.pop_document()
+    except yaml.MarkedYAMLError as error:
+        # After the last document the parser may be reading the next one.
+        number = builder.number if builder.inside else builder.number + 1
+        raise ManifestError(source, number, _in_words(error)) from None
+    except yaml.YAMLError as error:
+        raise ManifestError(source, None, f"not valid YAML: {_one_line(error)}") from None
+
+
+class _Frame:
+    """A mapping or sequence that is being filled."""
+
+    __slots__ = ("anchor", "key", "node", "written")
+
+    def __init__(self, node: dict[str, Any] | list[Any], anchor: str | None) -> None:
+        self.node = node
+        self.anchor = anchor
+        self.key: Any = _NO_KEY
+        self.written: set[str] = set()  # keys that stand in the mapping itself, not merged into it
+
+
+class _Builder:
+    """Takes events, one after the other, and makes documents of them."""
+
+    def __init__(self, source: str, limits: Limits) -> None:
+        self.source = source
+        self.number = 0
+        self.inside = False
+        self.finished = False
+        self._limits = limits
+        self._document: Any = None
+        self._frames: list[_Frame] = []
+        self._anchors: dict[str, Any] = {}
+        self._aliased = 0
+        self._handlers: dict[type, Callable[[Any], None]] = {
+            yaml.ScalarEvent: self._scalar,
+            yaml.MappingStartEvent: lambda event: self._open(event, {}),
+            yaml.MappingEndEvent: self._close,
+            yaml.SequenceStartEvent: lambda event: self._open(event, []),
+            yaml.SequenceEndEvent: self._close,
+            yaml.AliasEvent: lambda event: self._put(self._resolved(event), event),
+            yaml.DocumentStartEvent: self._begin_document,
+            yaml.DocumentEndEvent: self._end_document,
+        }
+
+    def pop_document(self) -> Any:  # noqa: ANN401 - any JSON value
+        """The document that was just finished."""
+        self.finished = False
+        return self._document
+
+    def take(self, event: Any) -> None:  # noqa: ANN401 - types-PyYAML leaves events untyped
+        """Go on with one event."""
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    def _begin_document(self, _: object) -> None:
+        self.number += 1
+        self.inside, self._document = True, None
+        self._anchors.clear()
+
+    def _end_document(self, _: object) -> None:
+        self.inside, self.finished = False, True
+
+    def _scalar(self, event: Any) -> None:  # noqa: ANN401
+        try:
+            if event.implicit[0] and event.tag != "!":
+                value: Any = plain_scalar(event.value)
+                if value == "<<" and self._awaits_key():
+                    value = _MERGE
+            else:
+                value = event.value if event.tag is None else tagged_scalar(event.tag, event.value)
+        except InputError as error:
+            raise self._error(event, str(error)) from None
+        if event.anchor is not None:
+            self._anchors[event.anchor] = event.value if value is _MERGE else value
+        self._put(value, event)
+
+    def _awaits_key(self) -> bool:
+        return bool(self._frames) and isinstance(self._frames[-1].node, dict) and self._frames[-1].key is _NO_KEY
+
+    def _open(self, event: Any, node: dict[str, Any] | list[Any]) -> None:  # noqa: ANN401
+        if event.tag not in _COLLECTION_TAGS:
+            raise self._error(event, f"tag {shown(event.tag)} means nothing in a manifest")
+        if self._awaits_key():
+            raise self._error(event, "a key must be a scalar")
+        if len(self._frames) >= self._limits.depth:
+            raise self._too_deep(event)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = _NO_KEY  # known, but not complete: an alias to it would contain itself
+        self._frames.append(_Frame(node, event.anchor))
+
+    def _close(self, event: Any) -> None:  # noqa: ANN401
+        frame = self._frames.pop()
+        if frame.anchor is not None:
+            self._anchors[frame.anchor] = frame.node
+        self._put(frame.node, event)
+
+    def _put(self, value: Any, event: Any) -> None:  # noqa: ANN401
+        """Give a complete value to what it belongs to."""
+        if not self._frames:
+            self._document = value
+            return
+        frame = self._frames[-1]
+        if isinstance(frame.node, list):
+            frame.node.append(value)
+        elif frame.key is _NO_KEY:
+            frame.key = value if value is _MERGE else self._key(frame, value, event)
+        else:
+            if frame.key is _MERGE:
+                self._merge(frame, value, event)
+            else:
+                frame.node[frame.key] = value
+            frame.key = _NO_KEY
+
+    def _key(self, frame: _Frame, value: Any, event: Any) -> str:  # noqa: ANN401
+        """A key as JSON has it: numbers and booleans become text."""
+        if value is None or isinstance(value, dict | list):
+            raise self._error(event, "a key must be a string")
+        key = value if isinstance(value, str) else _json_key(value)
+        if key in frame.written:
+            raise self._error(event, f"duplicate key {shown(key)}")
+        frame.written.add(key)
+        return key
+
+    def _merge(self, frame: _Frame, value: Any, event: Any) -> None:  # noqa: ANN401
+        """``<<``: of several mappings the first wins; keys further down in the mapping win over all."""
+        sources = value if isinstance(value, list) else [value]
+        if not all(isinstance(each, dict) for each in sources):
+            raise self._error(event, "<< needs a mapping or a list of mappings")
+        for each in reversed(sources):
+            frame.node.update(each)  # type: ignore[union-attr]  # only mappings have keys
+
+    def _resolved(self, event: Any) -> Any:  # noqa: ANN401
+        """What an alias stands for, as a copy: nothing downstream has to expect shared values."""
+        if event.anchor not in self._anchors:
+            raise self._error(event, f"unknown alias {shown(event.anchor)}")
+        value = self._anchors[event.anchor]
+        if value is _NO_KEY:
+            raise self._error(event, f"alias {shown(event.anchor)} stands inside what it stands for")
+        nodes, depth = _size(value, self._limits.aliased_nodes - self._aliased)
+        self._aliased += nodes
+        if self._aliased > self._limits.aliased_nodes:
+            raise self._error(event, f"aliases stand for more than {self._limits.aliased_nodes} values")
+        if len(self._frames) + depth > self._limits.depth:
+            raise self._too_deep(event)
+        return deepcopy(value)
+
+    def _too_deep(self, event: Any) -> ManifestError:  # noqa: ANN401
+        return self._error(event, f"nested more than {self._limits.depth} levels deep")
+
+    def _error(self, event: Any, problem: str) -> ManifestError:  # noqa: ANN401
+        mark = event.start_mark
+        return ManifestError(self.source, self.number, f"line {mark.line + 1}, column {mark.column + 1}: {problem}")
+
+
+def _size(value: Any, limit: int) -> tuple[int, int]:  # noqa: ANN401 - any JSON value
+    """How many values there are in a value, and how deeply nested; counting ends beyond the limit."""
+    level, count, depth = [value], 1, 0
+    while count <= limit:
+        containers = [node for node in level if isinstance(node, dict | list)]
+        if not containers:
+            break
+        depth += 1
+        level = [each for node in containers for each in (node.values() if isinstance(node, dict) else node)]
+        count += len(level)
+    return count, depth
+
+
+def _json_key(value: float) -> str:
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
+def _in_words(error: yaml.MarkedYAMLError) -> str:
+    mark = error.problem_mark or error.context_mark
+    problem = _one_line(error.problem or error.context or "unreadable")
+    if error.problem and error.context:
+        problem = f"{problem}, {_one_line(error.context)}"
+    return f"line {mark.line + 1}, column {mark.column + 1}: {problem}" if mark else problem
+
+
+def _one_line(text: object) -> str:
+    return " ".join(str(text).split())

@@ -1,0 +1,246 @@
+"""From JSON, or what a YAML reader made of it, to typed values and back.
+
+Decoding is lenient where the API server is (unknown fields are passed over, null means absent) and strict where a
+decision could go wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` finds what was
+passed over, and ``merged`` writes a changed value back into the raw document without losing it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache, lru_cache
+from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from berthmaster.model.base import Value
+from berthmaster.model.decoders import decoder_of
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.quantity import Quantity
+
+T = TypeVar("T")
+
+_LOCATION: Final = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
+_SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
+_MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
+_INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value .*", re.DOTALL)
+_JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
+    "array": (list, tuple), "object": (dict,),
+}  # fmt: skip
+
+
+def decode_json(kind: type[T], document: bytes | str) -> T:
+    """Decode a JSON document.
+
+    Raises:
+        FieldError: it is not JSON, or a value does not have its type.
+    """
+    try:
+        try:
+            return _decoder(kind).decode(document)
+        except msgspec.ValidationError:
+            raw = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise FieldError("", f"not valid JSON: {error}") from None
+    except RecursionError:
+        raise FieldError("", "nested too deeply") from None
+    return convert(kind, raw)
+
+
+def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
+    """Make a typed value of decoded JSON or YAML; see ``decode_json``."""
+    _decoder(kind)  # see berthmaster.model.decoders
+    try:
+        return msgspec.convert(raw, kind, dec_hook=_decode_custom)
+    except msgspec.ValidationError:
+        pass
+    try:
+        without_nulls = _pruned(raw)
+    except RecursionError:
+        raise FieldError("", "nested too deeply") from None
+    try:
+        return msgspec.convert(without_nulls, kind, dec_hook=_decode_custom)
+    except msgspec.ValidationError as error:
+        raise _field_error(kind, without_nulls, str(error)) from None
+
+
+def encode_json(value: object) -> bytes:
+    """A value as compact JSON."""
+    return _ENCODER.encode(value)
+
+
+def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
+    """A value as dicts, lists and scalars."""
+    return msgspec.json.decode(_ENCODER.encode(value))
+
+
+def merged(raw: Any, before: Value, after: Value) -> Any:  # noqa: ANN401 - any JSON value
+    """``raw`` with what changed from ``before`` (its decoded form) to ``after``; everything else stays as it is."""
+    return _merge(raw, builtins(before), builtins(after))
+
+
+def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError]:
+    """Every field of a document that its type does not know, with the known name that looks most like it."""
+    return list(_unknown(kind, raw, ""))
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    decoder = _DECODERS.get(kind)
+    if decoder is None:
+        decoder = _DECODERS[kind] = decoder_of(kind, _decode_custom)
+    return decoder
+
+
+def _decode_custom(kind: type, raw: object) -> object:
+    if kind is Quantity and isinstance(raw, str | int | float) and not isinstance(raw, bool):
+        try:
+            return _quantity(raw) if isinstance(raw, str) else Quantity.parse(raw)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+    raise ValueError(f"{shown(raw)} is not a {kind.__name__.lower()}")
+
+
+@lru_cache(maxsize=4096)
+def _quantity(text: str) -> Quantity:
+    """A quantity; it is never changed, and most documents of a fleet have the same few."""
+    return Quantity.parse(text)
+
+
+def _encode_custom(value: object) -> object:
+    if isinstance(value, Quantity):
+        return value.text
+    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+
+
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_custom)
+
+
+def _pruned(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """The same without null fields: Go reads null as absent."""
+    if isinstance(raw, dict):
+        return {key: _pruned(value) for key, value in raw.items() if value is not None}
+    return [_pruned(value) for value in raw] if isinstance(raw, list) else raw
+
+
+def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN401 - a type, and any JSON value
+    """A decoder's complaint with the path as Kubernetes writes it, the value found there and what is accepted."""
+    match = _LOCATION.fullmatch(message)
+    problem, location = (match["problem"], match["path"] or "") if match else (message, "")
+    mismatch = _MISMATCH.search(problem)
+    got = _JSON_TYPES.get(mismatch["got"]) if mismatch else None
+    path, value = _resolve(raw, location, got)
+    if mismatch and got:
+        return FieldError(path, f"{shown(value)} is {_article(mismatch['got'])}; accepted is {mismatch['expected']}")
+    if _INVALID_CHOICE.fullmatch(problem):
+        return FieldError(path, f"{shown(value)} is not accepted; accepted are {_accepted_values(kind, location)}")
+    if problem.startswith(("Expected `int`", "Expected `str`", "Expected `array`")):
+        return FieldError(path, f"{shown(value)} is out of range: {problem[0].lower()}{problem[1:]}")
+    return FieldError(path, problem[0].lower() + problem[1:] if problem.startswith("Object") else problem)
+
+
+def _article(json_type: str) -> str:
+    return {"null": "null"}.get(json_type, f"{'an' if json_type[0] in 'aio' else 'a'} {json_type}")
+
+
+def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str, Any]:  # noqa: ANN401
+    """The decoder's location as a path, and the value there.
+
+    A key of a map is ``[...]`` to the decoder: the first entry that can be meant stands for it.
+    """
+    path, value = "", raw
+    for segment in _SEGMENT.finditer(location):
+        if segment[1] is not None:
+            path += f".{segment[1]}"
+            value = value.get(segment[1]) if isinstance(value, dict) else None
+        elif segment[2] is not None:
+            path += f"[{segment[2]}]"
+            value = value[int(segment[2])] if isinstance(value, list) else None
+        elif isinstance(value, dict) and value:
+            key = next((key for key, entry in value.items() if _may_be_meant(entry, got)), next(iter(value)))
+            path += f"[{key}]"
+            value = value[key]
+    return path.removeprefix("."), value
+
+
+def _may_be_meant(entry: object, got: tuple[type, ...] | None) -> bool:
+    if got is not None:
+        return isinstance(entry, got) and not (isinstance(entry, bool) and bool not in got)
+    try:
+        _decode_custom(Quantity, entry)
+    except ValueError:
+        return True
+    return False
+
+
+def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
+    """The values that the field at a location takes, as a list in words."""
+    for segment in _SEGMENT.finditer(location):
+        if segment[1] is None:
+            kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
+        else:
+            kind = _choices(_structs_in(kind), segment[1])
+    return ", ".join(str(value) for value in get_args(kind) if isinstance(value, str) and value)
+
+
+def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: ANN401 - a type, None if nobody has it
+    """The type of a field, of whichever struct has it; of the field that tells them apart, what it says of each."""
+    tags = tuple(each.__struct_config__.tag for each in structs if each.__struct_config__.tag_field == name)
+    if tags:
+        return Literal[tags]
+    return next((fields[name] for each in structs if name in (fields := _fields(each))), None)
+
+
+@cache
+def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
+    """The types of a struct's fields by their outside names."""
+    hints = get_type_hints(struct)
+    pairs = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
+    return {outside: hints[inside] for outside, inside in pairs}
+
+
+def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a type
+    """The structs that a type is, or is one of."""
+    return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+
+
+def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: ANN401 - a type, and any JSON value
+    struct = next(iter(_structs_in(kind)), None)
+    if isinstance(raw, list):
+        element = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
+        for index, entry in enumerate(raw if element else ()):
+            yield from _unknown(get_args(element)[0], entry, f"{path}[{index}]")
+    elif isinstance(raw, Mapping) and struct is not None:
+        known = _fields(struct)
+        for key, entry in raw.items():
+            here = f"{path}.{key}" if path else str(key)
+            if key in known:
+                # Metadata is the API machinery's: it has more fields than decisions read.
+                if key != "metadata":
+                    yield from _unknown(known[key], entry, here)
+            else:
+                close = get_close_matches(str(key), known, n=1)
+                yield FieldError(here, f"unknown field; did you mean {close[0]}?" if close else "unknown field")
+
+
+def _merge(raw: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - any JSON values
+    if before == after:
+        return raw
+    if isinstance(raw, dict) and isinstance(before, dict) and isinstance(after, dict):
+        kept = {key: value for key, value in raw.items() if key in after or key not in before}
+        changed = {key: _merge(raw.get(key), before.get(key), value) for key, value in after.items()}
+        return {
+            **kept,
+            **{key: value for key, value in changed.items() if key in raw or before.get(key) != after[key]},
+        }
+    if isinstance(raw, list) and isinstance(before, list) and isinstance(after, list) and len(raw) == len(before):
+        return [_merge_element(raw, before, index, entry) for index, entry in enumerate(after)]
+    return after
+
+
+def _merge_element(raw: list[Any], before: list[Any], index: int, entry: Any) -> Any:  # noqa: ANN401
+    """A list's entry: the one that was the same before, wherever it stood, else the one that stood here."""
+    if entry in before:
+        return raw[before.index(entry)]
+    return _merge(raw[index], before[index], entry) if index < len(raw) else entry

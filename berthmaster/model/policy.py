@@ -1,0 +1,139 @@
+"""Karmada's PropagationPolicy and ClusterPropagationPolicy (``policy.karmada.io/v1alpha1``)."""
+
+from typing import Literal, NamedTuple
+
+from berthmaster.model.base import Int32, Value
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.placement import Placement
+from berthmaster.model.selector import LabelSelector
+
+
+class ResourceSelector(Value, frozen=True):
+    """Which resources a policy is for. With a ``name`` the ``label_selector`` is ignored."""
+
+    api_version: str
+    kind: str
+    namespace: str = ""
+    name: str = ""
+    label_selector: LabelSelector | None = None
+
+
+class DecisionConditions(Value, frozen=True):
+    """How long a workload may be unhealthy before it fails over."""
+
+    toleration_seconds: Int32 | None = None
+
+
+class StatePreservationRule(Value, frozen=True):
+    """A part of a workload's state that goes with it."""
+
+    alias_label_name: str
+    json_path: str
+
+
+class StatePreservation(Value, frozen=True):
+    """What of a workload's state goes with it."""
+
+    rules: tuple[StatePreservationRule, ...] = ()
+
+
+class ApplicationFailoverBehavior(Value, frozen=True):
+    """What happens when a workload is unhealthy."""
+
+    decision_conditions: DecisionConditions = DecisionConditions()
+    purge_mode: str = ""  # stored objects have words of earlier Karmadas, too
+    grace_period_seconds: Int32 | None = None
+    state_preservation: StatePreservation | None = None
+
+
+class ClusterFailoverBehavior(Value, frozen=True):
+    """What happens when a cluster fails."""
+
+    purge_mode: str = ""
+    state_preservation: StatePreservation | None = None
+
+
+class FailoverBehavior(Value, frozen=True):
+    """What happens when a workload or its cluster fails."""
+
+    application: ApplicationFailoverBehavior | None = None
+    cluster: ClusterFailoverBehavior | None = None
+
+
+class SuspendClusters(Value, frozen=True):
+    """The clusters that nothing is dispatched to."""
+
+    cluster_names: tuple[str, ...] = ()
+
+
+class Suspension(Value, frozen=True):
+    """What is suspended. ``scheduling`` stands on bindings only."""
+
+    dispatching: bool | None = None
+    dispatching_on_clusters: SuspendClusters | None = None
+    scheduling: bool | None = None
+
+
+class SchedulePriority(Value, frozen=True):
+    """Whose priority class a binding gets."""
+
+    priority_class_source: str
+    priority_class_name: str
+
+
+class PropagationSpec(Value, frozen=True):
+    """The spec of both policy kinds."""
+
+    resource_selectors: tuple[ResourceSelector, ...]
+    association: bool = False
+    propagate_deps: bool = False
+    placement: Placement = Placement()
+    priority: Int32 | None = None
+    preemption: Literal["Always", "Never", ""] = ""
+    dependent_overrides: tuple[str, ...] = ()
+    scheduler_name: str = ""
+    failover: FailoverBehavior | None = None
+    conflict_resolution: Literal["Abort", "Overwrite", ""] = ""
+    activation_preference: Literal["Lazy", ""] = ""
+    suspension: Suspension | None = None
+    preserve_resources_on_deletion: bool | None = None
+    schedule_priority: SchedulePriority | None = None
+
+
+class PolicyReference(NamedTuple):
+    """Which policy; ``namespace`` is empty for a ClusterPropagationPolicy."""
+
+    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {'/'.join(filter(None, self[1:]))}"
+
+
+class Policy(Value, frozen=True):
+    """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all."""
+
+    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    metadata: ObjectMeta
+    spec: PropagationSpec
+    api_version: str = "policy.karmada.io/v1alpha1"
+
+    @property
+    def cluster_scoped(self) -> bool:
+        """Whether it is a ClusterPropagationPolicy."""
+        return self.kind == "ClusterPropagationPolicy"
+
+    @property
+    def explicit_priority(self) -> int:
+        """``spec.priority``, 0 when absent."""
+        return self.spec.priority or 0
+
+    @property
+    def reference(self) -> PolicyReference:
+        """Which one it is."""
+        namespace = "" if self.cluster_scoped else self.metadata.namespace
+        return PolicyReference(self.kind, namespace, self.metadata.name)
+
+    def __str__(self) -> str:
+        return str(self.reference)

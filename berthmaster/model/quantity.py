@@ -1,0 +1,147 @@
+"""Resource quantities, exact (k8s.io/apimachinery ``resource.Quantity``)."""
+
+import re
+from typing import Final
+
+from berthmaster.model.base import INT64_MAX
+from berthmaster.model.errors import InputError, shown
+
+NANOS: Final = 10**9
+MILLI_NANOS: Final = 10**6
+_QUANTITY: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?\d+))?", re.ASCII)
+_DECIMAL_EXPONENTS: Final = {
+    "n": -9,
+    "u": -6,
+    "m": -3,
+    "": 0,
+    "k": 3,
+    "M": 6,
+    "G": 9,
+    "T": 12,
+    "P": 15,
+    "E": 18,
+}
+_BINARY_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_LIMIT_NANOS: Final = INT64_MAX * NANOS
+_MAX_LENGTH: Final = 256
+# Beyond these powers of ten any non-zero quantity of bounded length is at one of the two limits.
+_MAX_EXPONENT: Final = _MAX_LENGTH + 64
+
+
+class Quantity:
+    """An amount of a resource.
+
+    Attributes:
+        nanos: the amount in billionths, an exact integer. Finer amounts are rounded away from zero, larger ones than
+            an int64 can hold saturate, both as Kubernetes does.
+        text: what the document said; written back as it was.
+    """
+
+    __slots__ = ("nanos", "text")
+
+    def __init__(self, nanos: int, text: str) -> None:
+        self.nanos = nanos
+        self.text = text
+
+    @classmethod
+    def parse(cls, raw: str | float) -> "Quantity":
+        """Read a quantity from a string or a plain JSON number.
+
+        Raises:
+            InputError: it is not a quantity; the message says what is accepted.
+        """
+        text = raw if isinstance(raw, str) else _number_text(raw)
+        match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+        if match is None or not (match[2] or match[3]):
+            raise InputError(
+                f"{shown(raw)} is not a quantity; accepted are decimal numbers with an optional suffix "
+                "n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent like e3"
+            )
+        sign, whole, fraction, suffix, exponent = match.groups(default="")
+        digits = int(whole + fraction or "0")
+        nanos = min(_scaled_to_nanos(digits, len(fraction), suffix, exponent), _LIMIT_NANOS)
+        return cls(-nanos if sign == "-" else nanos, text)
+
+    def value(self) -> int:
+        """The amount in whole units, rounded away from zero."""
+        return _divide_away_from_zero(self.nanos, NANOS)
+
+    def milli_value(self) -> int:
+        """The amount in thousandths, rounded away from zero, saturating at int64."""
+        milli = _divide_away_from_zero(self.nanos, MILLI_NANOS)
+        return max(-INT64_MAX - 1, min(milli, INT64_MAX))
+
+    def canonical(self) -> str:
+        """The amount as Kubernetes prints it: no fraction, the largest suffix of its own format.
+
+        Amounts that were written with a binary suffix but are below 1Ki, or no whole number, get a decimal one.
+        """
+        suffix = _suffix(self.text)
+        if suffix in _BINARY_SHIFTS and abs(self.nanos) >= 1024 * NANOS and self.nanos % NANOS == 0:
+            return _binary_text(self.nanos // NANOS)
+        return _decimal_text(self.nanos, exponents=suffix[:1] in {"e", "E"} and suffix != "E")
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """The exact sum, saturating; in the format of the first that is not zero."""
+        nanos = max(-_LIMIT_NANOS, min(self.nanos + other.nanos, _LIMIT_NANOS))
+        total = Quantity(nanos, self.text if self.nanos else other.text)
+        total.text = total.canonical()
+        return total
+
+    def __lt__(self, other: "Quantity") -> bool:
+        return self.nanos < other.nanos
+
+    def __eq__(self, other: object) -> bool:
+        return self.nanos == other.nanos if isinstance(other, Quantity) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.nanos)
+
+    def __repr__(self) -> str:
+        return f"Quantity({self.text!r})"
+
+
+def _number_text(number: float) -> str:
+    """A JSON number as the text Kubernetes would parse: ``repr`` writes floats in the shortest exact form."""
+    return repr(number)
+
+
+def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> int:
+    """``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
+    if suffix in _BINARY_SHIFTS:
+        return -(-(digits << _BINARY_SHIFTS[suffix]) * NANOS // _power_of_ten(decimals))
+    power = int(exponent) if exponent else _DECIMAL_EXPONENTS[suffix]
+    power = max(-_MAX_EXPONENT, min(power, _MAX_EXPONENT)) - decimals + 9
+    return digits * _power_of_ten(power) if power >= 0 else -(-digits // _power_of_ten(-power))
+
+
+def _power_of_ten(exponent: int) -> int:
+    """An exact power; the exponent is not negative, so that the result is an integer."""
+    return int(10**exponent)
+
+
+def _suffix(text: str) -> str:
+    """The suffix or exponent of a quantity's text."""
+    return text.lstrip("+-.0123456789")
+
+
+def _binary_text(whole: int) -> str:
+    shift = max((shift for shift in _BINARY_SHIFTS.values() if whole % (1 << shift) == 0), default=0)
+    suffix = next((suffix for suffix, each in _BINARY_SHIFTS.items() if each == shift), "")
+    return f"{whole >> shift}{suffix}"
+
+
+def _decimal_text(nanos: int, *, exponents: bool) -> str:
+    """Nanos with the largest power of a thousand that divides them, as a suffix or an exponent."""
+    if nanos == 0:
+        return "0"
+    power = max(power for power in _DECIMAL_EXPONENTS.values() if nanos % 10 ** (power + 9) == 0)
+    number = nanos // 10 ** (power + 9)
+    if exponents:
+        return f"{number}e{power}" if power else str(number)
+    return f"{number}{next(suffix for suffix, each in _DECIMAL_EXPONENTS.items() if each == power)}"
+
+
+def _divide_away_from_zero(dividend: int, divisor: int) -> int:
+    """Integer division that rounds a fraction away from zero."""
+    return -(-dividend // divisor) if dividend >= 0 else dividend // divisor

@@ -1,0 +1,138 @@
+"""What in a decoded value cannot be meant: selectors that match nothing, amounts below zero.
+
+Decoding accepts both, because a control plane may hold them and Karmada decides with them. Whoever reads what
+a person wrote says so instead. Errors have their path in the whole document.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from berthmaster.model.affinity import ZONE
+from berthmaster.model.binding import Binding, ReplicaRequirements
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import FieldError
+from berthmaster.model.placement import ClusterAffinity, FieldSelector, Placement
+from berthmaster.model.policy import Policy
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.selector import (
+    LABEL_OPERATORS,
+    NODE_OPERATORS,
+    LabelSelector,
+    SelectorRequirement,
+    is_label_key,
+    is_label_value,
+    requirement_error,
+)
+
+
+def policy_errors(policy: Policy) -> Iterator[FieldError]:
+    """Broken selectors of a policy, and an empty list of resource selectors."""
+    if not policy.spec.resource_selectors:
+        yield FieldError("spec.resourceSelectors", "is empty; accepted are one or more selectors")
+    for index, selector in enumerate(policy.spec.resource_selectors):
+        if selector.label_selector is not None:
+            yield from _below(
+                f"spec.resourceSelectors[{index}].labelSelector",
+                label_selector_errors(selector.label_selector),
+            )
+    yield from _below("spec.placement", placement_errors(policy.spec.placement))
+
+
+def placement_errors(placement: Placement) -> Iterator[FieldError]:
+    """Broken selectors anywhere in a placement."""
+    for path, affinity in _affinities(placement):
+        yield from _below(path, affinity_errors(affinity))
+
+
+def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
+    """Broken selectors of an affinity."""
+    if affinity.label_selector is not None:
+        yield from _below("labelSelector", label_selector_errors(affinity.label_selector))
+    if affinity.field_selector is not None:
+        yield from _below("fieldSelector", _field_selector_errors(affinity.field_selector))
+
+
+def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
+    """What makes a label selector match nothing."""
+    for key, value in selector.match_labels.items():
+        if not is_label_key(key):
+            yield FieldError(f"matchLabels[{key}]", f"{key!r} is not a label key")
+        elif not is_label_value(value):
+            yield FieldError(f"matchLabels[{key}]", f"{value!r} is no value a label can have")
+    yield from _expression_errors(selector.match_expressions, LABEL_OPERATORS)
+
+
+def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
+    """Amounts of resources below zero."""
+    summary = cluster.status.resource_summary
+    if summary is not None:
+        for name in ("allocatable", "allocating", "allocated"):
+            yield from negative_amounts(f"status.resourceSummary.{name}", getattr(summary, name))
+    for model_index, model in enumerate(cluster.spec.resource_models):
+        for index, amounts in enumerate(model.ranges):
+            path = f"spec.resourceModels[{model_index}].ranges[{index}]"
+            if amounts.min.nanos < 0:
+                yield _negative(f"{path}.min", amounts.min)
+            if amounts.max.nanos < 0:
+                yield _negative(f"{path}.max", amounts.max)
+
+
+def binding_errors(binding: Binding) -> Iterator[FieldError]:
+    """Requests below zero."""
+    if binding.spec.replica_requirements is not None:
+        yield from _request_errors("spec.replicaRequirements", binding.spec.replica_requirements)
+    for index, component in enumerate(binding.spec.components):
+        if component.replica_requirements is not None:
+            yield from _request_errors(f"spec.components[{index}].replicaRequirements", component.replica_requirements)
+
+
+def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
+    """The amounts below zero in a list of resources that stands at ``path``."""
+    return (_negative(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
+
+
+def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
+    """Every affinity of a placement with its path."""
+    if placement.cluster_affinity is not None:
+        yield "clusterAffinity", placement.cluster_affinity
+    for index, group in enumerate(placement.cluster_affinities or ()):
+        yield f"clusterAffinities[{index}]", group
+        for overflow_index, overflow in enumerate(group.overflow_affinities or ()):
+            yield f"clusterAffinities[{index}].overflowAffinities[{overflow_index}]", overflow
+    strategy = placement.replica_scheduling
+    if strategy is not None and strategy.weight_preference is not None:
+        for index, weight in enumerate(strategy.weight_preference.static_weight_list):
+            path = f"replicaScheduling.weightPreference.staticWeightList[{index}].targetCluster"
+            yield path, weight.target_cluster
+
+
+def _field_selector_errors(selector: FieldSelector) -> Iterator[FieldError]:
+    """A zone is compared as it is: no rule for label values applies to it, and it has no order."""
+    for index, expression in enumerate(selector.match_expressions):
+        if expression.key != ZONE:
+            error = requirement_error(expression, NODE_OPERATORS)
+        elif expression.operator not in LABEL_OPERATORS:
+            error = requirement_error(expression, LABEL_OPERATORS)
+        else:
+            error = None
+        if error is not None:
+            yield error.below(f"matchExpressions[{index}]")
+
+
+def _expression_errors(expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]) -> Iterator[FieldError]:
+    for index, expression in enumerate(expressions):
+        error = requirement_error(expression, operators)
+        if error is not None:
+            yield error.below(f"matchExpressions[{index}]")
+
+
+def _request_errors(path: str, requirements: ReplicaRequirements) -> Iterator[FieldError]:
+    return negative_amounts(f"{path}.resourceRequest", requirements.resource_request)
+
+
+def _negative(path: str, amount: Quantity) -> FieldError:
+    return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
+
+
+def _below(path: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:
+    for error in errors:
+        yield error.below(path)

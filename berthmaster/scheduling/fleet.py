@@ -1,0 +1,231 @@
+"""The fleet in columns: what every decision reads, updated in place as one cluster changes."""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeVar, cast
+
+import msgspec.structs
+import numpy as np
+
+from berthmaster.model.cluster import Cluster, ClusterSpec
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.taint import Taint
+from berthmaster.scheduling.columns import BoolArray, IntArray, Journal
+from berthmaster.scheduling.postings import Interned, Postings
+from berthmaster.scheduling.resources import Resources
+
+_FIRST_CAPACITY: Final = 16
+_COLUMNS: Final = (
+    "occupied", "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code",
+    "_name_of",
+)  # fmt: skip
+_DERIVED_KEPT: Final = 512
+MAX_CLUSTERS: Final = 2**18
+"""Names are ranked in 18 bits of a sort key; see ``candidates``."""
+
+C = TypeVar("C")
+
+
+class Fleet:
+    """The clusters and what is derived from them.
+
+    A cluster has a *row* in every array for as long as it is in the fleet; rows of removed clusters are used again.
+
+    Attributes:
+        clusters: by row; None in a free row.
+        row_of: the row of each cluster by name.
+        occupied: mask of rows that hold a cluster.
+        schedulable: mask of rows that hold a cluster which is not being deleted.
+        structure: journal of changes to all but resource numbers: what comes and goes, labels, annotations, spec, API
+            enablements, conditions.
+        resources: capacity, with a journal of its own: numbers move far more often than structure.
+        labels, fields, zones: inverted indexes.
+        taints: interned tuples of taints; ``taint_code`` has one of them for each row.
+        kinds: interned sets of served (groupVersion, kind); ``kinds_code`` has one of them for each row.
+        regions: interned region names; ``region_code`` has one of them for each row.
+        has_provider, has_region, has_zones: masks of rows where the field is not empty.
+    """
+
+    def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
+        self.clusters: list[Cluster | None] = []
+        self.row_of: dict[str, int] = {}
+        self.structure = Journal()
+        self.resources = Resources()
+        self.labels, self.fields, self.zones = Postings(), Postings(), Postings()
+        self.taints, self.kinds, self.regions = Interned(), Interned(), Interned()
+        self.occupied: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
+        self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
+        self.taint_code, self.kinds_code, self.region_code = (np.zeros(0, dtype=np.int64) for _ in range(3))
+        self._name_of = np.zeros(0, dtype=np.object_)
+        self._names: list[str] = []
+        self._name_rank: IntArray | None = None
+        self._free_rows: list[int] = []
+        self._kept: dict[str, object] = {}
+        for cluster in clusters:
+            self.apply(cluster)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    @property
+    def capacity(self) -> int:
+        """The length of every column."""
+        return len(self.clusters)
+
+    def get(self, name: str) -> Cluster | None:
+        """A cluster by name."""
+        row = self.row_of.get(name)
+        return None if row is None else self.clusters[row]
+
+    def apply(self, cluster: Cluster) -> None:
+        """Add a cluster, or replace the one of the same name; only what differs is worked on.
+
+        Raises:
+            InputError: the fleet is full.
+        """
+        row = self.row_of.get(cluster.name)
+        old = None if row is None else self.clusters[row]
+        if row is None:
+            row = self._take_row(cluster.name)
+        self.clusters[row] = cluster
+        if old is None or _structure_differs(old, cluster):
+            if old is not None:
+                self._remove_from_indexes(row, old)
+            self._index(row, cluster)
+            self.structure.record(row)
+        if old is None or _resources_differ(old, cluster):
+            self.resources.set(row, cluster)
+
+    def remove(self, name: str) -> None:
+        """Take a cluster out of the fleet; an unknown name is none of its business."""
+        row = self.row_of.pop(name, None)
+        if row is None:
+            return
+        cluster = self.clusters[row]
+        if cluster is not None:
+            self._remove_from_indexes(row, cluster)
+        self.clusters[row] = None
+        self.occupied[row] = self.schedulable[row] = False
+        del self._names[bisect_left(self._names, name)]
+        self._name_rank = None
+        self._free_rows.append(row)
+        self.structure.record(row)
+        self.resources.clear(row)
+
+    def name_rank(self) -> IntArray:
+        """For each row the rank of its cluster's name in byte order; meaningless in free rows."""
+        if self._name_rank is None:
+            rank = np.zeros(self.capacity, dtype=np.int64)
+            rank[[self.row_of[name] for name in self._names]] = np.arange(len(self._names))
+            self._name_rank = rank
+        return self._name_rank
+
+    def names(self, rows: IntArray) -> list[str]:
+        """The names of clusters by row."""
+        names: list[str] = self._name_of[rows].tolist()
+        return names
+
+    def _take_row(self, name: str) -> int:
+        if len(self.row_of) >= MAX_CLUSTERS:
+            raise InputError(f"a fleet holds at most {MAX_CLUSTERS} clusters")
+        if not self._free_rows:
+            self._grow()
+        row = self._free_rows.pop()
+        self.row_of[name] = row
+        self._name_of[row] = name
+        insort(self._names, name)
+        self._name_rank = None
+        return row
+
+    def _grow(self) -> None:
+        old = self.capacity
+        new = max(_FIRST_CAPACITY, 2 * old)
+        self.clusters.extend([None] * (new - old))
+        self._free_rows.extend(range(new - 1, old - 1, -1))
+        for name in _COLUMNS:
+            column = getattr(self, name)
+            setattr(self, name, np.concatenate([column, np.zeros(new - old, dtype=column.dtype)]))
+        self.structure.reset()
+        self.resources.grow(new)
+
+    def _index(self, row: int, cluster: Cluster) -> None:
+        spec = cluster.spec
+        self.labels.add(row, cluster.metadata.labels.items())
+        self.fields.add(row, cluster.fields().items())
+        self.zones.add(row, (("zone", zone) for zone in spec.zones))
+        self.taint_code[row] = self.taints.take(spec.taints)
+        self.kinds_code[row] = self.kinds.take(frozenset(cluster.enabled_kinds()))
+        self.region_code[row] = self.regions.take(spec.region)
+        self.has_provider[row] = bool(spec.provider)
+        self.has_region[row] = bool(spec.region)
+        self.has_zones[row] = bool(spec.zones)
+        self.occupied[row] = True
+        self.schedulable[row] = not cluster.deleting
+
+    def _remove_from_indexes(self, row: int, cluster: Cluster) -> None:
+        self.labels.discard(row, cluster.metadata.labels.items())
+        self.fields.discard(row, cluster.fields().items())
+        self.zones.discard(row, (("zone", zone) for zone in cluster.spec.zones))
+        for interned, codes in (
+            (self.taints, self.taint_code),
+            (self.kinds, self.kinds_code),
+            (self.regions, self.region_code),
+        ):
+            interned.release(int(codes[row]))
+
+    def kept(self, key: str, make: "Callable[[Fleet], C]") -> "C":
+        """Something derived from the fleet, such as a column, that many placements ask for: made once, then kept."""
+        if key not in self._kept:
+            if len(self._kept) >= _DERIVED_KEPT:
+                self._kept.clear()
+            self._kept[key] = make(self)
+        return cast("C", self._kept[key])
+
+    def taint_tuples(self) -> list[tuple[Taint, ...]]:
+        """Every distinct tuple of taints, by code."""
+        return self.taints.values  # type: ignore[return-value] # only tuples of taints are interned there
+
+    def kind_sets(self) -> list[frozenset[tuple[str, str]]]:
+        """Every distinct set of served (groupVersion, kind), by code."""
+        return self.kinds.values  # type: ignore[return-value] # only such sets are interned there
+
+
+def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
+    """The fleet that a list of clusters, as somebody wrote it, makes.
+
+    Raises:
+        FieldError: a cluster has no name, or one that another has; the path starts at the list.
+        InputError: there are too many.
+    """
+    fleet = Fleet()
+    for index, cluster in enumerate(clusters):
+        if not cluster.name:
+            raise FieldError(f"[{index}].metadata.name", "is missing; accepted is a cluster's name")
+        if cluster.name in fleet.row_of:
+            raise FieldError(f"[{index}].metadata.name", f"{cluster.name!r} stands twice; names are unique")
+        fleet.apply(cluster)
+    return fleet
+
+
+def _structure_differs(old: Cluster, new: Cluster) -> bool:
+    return (
+        old.metadata.labels != new.metadata.labels
+        or old.metadata.annotations != new.metadata.annotations
+        or _without_models(old.spec) != _without_models(new.spec)
+        or old.status.api_enablements != new.status.api_enablements
+        or old.status.conditions != new.status.conditions
+        or old.deleting != new.deleting
+    )
+
+
+def _without_models(spec: ClusterSpec) -> ClusterSpec:
+    """What a spec says apart from capacity."""
+    return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec
+
+
+def _resources_differ(old: Cluster, new: Cluster) -> bool:
+    return (
+        old.status.resource_summary != new.status.resource_summary
+        or old.spec.resource_models != new.spec.resource_models
+    )

@@ -1,0 +1,281 @@
+"""How many replicas a cluster can take: the general estimator (karmada ``pkg/estimator/client/general.go``).
+
+Amounts are int64: CPU in millicores, everything else in whole units.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from berthmaster.model.base import INT32_MAX, INT64_MAX, INT64_MIN
+from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.quantity import Quantity
+from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
+
+PODS: Final = "pods"
+CPU: Final = "cpu"
+UNLIMITED: Final = INT32_MAX
+"""What an estimate is when nothing bounds it."""
+
+_PODS_OF_A_MODEL_NODE: Final = 110
+_MAX_MODEL_COUNT: Final = INT32_MAX
+_COLUMNS_KEPT: Final = 512
+
+Requests = tuple[tuple[str, int], ...]
+"""Positive amounts of resources that one replica needs, sorted by name."""
+
+
+class Estimate(NamedTuple):
+    """How many replicas fit a cluster, and the resource that allows no more."""
+
+    replicas: int
+    bound_by: str
+
+
+def requests_of(amounts: Mapping[str, Quantity]) -> Requests:
+    """A resource request in the units of the columns, without what asks for nothing."""
+    return tuple(sorted((name, amount_of(name, each)) for name, each in amounts.items() if each.nanos > 0))
+
+
+def amount_of(name: str, quantity: Quantity) -> int:
+    """A quantity in the unit of its column."""
+    return quantity.milli_value() if name == CPU else quantity.value()
+
+
+def room(cluster: Cluster, requests: Requests) -> int:
+    """How many replicas with these requests fit one cluster by its summary: what ``Resources`` says of all of them."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return 0
+    bounds = (left_of(summary, name) // amount for name, amount in requests)
+    return max(0, min(_whole_pods(summary), min(bounds, default=UNLIMITED), UNLIMITED))
+
+
+class Resources:
+    """The capacity of all clusters in columns.
+
+    Attributes:
+        journal: which rows' numbers changed.
+        allowed_pods: how many more pods each row may hold, never negative.
+    """
+
+    def __init__(self) -> None:
+        self.journal = Journal()
+        self.allowed_pods: IntArray = np.zeros(0, dtype=np.int64)
+        self._left: dict[str, IntArray] = {}
+        self._nothing: IntArray = np.zeros(0, dtype=np.int64)
+        self._models = _ModelColumns()
+        self._estimates: dict[Requests | None, EstimateColumn] = {}
+
+    def estimate(self, requests: Requests | None) -> "EstimateColumn":
+        """How many replicas with these requests fit each row; None stands for a replica without requirements."""
+        column = self._estimates.get(requests)
+        if column is None:
+            if len(self._estimates) >= _COLUMNS_KEPT:
+                self._estimates.clear()
+            column = self._estimates[requests] = EstimateColumn(self, requests)
+        return column
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        self.allowed_pods = _grown(self.allowed_pods, capacity)
+        self._left = {name: _grown(column, capacity) for name, column in self._left.items()}
+        self._nothing = _grown(self._nothing, capacity)
+        self._models.grow(capacity)
+        self.journal.reset()
+
+    def set(self, row: int, cluster: Cluster) -> None:
+        """The numbers of a cluster changed."""
+        summary = cluster.status.resource_summary
+        self._zero(row)
+        if summary is not None:
+            self.allowed_pods[row] = max(0, _whole_pods(summary))
+            for name in summary.allocatable:
+                left = left_of(summary, name)
+                if left:
+                    self._column(name)[row] = left
+            self._models.set(row, cluster)
+        self.journal.record(row)
+
+    def clear(self, row: int) -> None:
+        """The cluster left the fleet."""
+        self._zero(row)
+        self.journal.record(row)
+
+    def estimate_rows(self, requests: Requests | None) -> IntArray:
+        """Replicas that fit each row, all rows at once."""
+        result = self.allowed_pods.copy()
+        if requests is None:
+            return np.minimum(result, UNLIMITED)
+        bound = np.full(len(result), INT64_MAX, dtype=np.int64)
+        for name, amount in requests:
+            np.minimum(bound, self.left(name) // amount, out=bound)
+        if self._models.any():
+            self._models.override(bound, requests)
+        return np.clip(np.minimum(result, bound), 0, UNLIMITED)
+
+    def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
+        """Replicas that fit one row and what bounds them."""
+        pods = Estimate(int(self.allowed_pods[row]), PODS)
+        if requests is None:
+            bounds = []
+        elif self._models.present(row):
+            bounds = [self._models.estimate_row(row, requests)]
+        else:
+            bounds = [Estimate(max(0, int(self.left(name)[row]) // amount), name) for name, amount in requests]
+        tightest = min([pods, *bounds], key=lambda each: each.replicas)
+        return tightest if tightest.replicas < UNLIMITED else Estimate(UNLIMITED, tightest.bound_by)
+
+    def left(self, name: str) -> IntArray:
+        """What is left of a resource in each row; negative where more is given away than there is. Not to be kept."""
+        return self._left.get(name, self._nothing)
+
+    def _column(self, name: str) -> IntArray:
+        column = self._left.get(name)
+        if column is None:
+            column = self._left[name] = self._nothing.copy()
+        return column
+
+    def _zero(self, row: int) -> None:
+        self.allowed_pods[row] = 0
+        for column in self._left.values():
+            column[row] = 0
+        self._models.zero(row)
+
+
+class EstimateColumn(Column[np.int64]):
+    """Replicas that fit each row for one set of requests, ``UNLIMITED`` at most."""
+
+    __slots__ = ("_requests", "_resources")
+
+    def __init__(self, resources: Resources, requests: Requests | None) -> None:
+        super().__init__(resources.journal)
+        self._resources = resources
+        self._requests = requests
+
+    def compute(self) -> IntArray:
+        """All rows."""
+        return self._resources.estimate_rows(self._requests)
+
+    def compute_row(self, row: int) -> int:
+        """One row."""
+        return self._resources.estimate_row(row, self._requests).replicas
+
+
+class _ModelColumns:
+    """Resource models as virtual nodes: for each grade and row a count of nodes and their smallest capacity."""
+
+    def __init__(self) -> None:
+        self._capacity = 0
+        self._counts: IntArray = np.zeros((0, 0), dtype=np.int64)
+        self._minima: dict[str, IntArray] = {}
+        self._present = np.zeros(0, dtype=np.bool_)
+
+    def any(self) -> bool:
+        return bool(self._present.any())
+
+    def present(self, row: int) -> bool:
+        return bool(self._present[row])
+
+    def grow(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._present = _grown(self._present, capacity)
+        self._counts = _grown(self._counts, capacity)
+        self._minima = {name: _grown(column, capacity) for name, column in self._minima.items()}
+
+    def zero(self, row: int) -> None:
+        if self._present[row]:
+            self._present[row] = False
+            self._counts[:, row] = 0
+            for minima in self._minima.values():
+                minima[:, row] = 0
+
+    def set(self, row: int, cluster: Cluster) -> None:
+        summary = cluster.status.resource_summary
+        models = sorted(cluster.spec.resource_models, key=lambda model: model.grade)
+        if summary is None or not summary.allocatable_modelings or not models:
+            return
+        counts: dict[int, int] = {}
+        for modeling in summary.allocatable_modelings:
+            counts[modeling.grade] = counts.get(modeling.grade, 0) + modeling.count
+        if any(modeling.count < 0 for modeling in summary.allocatable_modelings):
+            return
+        self._present[row] = True
+        self._reserve(len(models))
+        for index, model in enumerate(models):
+            self._counts[index, row] = min(counts.get(model.grade, 0), _MAX_MODEL_COUNT)
+            for each in model.ranges:
+                self._minimum(each.name)[index, row] = max(0, amount_of(each.name, each.min))
+
+    def override(self, bound: IntArray, requests: Requests) -> None:
+        """Replace the bounds of the rows that have models."""
+        rows = np.flatnonzero(self._present)
+        per_node = np.full((len(self._counts), len(rows)), _PODS_OF_A_MODEL_NODE, dtype=np.int64)
+        for name, amount in filter(counts_for_nodes, requests):
+            np.minimum(per_node, self._node_capacity(name)[:, rows] // amount, out=per_node)
+        bound[rows] = (per_node * self._counts[:, rows]).sum(axis=0)
+
+    def estimate_row(self, row: int, requests: Requests) -> Estimate:
+        """Replicas that fit the virtual nodes of a row; bound by what bounds most of the nodes."""
+        asked = list(filter(counts_for_nodes, requests))
+        total, votes = 0, dict.fromkeys([PODS, *(name for name, _ in asked)], 0)
+        for index, count in enumerate(self._counts[:, row].tolist()):
+            bounds = [Estimate(int(self._node_capacity(name)[index, row]) // amount, name) for name, amount in asked]
+            tightest = min([Estimate(_PODS_OF_A_MODEL_NODE, PODS), *bounds], key=lambda each: each.replicas)
+            total += tightest.replicas * count
+            votes[tightest.bound_by] += count
+        return Estimate(total, max(votes, key=votes.__getitem__))
+
+    def _reserve(self, grades: int) -> None:
+        missing = grades - len(self._counts)
+        if missing > 0:
+            more = np.zeros((missing, self._capacity), dtype=np.int64)
+            self._counts = np.concatenate([self._counts.reshape(-1, self._capacity), more])
+            self._minima = {name: np.concatenate([minima, more]) for name, minima in self._minima.items()}
+
+    def _minimum(self, name: str) -> IntArray:
+        minima = self._minima.get(name)
+        if minima is None:
+            minima = self._minima[name] = np.zeros_like(self._counts)
+        return minima
+
+    def _node_capacity(self, name: str) -> IntArray:
+        """What a node of each grade and row has; a resource that no model names is not there."""
+        return np.full_like(self._counts, _PODS_OF_A_MODEL_NODE) if name == PODS else self._minimum(name)
+
+
+def counts_for_nodes(request: tuple[str, int]) -> bool:
+    """Whether a resource plays a part on model nodes: native and scalar ones do, other names are ignored."""
+    name, _ = request
+    if name in {CPU, PODS, "memory", "ephemeral-storage"}:
+        return True
+    return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
+
+
+def left_of(summary: ResourceSummary, name: str) -> int:
+    """What of a resource is neither given away nor about to be, in the unit of its column.
+
+    Negative where that is more than there is; nothing of a resource that is not allocatable.
+    """
+    if name not in summary.allocatable:
+        return 0
+    nanos = summary.allocatable[name].nanos
+    for used in (summary.allocated, summary.allocating):
+        if name in used:
+            nanos -= used[name].nanos
+    return max(INT64_MIN, min(INT64_MAX, amount_of(name, Quantity(nanos, ""))))
+
+
+def _whole_pods(summary: ResourceSummary) -> int:
+    """Pods that may still be created; each part is rounded by itself."""
+    parts = (summary.allocatable, summary.allocated, summary.allocating)
+    allocatable, allocated, allocating = (part[PODS].value() if PODS in part else 0 for part in parts)
+    return min(allocatable - allocated - allocating, INT64_MAX)
+
+
+def _grown(column: NDArray[Scalar], capacity: int) -> NDArray[Scalar]:
+    """The same with zeros for the new rows, which stand last."""
+    more = np.zeros((*column.shape[:-1], capacity - column.shape[-1]), dtype=column.dtype)
+    return np.concatenate([column, more], axis=-1)

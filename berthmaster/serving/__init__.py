@@ -1,0 +1,1 @@
+"""HTTP serving on gunicorn: worker, TLS, tokens, probes, bodies, limits."""

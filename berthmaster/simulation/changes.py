@@ -1,0 +1,197 @@
+"""What-if: changes to a world, each done as the control plane would feel it."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Final, Protocol
+
+import msgspec.structs
+
+from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.cluster import Cluster, Condition
+from berthmaster.model.errors import InputError
+from berthmaster.model.taint import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
+from berthmaster.simulation.world import ResourceName, Workload, World
+
+NOT_READY: Final = "cluster.karmada.io/not-ready"
+_PRODUCER: Final = "TaintManager"
+
+
+class Change(Protocol):
+    """Something that happens to a world."""
+
+    def applied(self, world: World, now: datetime) -> World:
+        """The world after it.
+
+        Args:
+            world: before it.
+            now: when it happens, after anything that was scheduled was scheduled.
+
+        Raises:
+            InputError: it names something that is not there.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A cluster is lost: not Ready, tainted so, and left by every workload that does not tolerate that for good."""
+
+    cluster: str
+
+    def applied(self, world: World, now: datetime) -> World:
+        """The world without it, failover done."""
+        lost = self.not_ready(world)
+        taints = (Taint(NOT_READY, NO_SCHEDULE), Taint(NOT_READY, NO_EXECUTE))
+        for taint in taints:
+            lost = AddTaint(self.cluster, taint).applied(lost, now)
+        return lost
+
+    def not_ready(self, world: World) -> World:
+        """The world in which the cluster is not ready, and nobody has done anything about it yet."""
+        return _with_cluster(world, self.cluster, _not_ready)
+
+
+@dataclass(frozen=True, slots=True)
+class AddTaint:
+    """A cluster is tainted; NoExecute moves workloads off that do not tolerate it for good."""
+
+    cluster: str
+    taint: Taint
+
+    def applied(self, world: World, now: datetime) -> World:
+        """The world with the taint, and with what it drives out on its way."""
+        tainted = _with_cluster(world, self.cluster, self._tainted)
+        if self.taint.effect != NO_EXECUTE:
+            return tainted
+        return _with_bindings(tainted, lambda binding: self._evicted(binding, now))
+
+    def _tainted(self, cluster: Cluster) -> Cluster:
+        others = (
+            each for each in cluster.spec.taints if (each.key, each.effect) != (self.taint.key, self.taint.effect)
+        )
+        spec = msgspec.structs.replace(cluster.spec, taints=(*others, self.taint))
+        return msgspec.structs.replace(cluster, spec=spec)
+
+    def _evicted(self, binding: Binding, now: datetime) -> Binding:
+        """As Karmada's failover evicts: off the assignment, and a task that keeps it from coming back."""
+        spec = binding.spec
+        here = next((target for target in spec.clusters if target.name == self.cluster), None)
+        tolerations = spec.placement.cluster_tolerations if spec.placement is not None else ()
+        if here is None or _tolerated_for_good(self.taint, tolerations):
+            return binding
+        task = GracefulEvictionTask(
+            from_cluster=self.cluster,
+            producer=_PRODUCER,
+            reason="TaintUntolerated",
+            replicas=here.replicas or None,
+            creation_timestamp=now,
+        )
+        spec = msgspec.structs.replace(
+            spec,
+            clusters=tuple(target for target in spec.clusters if target is not here),
+            graceful_eviction_tasks=(*spec.graceful_eviction_tasks, task),
+        )
+        return msgspec.structs.replace(binding, spec=spec)
+
+
+@dataclass(frozen=True, slots=True)
+class AddLabel:
+    """A cluster's label is set."""
+
+    cluster: str
+    key: str
+    value: str
+
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a label has no time
+        """The world with the label."""
+        return _with_cluster(world, self.cluster, self._labelled)
+
+    def _labelled(self, cluster: Cluster) -> Cluster:
+        labels = {**cluster.metadata.labels, self.key: self.value}
+        return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, labels=labels))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """A workload is to have another number of replicas."""
+
+    resource: ResourceName
+    replicas: int
+
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - nothing here has a time
+        """The world in which it wants so many."""
+        found = world.find(self.resource)
+        if not found:
+            raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
+        if len(found) > 1:
+            raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
+        return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
+
+    def _scaled(self, workload: Workload) -> Workload:
+        binding = workload.binding
+        if binding is None:
+            raise InputError(f"cannot scale {self.resource}: no policy claims it")
+        if not binding.spec.is_workload:
+            raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
+        spec = msgspec.structs.replace(binding.spec, replicas=self.replicas)
+        return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+
+
+@dataclass(frozen=True, slots=True)
+class Reschedule:
+    """Every workload is to be scheduled anew, as by a WorkloadRebalancer that names all of them."""
+
+    def applied(self, world: World, now: datetime) -> World:
+        """The world in which that was asked for."""
+        return _with_bindings(world, lambda binding: _rescheduled(binding, now))
+
+
+_QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
+
+
+def apply(changes: Iterable[Change], world: World, now: datetime) -> World:
+    """The world after all changes, done in order."""
+    for change in changes:
+        world = change.applied(world, now)
+    return world
+
+
+def _rescheduled(binding: Binding, now: datetime) -> Binding:
+    last = binding.status.last_scheduled_time
+    after = now if last is None or last < now else last + timedelta(seconds=1)
+    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, reschedule_triggered_at=after))
+
+
+def _not_ready(cluster: Cluster) -> Cluster:
+    others = (each for each in cluster.status.conditions if each.type != "Ready")
+    condition = Condition("Ready", "False", "ClusterNotReachable", "taken down by the simulation")
+    status = msgspec.structs.replace(cluster.status, conditions=(*others, condition))
+    return msgspec.structs.replace(cluster, status=status)
+
+
+def _tolerated_for_good(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    return any(each.toleration_seconds is None and each.tolerates(taint) for each in tolerations)
+
+
+def _with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
+    cluster = world.clusters.get(name)
+    if cluster is None:
+        close = get_close_matches(name, world.clusters, n=1)
+        known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(world.clusters)[:8])}"
+        raise InputError(f"there is no cluster {name!r}; {known}")
+    return replace(world, clusters={**world.clusters, name: change(cluster)})
+
+
+def _with_bindings(world: World, change: Callable[[Binding], Binding]) -> World:
+    workloads = [
+        workload if workload.binding is None else replace(workload, binding=change(workload.binding))
+        for workload in world.workloads
+    ]
+    return replace(world, workloads=workloads)
+
+
+def _no_such_resource(world: World, name: ResourceName) -> str:
+    known = [str(workload) for workload in world.workloads]
+    close = get_close_matches(str(name), known, n=1)
+    return f"there is no such resource; did you mean {close[0]}?" if close else "there is no such resource"

@@ -1,0 +1,137 @@
+"""A Berthmaster service as a child process on loopback."""
+
+import http.client
+import json
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from berthmaster.model.errors import BerthmasterError
+from certs.authority import issue, new_authority
+
+HOST: Final = "127.0.0.1"
+_START_S: Final = 30.0
+_STOP_S: Final = 15.0
+_REQUEST_S: Final = 10.0
+_LIFETIME: Final = timedelta(days=1)
+_TAIL_LINES: Final = 5
+
+
+class DemoError(BerthmasterError):
+    """A service did not do what the demo asked of it."""
+
+
+class Certificates:
+    """An authority of a day and a serving certificate for loopback, in files."""
+
+    def __init__(self, folder: Path) -> None:
+        now = datetime.now(UTC)
+        authority = new_authority("berthmaster demo", _LIFETIME, now)
+        leaf = issue(authority, "localhost", ["localhost", HOST], _LIFETIME, now)
+        self.ca_file = self._written(folder / "ca.crt", authority.certificate_pem)
+        self.cert_file = self._written(folder / "tls.crt", leaf.certificate_pem)
+        self.key_file = self._written(folder / "tls.key", leaf.key_pem)
+
+    @staticmethod
+    def _written(path: Path, content: bytes) -> Path:
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        return path
+
+
+class Service:
+    """One service: started when entered, stopped and waited for when left."""
+
+    def __init__(self, name: str, arguments: Sequence[str], certificates: Certificates, folder: Path) -> None:
+        self.name = name
+        self.port, self.probe_port = _free_port(), _free_port()
+        self._log = folder / f"{name}.log"
+        self._trust = ssl.create_default_context(cafile=str(certificates.ca_file))
+        self._command = [
+            *(sys.executable, "-m", "berthmaster_cli.main", name, *arguments),
+            *("--bind", f"{HOST}:{self.port}", "--probe-bind", f"{HOST}:{self.probe_port}"),
+            *("--cert-file", str(certificates.cert_file), "--key-file", str(certificates.key_file)),
+            *("--workers", "1", "--drain-s", "0"),
+        ]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it is served."""
+        return f"https://localhost:{self.port}"
+
+    def __enter__(self) -> Self:
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)  # noqa: S603 - our own command
+        with ExitStack() as otherwise:
+            otherwise.callback(self._stop)
+            self._wait_until_ready(self._process)
+            otherwise.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop()
+
+    def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON value
+        """Send a request and read the JSON that comes back.
+
+        Raises:
+            DemoError: nothing came back, or no JSON.
+        """
+        connection = http.client.HTTPSConnection("localhost", self.port, timeout=_REQUEST_S, context=self._trust)
+        with closing(connection):
+            try:
+                sent = {"Content-Type": "application/json", **(headers or {})}
+                connection.request(method, path, None if body is None else json.dumps(body).encode(), sent)
+                return json.loads(connection.getresponse().read())
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                raise DemoError(f"{self.name} did not answer {method} {path}: {error}{self._tail()}") from None
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        until = time.monotonic() + _START_S
+        while time.monotonic() < until:
+            if process.poll() is not None:
+                raise DemoError(f"{self.name} ended with {process.returncode}{self._tail()}")
+            if self._ready():
+                return
+            time.sleep(0.05)
+        raise DemoError(f"{self.name} was not ready within {_START_S:.0f} s{self._tail()}")
+
+    def _ready(self) -> bool:
+        with closing(http.client.HTTPConnection(HOST, self.probe_port, timeout=1.0)) as connection:
+            try:
+                connection.request("GET", "/readyz")
+                return connection.getresponse().status == http.client.OK
+            except (OSError, http.client.HTTPException):
+                return False
+
+    def _stop(self) -> None:
+        if self._process is None:
+            return
+        self._process.terminate()
+        try:
+            self._process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _tail(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()[-_TAIL_LINES:] if self._log.exists() else []
+        return f"; its log ends with: {' | '.join(lines)}" if lines else ""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

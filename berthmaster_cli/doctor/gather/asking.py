@@ -1,0 +1,106 @@
+"""Questions with bounds: to API servers, and to whatever may never answer."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from berthmaster.kube.requests import Query, Request
+from berthmaster.kube.transport import Answer, Connection, ask
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, BerthmasterError, FieldError
+from berthmaster_cli.doctor.facts import Seen, Unknown
+
+Value = TypeVar("Value")
+Json = dict[str, Any]
+
+_DRY_RUN: Final = ("dryRun", "All")
+
+
+class InNameOf:
+    """A connection whose requests are made in the name of somebody else (``Impersonate-User``)."""
+
+    def __init__(self, connection: Connection, user: str) -> None:
+        self._connection = connection
+        self._headers: Query = (("Impersonate-User", user),)
+
+    def send(self, request: Request) -> Answer:
+        """See ``Connection``."""
+        return self._connection.send(request._replace(headers=(*request.headers, *self._headers)))
+
+
+class Asker(NamedTuple):
+    """Asks one API server.
+
+    Attributes:
+        connection: to it.
+        silence_s: how long it may be silent.
+    """
+
+    connection: Connection
+    silence_s: float
+
+    def read(self, request: Request) -> Json:
+        """The object that answers a request.
+
+        Raises:
+            ApiError: there is none.
+        """
+        return read_as(dict[str, Any], self._ask(request))
+
+    def read_as(self, kind: type[Value], request: Request) -> Value:
+        """The same, as a type.
+
+        Raises:
+            ApiError: there is none, or it is another one.
+        """
+        return read_as(kind, self._ask(request))
+
+    def send(self, request: Request) -> Answer:
+        """The answer itself, for whoever wants its headers.
+
+        Raises:
+            ApiError: there is none.
+        """
+        return self.connection.send(request._replace(silence_s=self.silence_s))
+
+    def _ask(self, request: Request) -> bytes:
+        return ask(self.connection, request._replace(silence_s=self.silence_s))
+
+
+def on_trial(request: Request) -> Request:
+    """The same request, of which nothing is stored."""
+    return request._replace(query=(*request.query, _DRY_RUN))
+
+
+def read_as(kind: type[Value], body: bytes) -> Value:
+    """A body as a type.
+
+    Raises:
+        ApiError: it is another one.
+    """
+    try:
+        return decode_json(kind, body)
+    except FieldError as error:
+        raise ApiError(0, "", f"an answer is not readable: {error}") from None
+
+
+def seen(question: Callable[[], Value], limit_s: float) -> Seen[Value]:
+    """The answer to a question, or why there is none; back after ``limit_s`` whatever happens.
+
+    A server can send a byte now and then for ever, and a resolver knows no deadline at all: so it is asked by a thread
+    that is left behind, if need be, and ends with the process.
+    """
+    answers: list[Seen[Value]] = []
+    thread = threading.Thread(target=lambda: answers.append(_answer(question)), name="doctor", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return answers[0] if answers else Unknown(f"there was no answer within {limit_s:g} s")
+
+
+def _answer(question: Callable[[], Value]) -> Seen[Value]:
+    try:
+        return question()
+    except ApiError as error:
+        return Unknown(str(error), error.status)
+    except (BerthmasterError, OSError) as error:
+        return Unknown(str(error) or type(error).__name__)

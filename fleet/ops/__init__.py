@@ -1,1 +1,0 @@
-"""What every service needs to be run: logs, metrics, health, and a certificate that may change."""

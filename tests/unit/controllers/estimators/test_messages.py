@@ -1,0 +1,166 @@
+from contextlib import suppress
+
+import pytest
+from builders import quantities
+from estimator_messages import parsed, proto
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.controllers.estimators.messages import encode_request, encode_requirements, max_replicas
+from berthmaster.model.binding import NodeClaim, ReplicaRequirements
+from berthmaster.model.errors import FieldError, ServiceError
+from berthmaster.model.taint import Toleration
+
+
+def amounts(**texts):
+    return {name: proto("Quantity", string=text).SerializeToString() for name, text in texts.items()}
+
+
+def toleration(**fields):
+    return proto("Toleration", **fields).SerializeToString()
+
+
+def requirement(key, operator, *values):
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+AFFINITY = {
+    "nodeSelectorTerms": [
+        {"matchExpressions": [requirement("zone", "In", "a", "b"), requirement("gpu", "Exists")]},
+        {"matchFields": [requirement("metadata.name", "NotIn", "n1")], "matchExpressions": None},
+        {},
+    ]
+}
+AFFINITY_PROTO = proto(
+    "NodeSelector",
+    nodeSelectorTerms=[
+        {"matchExpressions": [requirement("zone", "In", "a", "b"), requirement("gpu", "Exists")]},
+        {"matchFields": [requirement("metadata.name", "NotIn", "n1")]},
+        {},
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    ("requirements", "expected"),
+    [
+        pytest.param(None, {}, id="without requirements an empty message asks for pods"),
+        pytest.param(ReplicaRequirements(), {}, id="and so do requirements of nothing"),
+        pytest.param(
+            ReplicaRequirements(quantities({"cpu": "500m", "memory": "1.5Gi", "nvidia.com/gpu": 2})),
+            {"resourceRequestBytes": amounts(**{"cpu": "500m", "memory": "1536Mi", "nvidia.com/gpu": "2"})},
+            id="amounts in their canonical form",
+        ),
+        pytest.param(
+            ReplicaRequirements(quantities({"cpu": 0}), namespace="shop", priority_class_name="high"),
+            {"namespace": "shop", "priorityClassName": "high", "resourceRequestBytes": amounts(cpu="0")},
+            id="namespace and priority class, for quotas",
+        ),
+        pytest.param(ReplicaRequirements(node_claim=NodeClaim()), {"nodeClaim": {}}, id="a claim of nothing"),
+        pytest.param(
+            ReplicaRequirements(node_claim=NodeClaim(AFFINITY, {"disk": "ssd", "arch": ""})),
+            {
+                "nodeClaim": {
+                    "nodeSelector": {"disk": "ssd", "arch": ""},
+                    "nodeAffinityBytes": AFFINITY_PROTO.SerializeToString(),
+                }
+            },
+            id="selector and affinity of nodes",
+        ),
+        pytest.param(
+            ReplicaRequirements(
+                node_claim=NodeClaim(
+                    tolerations=(
+                        Toleration("gpu", "Equal", "a100", "NoSchedule"),
+                        Toleration(operator="Exists", toleration_seconds=0),
+                        Toleration("slow", toleration_seconds=-1),
+                        Toleration(),
+                    )
+                )
+            ),
+            {
+                "nodeClaim": {
+                    "tolerationsBytes": [
+                        toleration(key="gpu", operator="Equal", value="a100", effect="NoSchedule"),
+                        toleration(operator="Exists", tolerationSeconds=0),
+                        toleration(key="slow", tolerationSeconds=-1),
+                        b"",
+                    ]
+                }
+            },
+            id="tolerations, also one of everything",
+        ),
+    ],
+)
+def test_a_request_is_byte_for_byte_what_protobuf_writes(requirements, expected):
+    written = encode_request("member1", encode_requirements(requirements))
+    golden = proto("MaxAvailableReplicasRequest", cluster="member1", replicaRequirements=expected)
+    assert parsed("MaxAvailableReplicasRequest", written) == golden
+    assert written == golden.SerializeToString(deterministic=True)
+    assert parsed("MaxAvailableReplicasRequest", written).HasField("replicaRequirements")
+
+
+NAMES = st.text(max_size=200)
+
+
+@given(st.dictionaries(NAMES, st.integers(0, 2**62)), NAMES, NAMES, st.dictionaries(NAMES, NAMES), st.lists(NAMES))
+def test_any_requirements_are_read_as_they_were_written(asked, namespace, priority_class, selector, values):
+    claim = NodeClaim({"nodeSelectorTerms": [{"matchExpressions": [requirement("k", "In", *values)]}]}, selector)
+    written = encode_requirements(ReplicaRequirements(quantities(asked), claim, namespace, priority_class))
+    read = parsed("ReplicaRequirements", written)
+    amounts_read = {name: parsed("Quantity", each).string for name, each in read.resourceRequestBytes.items()}
+    affinity = parsed("NodeSelector", read.nodeClaim.nodeAffinityBytes)
+    assert amounts_read == {name: each.canonical() for name, each in quantities(asked).items()}
+    assert (read.namespace, read.priorityClassName) == (namespace, priority_class)
+    assert dict(read.nodeClaim.nodeSelector) == selector
+    assert list(affinity.nodeSelectorTerms[0].matchExpressions[0].values) == values
+
+
+@pytest.mark.parametrize("affinity", [{"nodeSelectorTerms": 3}, {"nodeSelectorTerms": [{"matchFields": ["x"]}]}])
+def test_an_affinity_that_is_none_is_told(affinity):
+    with pytest.raises(FieldError):
+        encode_requirements(ReplicaRequirements(node_claim=NodeClaim(affinity)))
+
+
+@given(st.integers(-(2**31), 2**31 - 1))
+def test_every_answer_is_read(replicas):
+    assert max_replicas(proto("MaxAvailableReplicasResponse", maxReplicas=replicas).SerializeToString()) == replicas
+
+
+@pytest.mark.parametrize(
+    ("answer", "replicas"),
+    [
+        pytest.param(b"", 0, id="nothing: 0"),
+        pytest.param(b"\x08\x01\x08\x02", 2, id="the last of two counts"),
+        pytest.param(
+            b"\x12\x01x\x1d1234\x2112345678\x28\x07\x08\x05", 5, id="fields of later versions are passed over"
+        ),
+        pytest.param(b"\x0a\x01x\x08\x05", 5, id="also where one has the number, but not the type"),
+        pytest.param(b"\x88\x80\x00\x05", 5, id="a number may be written longer than it needs to be"),
+        pytest.param(b"\x08\x85\x80\x80\x80\x10", 5, id="bits beyond the 32 are dropped"),
+    ],
+)
+def test_an_answer_is_read_as_protobuf_reads_it(answer, replicas):
+    assert max_replicas(answer) == parsed("MaxAvailableReplicasResponse", answer).maxReplicas == replicas
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"\x08", id="a field without its value"),
+        pytest.param(b"\x08" + b"\xff" * 11, id="an integer without an end"),
+        pytest.param(b"\x12\x05x", id="bytes that are fewer than they say"),
+        pytest.param(b"\x1d12", id="half a number"),
+        pytest.param(b"\x00\x01", id="a field with the number 0"),
+        pytest.param(b"\x0f", id="a wire type that does not exist"),
+    ],
+)
+def test_what_is_no_message_is_told(answer):
+    with pytest.raises(ServiceError, match="no protobuf message"):
+        max_replicas(answer)
+
+
+@given(st.binary(max_size=64))
+def test_any_bytes_are_an_answer_or_a_service_error(content):
+    with suppress(ServiceError):
+        assert -(2**31) <= max_replicas(content) < 2**31

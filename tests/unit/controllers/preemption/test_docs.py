@@ -1,0 +1,31 @@
+"""The page says which rights the controller needs, and names what it really says and counts."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from berthmaster.controllers.preemption.story import FAILED, NOT_CLEARED, SUCCEEDED
+from berthmaster.controllers.rbac import RULES
+from berthmaster.model.claim_metadata import PERMANENT_ID
+from berthmaster.model.priority_drop import ANNOTATION
+from berthmaster.runtime.feature_gates import POLICY_PREEMPTION
+
+PAGE = (Path(__file__).parents[4] / "docs" / "preemption.md").read_text()
+
+
+def test_the_rights_are_those_that_the_end_to_end_tests_run_with():
+    (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+    assert yaml.safe_load(block) == [rule.as_manifest() for rule in RULES["preemption"]]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        SUCCEEDED, FAILED, NOT_CLEARED, ANNOTATION, POLICY_PREEMPTION.name, "policy_preemption_total",
+        *PERMANENT_ID.values(),
+    ],
+)  # fmt: skip
+def test_a_word_is_on_the_page(word):
+    assert word in PAGE

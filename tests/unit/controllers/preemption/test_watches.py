@@ -1,0 +1,157 @@
+"""Watches of what policies name: begun and ended with them, and never too many."""
+
+import time
+
+import pytest
+from preempting import Stage, owner, policy, template
+
+from berthmaster.controllers.preemption import watches as watching
+from berthmaster.controllers.preemption.challengers import Kind
+from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
+from berthmaster.controllers.preemption.watches import standing_of
+from berthmaster.kube.discovery import FRESH_S
+from berthmaster.model.decode import encode_json
+from berthmaster.model.policy import PolicyReference
+
+DEPLOYMENTS = Kind("apps/v1", "Deployment")
+ROLES = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+WIDGETS = Kind("example.io/v1", "Widget")
+STRONG = policy("strong", 5)
+WEAK = policy("weak", 1, always=False)
+LIMIT_S = 5.0
+
+
+@pytest.fixture
+def stage():
+    built = Stage(WEAK)
+    yield built
+    built.controller.stop()
+
+
+def watched(stage):
+    return stage.controller._watches.kinds
+
+
+def until(check):
+    deadline = time.monotonic() + LIMIT_S
+    while not check():
+        assert time.monotonic() < deadline, "waited in vain"
+        time.sleep(0.005)
+
+
+def test_a_kind_is_watched_while_a_policy_names_it(stage):
+    stage.put(STRONG)
+    stage.work(watching=True)
+    assert watched(stage) == {DEPLOYMENTS}
+    stage.put(policy("second", 6))
+    stage.work(watching=True)
+    stage.remove(STRONG)
+    stage.work(watching=True)
+    assert watched(stage) == {DEPLOYMENTS}
+    stage.put(policy("second", 6, always=False))
+    stage.work(watching=True)
+    assert watched(stage) == set()
+
+
+def test_nothing_is_watched_for_policies_that_do_not_preempt(stage):
+    stage.work(watching=True)
+    assert watched(stage) == set()
+    assert stage.api.requests == []
+
+
+def test_a_resource_that_falls_to_a_weaker_policy_is_taken_back(stage):
+    """What Karmada does not notice before the stronger policy changes."""
+    stage.put(STRONG)
+    stage.controller.start()
+    until(lambda: watched(stage) == {DEPLOYMENTS})
+    stage.put(template(WEAK))
+    until(lambda: owner(stage.web()) == "strong")
+    stage.put(template(WEAK))
+    until(lambda: owner(stage.web()) == "strong" and stage.takeovers() == 2)
+
+
+def test_resources_come_without_anything_but_their_metadata(stage):
+    stage.put(STRONG)
+    stage.controller.start()
+    stage.put(template(WEAK))
+    until(lambda: owner(stage.web()) == "strong")
+    about = [request for request in stage.api.requests if "deployments" in request.path]
+    assert about
+    assert all("as=PartialObjectMetadata" in request.accept for request in about)
+
+
+def test_what_nobody_names_is_not_looked_at(stage):
+    stage.put(STRONG)
+    stage.work(watching=True)
+    stage.put(template(WEAK, of={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
+    stage.put(template(WEAK))
+    until(lambda: len(stage.queue) > 1)  # besides the kind, which is due later
+    stage.work()
+    assert not [request for request in stage.api.requests if request.path.endswith("/other")]
+
+
+def test_a_kind_that_is_not_served_is_asked_for_again(stage):
+    names = [{"apiVersion": "example.io/v1", "kind": "Widget", "name": "w", "namespace": "default"}]
+    stage.put(policy("strong", 5, names=names))
+    assert "requeued" in stage.work(watching=True)
+    assert watched(stage) == set()
+    stage.api.served.add(*WIDGETS, "widgets")
+    stage.clock.seconds += UNSERVED_WAIT_S
+    stage.work(watching=True)
+    assert watched(stage) == {WIDGETS}
+
+
+def test_a_kind_that_is_served_no_more_is_watched_no_more(stage):
+    stage.put(STRONG)
+    stage.work(watching=True)
+    stage.api.served.withdraw("apps/v1")
+    stage.clock.seconds += max(SERVED_WAIT_S, FRESH_S)
+    stage.work(watching=True)
+    assert watched(stage) == set()
+
+
+def test_a_kind_that_is_served_elsewhere_is_watched_there(stage):
+    stage.put(STRONG)
+    stage.work(watching=True)
+    stage.api.served.withdraw("apps/v1")
+    stage.api.served.add("apps/v1", "Deployment", "rollouts")
+    stage.clock.seconds += SERVED_WAIT_S
+    stage.work(watching=True)
+    assert stage.controller._watches._running[DEPLOYMENTS].served.collection.what == "rollouts"
+
+
+def test_there_are_never_too_many(stage, monkeypatch):
+    monkeypatch.setattr(watching, "MAX_WATCHES", 1)
+    stage.put(STRONG)
+    stage.work(watching=True)
+    stage.put(policy("wide", 5, cluster_scoped=True, names=[{"apiVersion": ROLES[0], "kind": ROLES[1], "name": "r"}]))
+    assert "requeued" in stage.work(watching=True)
+    assert watched(stage) == {DEPLOYMENTS}
+    stage.remove(STRONG)
+    stage.clock.seconds += SERVED_WAIT_S
+    stage.work(watching=True)
+    assert watched(stage) == {ROLES}, "there is room again"
+
+
+def test_a_stopped_controller_watches_nothing_and_begins_nothing(stage):
+    stage.put(STRONG)
+    stage.work(watching=True)
+    stage.controller.stop()
+    assert watched(stage) == set()
+    assert stage.controller._watches.keep(DEPLOYMENTS)
+    assert watched(stage) == set()
+
+
+@pytest.mark.parametrize(
+    ("manifest", "expected"),
+    [
+        pytest.param(template(WEAK), PolicyReference("PropagationPolicy", "default", "weak"), id="claimed"),
+        pytest.param(template(), None, id="nobody's"),
+    ],
+)
+def test_what_matters_of_a_resource(manifest, expected):
+    assert standing_of(encode_json(manifest)).holder == expected
+
+
+def test_resources_of_which_nothing_matters_share_a_value():
+    assert standing_of(encode_json(template())) is standing_of(encode_json(template(labels={"a": "b"})))

@@ -1,0 +1,498 @@
+"""A rebalancer from its creation to its end, over an API server in memory."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from faults import nothing, only, refuse
+from kube_in_memory import KubeInMemory
+from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
+
+from berthmaster.controllers.controller import Again
+from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.rebalancer import controller
+from berthmaster.controllers.rebalancer.marking import TRIES
+from berthmaster.controllers.rebalancer.reconciler import (
+    LONGEST_PASS_S,
+    LONGEST_WAIT_S,
+    REBALANCERS,
+    RebalancerReconciler,
+)
+from berthmaster.kube.requests import Request
+from berthmaster.model.errors import ApiError, FieldError
+
+KEY = ("", "night")
+STATUS = f"PATCH {REBALANCERS.path}/night/status"
+DELETE = f"DELETE {REBALANCERS.path}/night"
+
+
+class Bench:
+    """A reconciler with what it stands on. The informer knows what ``see`` told it last, as a cache does."""
+
+    def __init__(self) -> None:
+        self.api = KubeInMemory()
+        self.seconds = 0.0
+        self.told: list[str] = []
+        self.parts = Parts(self.api, self, self, self)
+        self.reconciler = RebalancerReconciler(self.parts)
+        self.informer = self.parts.informers[REBALANCERS]
+
+    def now(self):
+        return LATER + timedelta(seconds=self.seconds)
+
+    def monotonic_s(self) -> float:
+        return self.seconds
+
+    def record(self, regarding, _kind, reason, *_) -> None:
+        self.told.append(f"{reason} {regarding.name}")
+
+    def reconciled(self, *_: object) -> None:
+        pass
+
+    def create(self, content: dict[str, Any]) -> None:
+        self.api.put(NIGHT, content)
+        self.see()
+
+    def edit_spec(self, **spec: Any) -> None:
+        self.api.edit(NIGHT, spec=spec)
+        self.see()
+
+    def see(self) -> None:
+        stored = self.api.get(NIGHT)
+        if stored is None:
+            self.informer.drop(KEY)
+        else:
+            self.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
+
+    def reconcile(self) -> Again | None:
+        return self.reconciler.reconcile(KEY)
+
+    def status(self) -> dict[str, Any]:
+        stored = self.api.get(NIGHT)
+        assert stored is not None
+        return stored["status"]
+
+    def results(self) -> dict[str, str]:
+        return {each["workload"]["name"]: each.get("result", "") for each in self.status()["observedWorkloads"]}
+
+    def writes(self) -> list[str]:
+        """Method and path of each request that was to change something."""
+        return [f"{request.method} {request.path}" for request in self.api.writes()]
+
+    def before_once(self, method: str, part: str, act: Callable[[], object]) -> None:
+        """Do something just before the first request of a method whose path has a part."""
+        self.api.before = only(lambda _: act(), method, part=part, times=1)
+
+
+@pytest.fixture
+def bench() -> Bench:
+    found = Bench()
+    for name in ("web", "api", "cache"):
+        put_binding(found.api, name)
+    put_binding(found.api, "reader", "")
+    return found
+
+
+def test_every_binding_is_marked_and_the_status_says_so(bench):
+    reader = workload("reader", "", "ClusterRole", "rbac.authorization.k8s.io/v1")
+    bench.create(manifest(["web", "ghost", reader]))
+    assert bench.reconcile() is None
+    assert bench.api.get(binding_path("web"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    marked = bench.api.get(binding_path("reader", ""))
+    assert marked["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    assert bench.status() == {
+        "observedGeneration": 1,
+        "finishTime": text(LATER),
+        "observedWorkloads": [
+            item("ghost", "Failed"),
+            item("web", "Successful"),
+            {"workload": reader, "result": "Successful"},
+        ],
+    }
+    assert bench.told == [
+        "RescheduleTriggered web-deployment", "RescheduleTriggered reader-clusterrole", "RebalanceFailed night"
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["with what it wrote seen", "with a cache that lags behind"])
+def test_the_second_time_nothing_is_written(bench, seen):
+    bench.create(manifest(["web", "ghost"]))
+    bench.reconcile()
+    if seen:
+        bench.see()
+    writes, before, told = bench.writes(), bench.api.get(NIGHT), list(bench.told)
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) == before
+    assert [each for each in bench.writes()[len(writes) :] if each != STATUS] == []
+    assert bench.told == told
+
+
+def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
+    leaving = manifest(ttl_s=0)
+    leaving["metadata"] |= {"deletionTimestamp": text(LATER), "finalizers": ["example.org/keep"]}
+    bench.create(leaving)
+    assert bench.reconcile() is None
+    bench.api.remove(NIGHT)
+    bench.see()
+    assert bench.reconcile() is None
+    assert bench.api.requests == []
+
+
+def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(bench):
+    bench.create(manifest(["web", "api"], ttl_s=0))
+    bench.api.before = only(refuse(500, "InternalError", 7.0), "PATCH", part="/web-deployment")
+    with pytest.raises(ApiError, match="1 of 2 workloads not marked yet: 500 InternalError") as trouble:
+        bench.reconcile()
+    assert trouble.value.retry_after_s == 7.0
+    assert bench.results() == {"api": "Successful", "web": ""}
+    assert "finishTime" not in bench.status()
+    assert bench.told == ["RescheduleTriggered api-deployment", "RebalancePending night"]
+
+    bench.see()
+    with pytest.raises(ApiError):
+        bench.reconcile()
+    assert bench.told[2:] == []  # the same again is not told again
+
+    bench.api.before = nothing
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is None
+    assert bench.told[2:] == ["RescheduleTriggered web-deployment", "RebalanceSucceed night"]
+
+
+def test_of_several_troubles_the_longest_wait_counts(bench):
+    bench.create(manifest(["api", "cache", "web"]))
+    waits_s = {"api": 1.0, "cache": 9.0, "web": 2.0}
+
+    def refuse_each(request: Request) -> None:
+        name = request.path.rpartition("/")[2].removesuffix("-deployment")
+        if name in waits_s:
+            raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
+
+    bench.api.before = refuse_each
+    with pytest.raises(ApiError, match="3 of 3 workloads not marked yet: no api") as trouble:
+        bench.reconcile()
+    assert trouble.value.retry_after_s == 9.0
+
+
+@pytest.mark.parametrize("status", [0, 429, 503])
+def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
+    bench.create(manifest(["web", "api", "cache"]))
+    bench.api.before = only(refuse(status), "GET", part="-deployment")
+    with pytest.raises(ApiError, match="3 of 3"):
+        bench.reconcile()
+    assert sum(request.path.endswith("-deployment") for request in bench.api.requests) == 1
+    assert bench.results() == {"api": "", "cache": "", "web": ""}
+
+
+def a_slow_server(bench, takes_s):
+    def take_time(_request: Request) -> None:
+        bench.seconds += takes_s
+
+    bench.api.before = only(take_time, "PATCH", part="-deployment")
+
+
+def test_a_long_list_is_worked_off_in_parts_of_bounded_length(bench):
+    names = [f"web{number:02}" for number in range(20)]
+    for name in names:
+        put_binding(bench.api, name)
+    bench.create(manifest(names, ttl_s=30))
+    a_slow_server(bench, 10.0)
+    assert bench.reconcile() == Again(0.0)
+    assert bench.seconds < 2 * LONGEST_PASS_S
+    assert 0 < list(bench.results().values()).count("Successful") < len(names), "what is done is in the status"
+    assert "finishTime" not in bench.status()
+    for _ in names:
+        bench.see()
+        last = bench.reconcile()
+    assert last == Again(30.0)
+    assert set(bench.results().values()) == {"Successful"}
+    assert [each for each in bench.told if each.endswith(" night")] == ["RebalanceSucceed night"]
+
+
+def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(bench):
+    names = [f"web{number:02}" for number in range(20)]
+    for name in names:
+        put_binding(bench.api, name)
+    bench.create(manifest(names))
+
+    def fail_late(request: Request) -> None:
+        bench.seconds += 10.0
+        refuse(500, "InternalError")(request)
+
+    bench.api.before = only(fail_late, "PATCH", part="-deployment")
+    with pytest.raises(ApiError, match="20 of 20 workloads not marked yet"):
+        bench.reconcile()
+    assert bench.seconds < 2 * LONGEST_PASS_S
+
+
+def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
+    bench.create(manifest(["api", "cache", "ghost", "web"]))
+    bench.api.edit(binding_path("api"), status={"lastScheduledTime": "some day"})
+    with pytest.raises(
+        ApiError, match="1 of 4 workloads not marked yet: the binding shop/api-deployment is not readable"
+    ):
+        bench.reconcile()
+    assert bench.results() == {"api": "", "cache": "Successful", "ghost": "Failed", "web": "Successful"}
+
+
+def test_added_it_is_done_and_listed(bench):
+    bench.create(manifest(["web"]))
+    bench.reconcile()
+    bench.seconds = 60
+    bench.edit_spec(workloads=[workload("web"), workload("api")])
+    bench.reconcile()
+    assert bench.results() == {"api": "Successful", "web": "Successful"}
+    assert bench.status()["observedGeneration"] == 2
+    assert bench.status()["finishTime"] == text(LATER + timedelta(minutes=1))
+
+
+def test_added_after_the_workload_was_scheduled_people_are_told_that_nothing_follows(bench):
+    bench.create(manifest(["web"]))
+    bench.reconcile()
+    del bench.told[:]
+    put_binding(bench.api, "api", scheduled=LATER)
+    bench.edit_spec(workloads=[workload("web"), workload("api")])
+    bench.reconcile()
+    assert bench.results()["api"] == "Successful"
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    assert bench.told == ["NothingRescheduled api-deployment", "RebalanceSucceed night", "NothingRescheduled night"]
+
+
+def test_removed_it_is_kept_if_it_succeeded_else_dropped_and_added_again_it_is_new(bench):
+    bench.create(manifest(["web", "api", "ghost"]))
+    bench.reconcile()
+    bench.edit_spec(workloads=[workload("web")])
+    bench.reconcile()
+    assert bench.results() == {"api": "Successful", "web": "Successful"}
+    put_binding(bench.api, "ghost")
+    bench.edit_spec(workloads=[workload("ghost")])
+    bench.reconcile()
+    assert bench.results() == {"api": "Successful", "ghost": "Successful", "web": "Successful"}
+
+
+def test_failed_it_is_not_tried_again_even_if_its_binding_comes(bench):
+    bench.create(manifest(["ghost"]))
+    bench.reconcile()
+    put_binding(bench.api, "ghost")
+    bench.edit_spec(workloads=[workload("ghost"), workload("web")])
+    bench.reconcile()
+    assert bench.results() == {"ghost": "Failed", "web": "Successful"}
+    assert "rescheduleTriggeredAt" not in bench.api.get(binding_path("ghost"))["spec"]
+
+
+def test_reordered_nothing_is_marked(bench):
+    bench.create(manifest(["web", "api"]))
+    bench.reconcile()
+    bench.edit_spec(workloads=[workload("api"), workload("web")])
+    writes = len(bench.writes())
+    bench.reconcile()
+    assert bench.writes()[writes:] == [STATUS]  # observedGeneration, and with it the finish time
+
+
+def test_unset_it_stays(bench):
+    bench.create(manifest())
+    bench.seconds = 10**9
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is not None
+
+
+def test_zero_it_goes_at_once(bench):
+    bench.create(manifest(ttl_s=0))
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is None
+    assert bench.writes()[-2:] == [STATUS, DELETE]
+
+
+def test_it_waits_for_its_time_and_goes(bench):
+    bench.create(manifest(ttl_s=90))
+    assert bench.reconcile() == Again(90)
+    bench.see()
+    bench.seconds = 89
+    assert bench.reconcile() == Again(1)
+    bench.seconds = 90
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is None
+
+
+def test_a_long_time_is_waited_for_in_parts(bench):
+    bench.create(manifest(ttl_s=2**31 - 1))
+    assert bench.reconcile() == Again(LONGEST_WAIT_S)
+
+
+def test_a_changed_time_to_live_counts_from_now(bench):
+    bench.create(manifest(ttl_s=90))
+    bench.reconcile()
+    bench.seconds = 80
+    bench.edit_spec(ttlSecondsAfterFinished=30)
+    assert bench.reconcile() == Again(30)
+    bench.edit_spec(ttlSecondsAfterFinished=None)
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is not None
+
+
+def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(bench):
+    bench.create(manifest(["web"], ttl_s=90))
+    bench.reconcile()
+    bench.see()
+    bench.seconds = 90
+    bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
+    assert bench.reconcile() == Again(90)
+    assert bench.results() == {"api": "Successful", "web": "Successful"}
+    assert DELETE not in bench.writes()
+
+
+def test_what_a_fresh_read_brought_to_light_is_done_and_read_again_before_the_end(bench):
+    bench.create(manifest(["web"], ttl_s=0))
+    bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
+    assert bench.reconcile() is None
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
+    on_it = [each for each in bench.writes() if each in (STATUS, DELETE)]
+    assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on what is not so any more, and refused
+
+
+@pytest.mark.parametrize(
+    ("spec", "left"),
+    [
+        pytest.param({"workloads": [workload("web"), workload("api")]}, Again(90), id="a workload: it is done first"),
+        pytest.param({"ttlSecondsAfterFinished": None}, None, id="its time to live taken back: it stays"),
+    ],
+)
+def test_what_comes_between_the_last_read_and_the_delete_counts(bench, spec, left):
+    bench.create(manifest(["web"], ttl_s=90))
+    bench.reconcile()
+    bench.see()
+    bench.seconds = 90
+    bench.before_once("DELETE", "/night", lambda: bench.api.edit(NIGHT, spec=spec))
+    assert bench.reconcile() == left
+    assert bench.api.get(NIGHT) is not None
+
+
+def test_another_object_by_the_same_name_is_not_deleted(bench):
+    bench.create(manifest(["web"], ttl_s=90))
+    bench.reconcile()
+    bench.see()
+    bench.seconds = 90
+    another = manifest(["api"])
+    another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
+
+    def anew() -> None:
+        bench.api.remove(NIGHT)
+        bench.api.put(NIGHT, another)
+
+    bench.before_once("DELETE", "/night", anew)
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT)["metadata"]["uid"] == "2"
+    assert bench.results() == {"api": "Successful"}
+    assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
+
+
+def test_a_workload_that_another_object_by_the_same_name_also_names_gets_its_mark(bench):
+    bench.create(manifest(["web"]))
+    another = manifest(["web"])
+    another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
+
+    def anew() -> None:
+        bench.api.remove(NIGHT)
+        bench.api.put(NIGHT, another)
+
+    bench.before_once("PATCH", "/status", anew)
+    bench.reconcile()
+    assert bench.api.get(binding_path("web"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
+
+
+def test_a_status_that_somebody_else_wrote_meanwhile_is_looked_at_before_it_is_written_over(bench):
+    bench.create(manifest(["web", "ghost"]))
+    theirs = {"observedWorkloads": [item("ghost", "Failed"), item("web")], "observedGeneration": 1}
+    bench.before_once("PATCH", "/status", lambda: bench.api.edit(NIGHT, status=theirs))
+    bench.reconcile()
+    assert bench.results() == {"ghost": "Failed", "web": "Successful"}
+    assert bench.writes().count(STATUS) == 2
+    asked = [request.path for request in bench.api.requests if request.method == "GET"]
+    assert len([path for path in asked if path.endswith("web-deployment")]) == 1  # what is known is not asked again
+
+
+def test_gone_in_the_middle_it_is_left_alone(bench):
+    bench.create(manifest(["web"], ttl_s=0))
+    bench.before_once("PATCH", "/status", lambda: bench.api.remove(NIGHT))
+    assert bench.reconcile() is None
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("PATCH", "/status"), ("GET", "/night"), ("DELETE", "/night")], ids=["write", "read", "delete"]
+)
+def test_any_refusal_reaches_the_queue_and_the_next_try_completes_it(bench, method, path):
+    bench.create(manifest(["web"], ttl_s=0))
+    bench.api.before = only(refuse(429, "TooManyRequests", 3.0), method, part=path)
+    with pytest.raises(ApiError, match="429 TooManyRequests"):
+        bench.reconcile()
+    bench.api.before = nothing
+    assert bench.reconcile() is None
+    assert bench.api.get(NIGHT) is None
+
+
+def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time(bench):
+    bench.create(manifest(["web"]))
+    moments = iter(range(100))
+
+    def write(_request: Request) -> None:
+        bench.api.edit(NIGHT, metadata={"labels": {"moment": str(next(moments))}})
+
+    bench.api.before = only(write, "PATCH", part="/status")
+    with pytest.raises(ApiError, match="somebody else") as conflict:
+        bench.reconcile()
+    assert conflict.value.conflicting
+    assert bench.writes().count(STATUS) == TRIES
+
+
+def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
+    odd = manifest()
+    del odd["metadata"]["creationTimestamp"]
+    bench.create(odd)
+    with pytest.raises(FieldError, match=r"metadata\.creationTimestamp"):
+        bench.reconcile()
+    assert bench.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "queued"),
+    [
+        pytest.param({}, 0, id="nothing: no"),
+        pytest.param({"status": {"observedGeneration": 1}}, 0, id="its status: no"),
+        pytest.param({"metadata": {"labels": {"a": "b"}}}, 0, id="its labels: no"),
+        pytest.param({"spec": {"workloads": [workload("api")]}}, 1, id="its workloads: yes"),
+        pytest.param({"spec": {"ttlSecondsAfterFinished": 5}}, 1, id="its time to live: yes"),
+        pytest.param({"metadata": {"uid": "another"}}, 1, id="the object behind the name: yes"),
+    ],
+)
+def test_it_is_worked_on_when_this_changes(bench, change, queued):
+    made = controller(bench.parts, workers=2)
+    bench.create(manifest())
+    assert made.name == "workload-rebalancer"
+    assert len(made.queue) == 1
+    made.queue.done(made.queue.take())
+    stored = bench.api.get(NIGHT)
+    for field, value in change.items():
+        stored[field] = {**stored[field], **value}
+    bench.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
+    assert len(made.queue) == queued
+    bench.informer.drop(KEY)
+    assert len(made.queue) == queued
+
+
+def test_workers_bring_it_to_its_end(bench):
+    made = controller(bench.parts)
+    bench.create(manifest(["web"], ttl_s=0))
+    assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
+    made.start()
+    try:
+        for _ in range(500):
+            if bench.api.get(NIGHT) is None:
+                break
+            made._threads[0].join(0.01)
+        assert bench.api.get(NIGHT) is None
+    finally:
+        made.stop()
+    assert not made._threads[0].is_alive()

@@ -1,0 +1,134 @@
+import logging
+import threading
+import time
+
+import pytest
+from fake_clock import FakeClock
+
+from berthmaster.controllers.controller import Again, Load, QueueController
+from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.runtime.clock import SystemClock
+
+
+class Meter:
+    def __init__(self) -> None:
+        self.results: list[tuple[str, str]] = []
+
+    def reconciled(self, controller: str, result: str, seconds: float) -> None:
+        assert seconds >= 0
+        self.results.append((controller, result))
+
+
+class Doing:
+    """A reconciler that does what the test says, one thing a time."""
+
+    def __init__(self, *steps) -> None:
+        self.steps = list(steps)
+        self.keys: list[str] = []
+
+    def reconcile(self, key: str) -> Again | None:
+        self.keys.append(key)
+        step = self.steps.pop(0) if self.steps else None
+        if isinstance(step, Exception):
+            raise step
+        return step() if callable(step) else step
+
+
+class Running:
+    def __init__(self, reconciler: Doing, workers: int = 1) -> None:
+        self.queue: WorkQueue[str] = WorkQueue(SystemClock(), first_wait_s=0.001)
+        self.meter = Meter()
+        self.controller = QueueController("toy", reconciler, self.queue, self.meter, SystemClock(), workers)
+
+
+def wait_until(check) -> None:
+    deadline_s = time.monotonic() + 5
+    while not check():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize(
+    ("step", "results"),
+    [
+        pytest.param(None, ["success"], id="all went well"),
+        pytest.param(Again(0.001), ["requeued", "success"], id="to be looked at again"),
+        pytest.param(ApiError(409, "Conflict", "x"), ["conflict", "success"], id="somebody else wrote"),
+        pytest.param(ApiError(429, "", "x", 0.01), ["error", "success"], id="too many requests"),
+        pytest.param(ApiError(0, "", "x"), ["error", "success"], id="nobody answers"),
+        pytest.param(BerthmasterError("x"), ["error", "success"], id="an error of ours"),
+        pytest.param(ZeroDivisionError(), ["crash", "success"], id="a mistake in the code"),
+    ],
+)
+def test_what_becomes_of_a_key(step, results, caplog):
+    caplog.set_level(logging.CRITICAL)
+    running = Running(Doing(step))
+    running.queue.add("a")
+    running.controller.start()
+    wait_until(lambda: len(running.meter.results) == len(results))
+    running.controller.stop()
+    assert running.meter.results == [("toy", result) for result in results]
+
+
+def test_stopping_finishes_what_is_under_way_and_begins_nothing_new():
+    let_go, begun, finished = threading.Event(), threading.Event(), []
+
+    def slowly() -> None:
+        begun.set()
+        let_go.wait(5)
+        finished.append("a")
+
+    running = Running(Doing(slowly))
+    running.queue.add("a")
+    running.queue.add("b")
+    running.controller.start()
+    assert begun.wait(5)
+    threading.Timer(0.1, let_go.set).start()
+    running.controller.stop()
+    assert finished == ["a"]
+    assert running.meter.results == [("toy", "success")]
+
+
+def test_stopping_gives_up_what_does_not_end():
+    let_go, begun = threading.Event(), threading.Event()
+    running = Running(Doing(lambda: begun.set() or (let_go.wait(5) and None)))
+    running.queue.add("a")
+    running.controller.start()
+    assert begun.wait(5)
+    began_s = time.monotonic()
+    running.controller.stop(timeout_s=0.1)
+    assert time.monotonic() - began_s < 2
+    let_go.set()
+
+
+def test_the_load_says_what_waits_and_how_long_the_oldest_work_takes():
+    let_go, begun = threading.Event(), threading.Event()
+    running = Running(Doing(lambda: begun.set() or (let_go.wait(5) and None)))
+    clock = FakeClock()
+    running.controller._clock = clock
+    assert running.controller.load() == Load()
+    for key in "abc":
+        running.queue.add(key)
+    running.controller.start()
+    assert begun.wait(5)
+    clock.pass_by(7)
+    assert running.controller.load() == Load(waiting=2, longest_s=7.0)
+    let_go.set()
+    wait_until(lambda: running.controller.load() == Load())
+    running.controller.stop()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_worker_that_died_is_seen():
+    running = Running(Doing())
+
+    def broken(*_: object) -> None:
+        raise SystemExit
+
+    running.meter.reconciled = broken
+    running.queue.add("a")
+    running.controller.start()
+    wait_until(lambda: running.controller.load().dead_workers == 1)
+    running.controller.stop()
+    assert running.controller.load().dead_workers == 0

@@ -1,0 +1,134 @@
+import threading
+
+import pytest
+from fake_clock import FakeClock
+
+from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.runtime.clock import SystemClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def queue(clock) -> WorkQueue[str]:
+    return WorkQueue(clock, first_wait_s=1.0, longest_wait_s=8.0)
+
+
+def ready(queue: WorkQueue[str]) -> list[str]:
+    """Take all that can be taken now."""
+    with queue._changed:
+        queue._promote()
+        count = len(queue._ready)
+    return [key for _ in range(count) if (key := queue.take()) is not None]
+
+
+def test_keys_come_in_their_order_and_each_once(queue):
+    for key in "abcab":
+        queue.add(key)
+    assert len(queue) == 3
+    assert ready(queue) == ["a", "b", "c"]
+    assert len(queue) == 0
+
+
+def test_a_key_that_is_worked_on_waits_until_that_is_done(queue):
+    queue.add("a")
+    assert queue.take() == "a"
+    queue.add("a")
+    assert ready(queue) == []
+    queue.done("a")
+    assert ready(queue) == ["a"]
+
+
+def test_failures_wait_longer_and_longer_until_one_goes_well(queue, clock):
+    waits = []
+    for _ in range(6):
+        queue.retry("a")
+        waits.append(queue._due_s["a"] - clock.monotonic_s())
+        clock.pass_by(waits[-1])
+        assert ready(queue) == ["a"]
+        queue.done("a")
+    assert waits == [1, 2, 4, 8, 8, 8]
+    queue.forget("a")
+    queue.retry("a")
+    assert queue._due_s["a"] - clock.monotonic_s() == 1
+
+
+def test_a_server_that_asks_to_be_left_alone_is(queue, clock):
+    queue.retry("a", at_least_s=5)
+    clock.pass_by(4.9)
+    assert ready(queue) == []
+    clock.pass_by(0.2)
+    assert ready(queue) == ["a"]
+
+
+def test_a_change_does_not_wait_for_the_end_of_a_failures_wait(queue, clock):
+    queue.retry("a")
+    queue.add("a")
+    assert ready(queue) == ["a"]
+    queue.done("a")
+    clock.pass_by(10)
+    assert ready(queue) == [], "the wait is forgotten"
+
+
+def test_of_two_times_the_earlier_counts(queue, clock):
+    queue.add_after("a", 5)
+    queue.add_after("a", 2)
+    queue.add_after("a", 7)
+    clock.pass_by(2)
+    assert ready(queue) == ["a"]
+    queue.done("a")
+    clock.pass_by(10)
+    assert ready(queue) == []
+
+
+def test_no_wait_is_now(queue):
+    queue.add_after("a", 0)
+    assert ready(queue) == ["a"]
+
+
+def test_closed_it_lets_everybody_go_and_takes_nothing(queue):
+    found: list[str | None] = []
+    waiting = [threading.Thread(target=lambda: found.append(queue.take())) for _ in range(3)]
+    for thread in waiting:
+        thread.start()
+    queue.close()
+    for thread in waiting:
+        thread.join(5)
+    assert found == [None] * 3
+    queue.add("a")
+    queue.add_after("b", 1)
+    assert len(queue) == 0
+
+
+def test_no_key_is_ever_with_two_workers_and_no_change_is_lost():
+    queue: WorkQueue[int] = WorkQueue(SystemClock())
+    keys, lock = 20, threading.Lock()
+    wanted, done, busy = [0] * keys, [0] * keys, set()
+
+    def work() -> None:
+        while (key := queue.take()) is not None:
+            with lock:
+                assert key not in busy
+                busy.add(key)
+                latest = wanted[key]
+            done[key] = latest
+            with lock:
+                busy.discard(key)
+            queue.done(key)
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for number in range(5000):
+        with lock:
+            wanted[number % keys] += 1
+        queue.add(number % keys)
+    for _ in range(500):
+        if done == wanted and not len(queue):
+            break
+        threading.Event().wait(0.01)
+    queue.close()
+    assert done == wanted

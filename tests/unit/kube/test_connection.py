@@ -1,0 +1,376 @@
+"""The way to an API server over real sockets: what is sent, what is kept, whom it trusts, and through which proxy."""
+
+import gc
+import ssl
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from authority import Authority
+from http_peer import HANG_UP, OK, HttpPeer
+from kubernetes.client import Configuration
+from kubernetes.config import ConfigException
+
+from berthmaster.kube.connection import OfficialConnection
+from berthmaster.kube.requests import Collection, Request, get, merge_patch
+from berthmaster.kube.transport import ask
+from berthmaster.model.errors import ApiError, InputError
+
+THINGS = Collection.of("example.io/v1", "things")
+READ = get(THINGS, ("shop", "web"))
+WRITE = merge_patch(THINGS, ("shop", "web"), {"spec": 1})
+PATH = "/apis/example.io/v1/namespaces/shop/things/web"
+
+
+@pytest.fixture
+def peer() -> Iterator[Callable[..., HttpPeer]]:
+    peers: list[HttpPeer] = []
+
+    def make(*answers: bytes, tls: ssl.SSLContext | None = None) -> HttpPeer:
+        peers.append(HttpPeer(answers or (OK,), tls))
+        return peers[-1]
+
+    yield make
+    for each in peers:
+        each.close()
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+def configured(url: str, **settings: Any) -> Configuration:
+    configuration = Configuration(host=url)
+    for name, value in settings.items():
+        setattr(configuration, name, value)
+    return configuration
+
+
+def connection(server: HttpPeer, path: str = "", scheme: str = "http", **settings: Any) -> OfficialConnection:
+    return OfficialConnection(configured(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
+
+
+# What is sent.
+
+
+def test_a_request_goes_over_the_wire_as_it_was_prepared(peer):
+    server = peer()
+    assert ask(connection(server), WRITE) == b"hi"
+    [(head, body)] = server.asked
+    first, *headers = head.split("\r\n")
+    assert first == f"PATCH {PATH}?fieldValidation=Ignore HTTP/1.1"
+    assert sorted(headers) == [
+        "Accept: application/json",
+        "Content-Length: 10",
+        "Content-Type: application/merge-patch+json",
+        f"Host: 127.0.0.1:{server.port}",
+        next(line for line in headers if line.startswith("User-Agent: berthmaster/")),
+    ]
+    assert body == b'{"spec":1}'
+
+
+@pytest.mark.parametrize(
+    ("settings", "request_", "line"),
+    [
+        pytest.param(
+            {"api_key": {"authorization": "Bearer s3cret"}}, READ, "authorization: Bearer s3cret", id="a token"
+        ),
+        pytest.param(
+            {}, READ._replace(headers=(("Impersonate-User", "me"),)), "Impersonate-User: me", id="one of its own"
+        ),
+        pytest.param({}, Request("/x", method="DELETE"), "Content-Length: 0", id="no body where one could be"),
+    ],
+)
+def test_a_header_is_sent(peer, settings, request_, line):
+    server = peer()
+    ask(connection(server, **settings), request_)
+    assert line in server.heads[0]
+
+
+def test_a_path_of_the_servers_own_goes_before(peer):
+    server = peer()
+    ask(connection(server, "/k8s/clusters/c-1/"), READ)
+    assert server.heads[0][0] == f"GET /k8s/clusters/c-1{PATH} HTTP/1.1"
+
+
+def test_a_line_break_in_a_header_is_refused_and_its_value_not_shown(peer):
+    server = peer()
+    client = connection(server, api_key={"authorization": "Bearer s3cret\r\nX: y"})
+    with pytest.raises(InputError, match="a line break in a header") as refused:
+        client.send(READ)
+    assert "s3cret" not in str(refused.value)
+    assert server.asked == []
+
+
+def test_a_token_that_cannot_be_renewed_is_an_error_to_be_tried_again(peer):
+    def renew(_configuration: Configuration) -> None:
+        raise ConfigException("the helper has failed")
+
+    client = connection(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
+    with pytest.raises(ApiError, match=f"GET {PATH}: there is no new token: the helper has failed") as failed:
+        client.send(READ)
+    assert failed.value.status == 0
+
+
+# Which connections are kept.
+
+
+def test_requests_that_follow_each_other_share_a_connection(peer):
+    server = peer()
+    client = connection(server)
+    for _ in range(5):
+        ask(client, READ)
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", id="the server says so"),
+        pytest.param(b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", id="an error is cut off"),
+    ],
+)
+def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
+    server = peer(answer, OK)
+    client = connection(server)
+    try:
+        ask(client, READ._replace(silence_s=0.1))
+    except ApiError as error:
+        assert error.status == 503  # noqa: PT017 - one of the cases has none
+    ask(client, READ)
+    assert server.connections == 2
+
+
+def test_an_answer_that_nobody_read_to_its_end_takes_its_connection_along(peer):
+    server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", OK)
+    client = connection(server)
+    with client.send(READ):
+        pass
+    ask(client, READ)
+    assert server.connections == 2
+
+
+def test_an_error_leaves_the_connection_for_the_next_request(peer):
+    server = peer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OK)
+    client = connection(server)
+    with pytest.raises(ApiError):
+        ask(client, READ)
+    ask(client, READ)
+    assert server.connections == 1
+
+
+def test_a_read_is_asked_once_more_when_the_server_has_hung_up_meanwhile(peer):
+    server = peer(OK, HANG_UP, OK)
+    client = connection(server)
+    assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
+    assert server.connections == 2
+
+
+def test_a_silent_server_is_not_asked_twice(peer):
+    server = peer(OK, b"HTTP/1.1 200 OK\r\n")
+    client = connection(server)
+    ask(client, READ)
+    with pytest.raises(ApiError, match="the server was silent for too long"):
+        ask(client, READ._replace(silence_s=0.1))
+    assert (server.connections, len(server.asked)) == (1, 2)
+
+
+def test_a_write_is_never_sent_twice(peer):
+    server = peer(OK, HANG_UP, OK)
+    client = connection(server)
+    ask(client, WRITE)
+    with pytest.raises(ApiError, match=f"PATCH {PATH}: the server hung up before it answered") as lost:
+        ask(client, WRITE)
+    assert (lost.value.status, len(server.asked)) == (0, 2)
+
+
+def test_kept_connections_end_with_the_last_who_could_use_them(peer):
+    server = peer()
+    client = connection(server)
+    ask(client, READ)
+    link = client._idle[0]
+    del client
+    gc.collect()
+    with pytest.raises(ApiError):
+        link.ask(b"", 1.0)
+
+
+def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
+    server = peer()
+    client = connection(server)
+    with client.send(READ) as answer:
+        list(answer.chunks())
+    answer.abort()
+    assert ask(client, READ) == b"hi"
+    assert server.connections == 1
+
+
+# What the server says.
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        pytest.param(
+            b'HTTP/1.1 409 Conflict\r\nContent-Length: 50\r\n\r\n{"reason":"Conflict","message":"stale"}',
+            ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
+            id="what has come of it has to do",
+        ),
+        pytest.param(
+            b'HTTP/1.1 409 Conflict\r\nContent-Length: 39\r\n\r\n{"reason":"Conflict","message":"stale"}',
+            ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
+            id="a Status says more",
+        ),
+        pytest.param(
+            b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
+            ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 3.0),
+            id="how long to leave it alone",
+        ),
+        pytest.param(
+            b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n",
+            ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 60.0),
+            id="not for a day",
+        ),
+        pytest.param(
+            b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
+            ApiError(301, "", f"GET {PATH}: 301 Moved Permanently"),
+            id="nobody follows it elsewhere",
+        ),
+        pytest.param(b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP"), id="no HTTP"),
+    ],
+)
+def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
+    with pytest.raises(ApiError) as caught:
+        ask(connection(peer(answer)), READ._replace(silence_s=0.1))
+    found = caught.value
+    assert (found.status, found.reason, found.retry_after_s) == (error.status, error.reason, error.retry_after_s)
+    assert str(found).startswith(str(error))
+
+
+def test_nobody_there_is_an_error_that_names_the_request(peer):
+    server = peer()
+    client = connection(server)
+    server.close()
+    with pytest.raises(ApiError, match=rf"GET {PATH}: .*refused"):
+        client.send(READ)
+
+
+# Whom it trusts.
+
+
+@pytest.fixture
+def authority(tmp_path) -> Authority:
+    return Authority(tmp_path)
+
+
+def serving(authority: Authority) -> ssl.SSLContext:
+    """A server of that authority, which looks at clients' certificates."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server"))
+    context.verify_mode = ssl.CERT_OPTIONAL
+    context.load_verify_locations(authority.ca)
+    return context
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="by its own address"),
+        pytest.param({"tls_server_name": "localhost"}, id="by the name that the kubeconfig gives"),
+    ],
+)
+def test_a_server_of_the_right_authority_is_trusted(peer, authority, settings):
+    server = peer(tls=serving(authority))
+    client = connection(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)
+    assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
+    assert (server.connections, server.shown) == (1, [""])
+
+
+def test_a_client_certificate_is_shown(peer, authority):
+    certificate, key = authority.issue("me")
+    server = peer(tls=serving(authority))
+    files = {"cert_file": str(certificate), "key_file": str(key)}
+    ask(connection(server, scheme="https", ssl_ca_cert=str(authority.ca), **files), READ)
+    assert server.shown == ["me"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        pytest.param({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED", id="an authority that nobody knows"),
+        pytest.param({"tls_server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere", id="another server"),
+    ],
+)
+def test_a_server_that_is_not_the_right_one_is_told_nothing(peer, authority, settings, problem):
+    server = peer(tls=serving(authority))
+    client = connection(server, scheme="https", **{"ssl_ca_cert": str(authority.ca), **settings})
+    with pytest.raises(ApiError, match=problem):
+        client.send(READ)
+    assert server.asked == []
+
+
+def test_a_kubeconfig_may_say_that_nobody_is_verified(peer, authority):
+    server = peer(tls=serving(authority))
+    assert ask(connection(server, scheme="https", verify_ssl=False), READ) == b"hi"
+
+
+# Through which proxy.
+
+
+def test_a_proxy_forwards_what_is_not_encrypted(peer):
+    proxy = peer()
+    client = OfficialConnection(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
+    assert ask(client, READ) == b"hi"
+    assert proxy.heads[0][:2] == [f"GET http://api.example:8080/k8s{PATH} HTTP/1.1", "Host: api.example:8080"]
+
+
+def test_a_proxy_passes_on_what_is_encrypted_and_sees_nothing_of_it(peer, authority):
+    proxy = peer(tls=serving(authority))  # it is also who is behind it
+    client = OfficialConnection(
+        configured(
+            "https://localhost:6443",
+            proxy=f"http://127.0.0.1:{proxy.port}",
+            proxy_headers={"Proxy-Authorization": "Basic xyz"},
+            ssl_ca_cert=str(authority.ca),
+        )
+    )
+    assert ask(client, READ) == b"hi"
+    tunnel, inside = proxy.heads
+    assert tunnel[0].startswith("CONNECT localhost:6443 ")
+    assert "Proxy-Authorization: Basic xyz" in tunnel
+    assert inside[0] == f"GET {PATH} HTTP/1.1"
+    assert not any(line.startswith("Proxy-") for line in inside)
+
+
+def test_what_the_environment_says_of_proxies_counts(peer, monkeypatch):
+    proxy, server = peer(), peer()
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    ask(connection(server), READ)
+    ask(OfficialConnection(configured("http://api.example")), READ)
+    assert (len(server.asked), len(proxy.asked)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        pytest.param({"host": "api.example"}, "'api.example' is not the URL of an API server", id="no URL"),
+        pytest.param({"host": "ftp://api.example"}, "is not the URL of an API server", id="another protocol"),
+        pytest.param({"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' cannot be used", id="SOCKS"),
+    ],
+)
+def test_a_configuration_that_leads_nowhere_is_refused(settings, problem):
+    with pytest.raises(InputError, match=problem):
+        OfficialConnection(configured(settings.pop("host", "https://api.example"), **settings))
+
+
+def test_a_silent_server_is_given_up_in_time(peer):
+    server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh")
+    began = time.monotonic()
+    with pytest.raises(ApiError, match=f"GET {PATH}: the server was silent for too long"):
+        ask(connection(server), READ._replace(silence_s=0.1))
+    assert time.monotonic() - began < 5

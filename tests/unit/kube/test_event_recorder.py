@@ -1,0 +1,359 @@
+"""Events: what is written of what happened, how often, and what is not."""
+
+import json
+import random
+import threading
+import time
+
+import pytest
+from fake_clock import FakeClock
+from faults import in_turn, lose, refuse
+from hypothesis import given
+from hypothesis import strategies as st
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube import event_recorder
+from berthmaster.kube.event_recorder import EventRecorder, cut
+from berthmaster.kube.event_series import BURST, IDLE_S, MAX_SERIES, REPEAT_S, Correlator, Happening, event_base_name
+from berthmaster.kube.events import Reference
+from berthmaster.runtime.clock import SystemClock
+
+WEB = Reference("work.karmada.io/v1alpha2", "ResourceBinding", "shop", "web-deployment", "u1")
+GLOBAL = Reference("work.karmada.io/v1alpha2", "ClusterResourceBinding", "", "tls-secret")
+EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
+
+
+def happening(regarding: Reference = WEB, note: str = "it fits", **more) -> Happening:
+    told = {"kind": "Normal", "reason": "Scheduled", "action": "Scheduling", "related": None, **more}
+    return Happening(regarding=regarding, note=note, **told)
+
+
+class Writing:
+    """A correlator, and what it wants written."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.correlator = Correlator(self.clock)
+
+    def take(self, what: Happening) -> bool:
+        return self.correlator.take(what, self.clock.now())
+
+    def written(self) -> list[tuple[str, int]]:
+        """Write what is due: notes and counts."""
+        found = []
+        for series in self.correlator.due():
+            found.append((series.happening.note, series.count))
+            self.correlator.written(series)
+        return found
+
+
+@pytest.fixture
+def writing() -> Writing:
+    return Writing()
+
+
+class TestSeries:
+    def test_the_first_and_its_first_repeat_are_written_at_once_the_next_ones_together(self, writing):
+        writing.take(happening())
+        assert writing.written() == [("it fits", 1)]
+        writing.take(happening())
+        assert writing.written() == [("it fits", 2)]
+        for _ in range(5):
+            writing.take(happening())
+            assert writing.written() == []
+        writing.clock.pass_by(REPEAT_S)
+        assert writing.written() == [("it fits", 7)]
+        writing.clock.pass_by(REPEAT_S)
+        assert writing.written() == []
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            pytest.param(happening(note="it does not"), id="another note"),
+            pytest.param(happening(reason="Other"), id="another reason"),
+            pytest.param(happening(kind="Warning"), id="another type"),
+            pytest.param(happening(GLOBAL), id="another object"),
+            pytest.param(happening(related=GLOBAL), id="another related object"),
+            pytest.param(happening(WEB._replace(uid="u2")), id="an object that was made anew"),
+        ],
+    )
+    def test_what_differs_is_another_event(self, writing, other):
+        writing.take(happening())
+        writing.take(other)
+        names = {series.name for series in writing.correlator.due()}
+        assert len(names) == 2
+
+    def test_what_has_not_happened_for_long_begins_a_new_event(self, writing):
+        writing.take(happening())
+        writing.written()
+        writing.clock.pass_by(IDLE_S + 1)
+        writing.take(happening())
+        assert writing.written() == [("it fits", 1)]
+
+    def test_an_object_that_flaps_is_cut_off_and_comes_back_slowly(self, writing):
+        assert [writing.take(happening(note=f"{number}")) for number in range(BURST + 5)] == [True] * BURST + [
+            False
+        ] * 5
+        assert writing.take(happening(GLOBAL)), "others are not cut off"
+        writing.written()
+        writing.clock.pass_by(59)
+        assert not writing.take(happening(note="early"))
+        writing.clock.pass_by(2)
+        assert writing.take(happening(note="late"))
+
+    def test_repeats_of_what_is_cut_off_are_counted_all_the_same(self, writing):
+        writing.take(happening())
+        writing.written()
+        for number in range(BURST - 1):
+            writing.take(happening(note=f"{number}"))
+        writing.written()
+        for _ in range(3):
+            writing.take(happening())
+            assert writing.written() == []
+        writing.clock.pass_by(61)
+        assert writing.written() == [("it fits", 4)]
+
+    def test_at_the_end_everything_is_written(self, writing):
+        writing.take(happening())
+        writing.written()
+        for _ in range(BURST):
+            writing.take(happening())
+            writing.written()
+        assert [series.count for series in writing.correlator.rest()] == [BURST + 1]
+
+    def test_what_could_not_be_written_is_forgotten(self, writing):
+        writing.take(happening())
+        for series in writing.correlator.due():
+            writing.correlator.given_up(series)
+        assert list(writing.correlator.rest()) == []
+        writing.take(happening())
+        assert writing.written() == [("it fits", 1)]
+
+    def test_memory_is_bounded(self, writing):
+        for number in range(2 * MAX_SERIES):
+            assert writing.take(happening(WEB._replace(name=f"{number}")))
+            writing.written()
+        assert len(writing.correlator._series) <= MAX_SERIES
+        assert len(writing.correlator._buckets) <= MAX_SERIES
+
+    def test_what_nobody_can_write_is_bounded_too(self, writing):
+        taken = [writing.take(happening(WEB._replace(name=f"{number}"))) for number in range(MAX_SERIES + 10)]
+        assert taken.count(False) == 10
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("web-deployment", "web-deployment"),
+        ("system:node", "system-node"),
+        ("Ümlaut", "mlaut"),
+        ("..", "event"),
+        ("a.-b", "a.b"),
+        ("x" * 253, "x" * 230),
+    ],
+)
+def test_an_event_is_named_as_the_api_server_takes_it(name, base):
+    assert event_base_name(name) == base
+
+
+@given(st.text(max_size=1500), st.integers(3, 1100))
+def test_a_note_is_cut_between_characters(text, size):
+    found = cut(text, size)
+    assert len(found.encode()) <= size
+    assert found == text or (found.endswith("…") and text.startswith(found[:-1]))
+
+
+class Recording:
+    """A recorder, and the API server it writes to."""
+
+    def __init__(self, clock=None, max_waiting: int = 100) -> None:
+        self.api = KubeInMemory()
+        self.results: list[str] = []
+        self.recorder = EventRecorder(
+            self.api, clock or SystemClock(), "berthmaster.io/controllers", "pod-1", self.results.append, max_waiting
+        )
+
+    def record(self, regarding: Reference = WEB, note: str = "it fits", related: Reference | None = None) -> None:
+        self.recorder.record(regarding, "Normal", "Scheduled", "Scheduling", note, related)
+
+    def flush(self) -> None:
+        """Write everything, and end."""
+        self.recorder.start()
+        self.recorder.stop(5)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    class Eager(event_recorder.Backoff):
+        def __init__(self, **_: float) -> None:
+            super().__init__(0.001, 0.001, random.Random(1))
+
+    monkeypatch.setattr(event_recorder, "Backoff", Eager)
+
+
+def test_an_event_says_it_all():
+    recording = Recording(FakeClock())
+    recording.record(related=GLOBAL)
+    recording.recorder._take_in()
+    [series] = recording.recorder._correlator.due()
+    recording.recorder._store(series)
+    [path], [event] = recording.api.objects, recording.api.bodies("POST")
+    assert path == f"{EVENTS}/{event['metadata']['name']}"
+    name = event["metadata"].pop("name")
+    assert name.startswith("web-deployment.")
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"namespace": "shop"},
+        "eventTime": "2026-01-01T00:16:40.000000Z",
+        "type": "Normal",
+        "reason": "Scheduled",
+        "action": "Scheduling",
+        "note": "it fits",
+        "regarding": {
+            "apiVersion": "work.karmada.io/v1alpha2",
+            "kind": "ResourceBinding",
+            "namespace": "shop",
+            "name": "web-deployment",
+            "uid": "u1",
+        },
+        "related": {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ClusterResourceBinding", "name": "tls-secret"},
+        "reportingController": "berthmaster.io/controllers",
+        "reportingInstance": "pod-1",
+    }
+
+
+def test_an_event_about_something_without_a_namespace_is_kept_in_default():
+    recording = Recording()
+    recording.record(GLOBAL)
+    recording.flush()
+    assert recording.api.requests[0].path == "/apis/events.k8s.io/v1/namespaces/default/events"
+
+
+def test_repeats_become_a_series():
+    recording = Recording()
+    recording.recorder.start()
+    recording.record()
+    wait_until(lambda: recording.results == ["created"])
+    for _ in range(3):
+        recording.record()
+    recording.recorder.stop(5)
+    [event] = recording.api.objects.values()
+    assert event["series"]["count"] == 4
+    assert event["series"]["lastObservedTime"] > event["eventTime"]
+    assert set(recording.api.methods) == {"POST", "PATCH"}
+    assert all(set(body) == {"series"} for body in recording.api.bodies("PATCH"))
+
+
+def test_repeats_that_come_together_are_one_request():
+    recording = Recording()
+    for _ in range(5):
+        recording.record()
+    recording.flush()
+    assert recording.api.methods == ["POST"]
+    assert recording.api.bodies("POST")[0]["series"]["count"] == 5
+
+
+def test_recording_never_waits_and_drops_the_newest_beyond_the_bound():
+    recording = Recording(max_waiting=3)
+    for number in range(5):
+        recording.record(note=str(number))
+    assert recording.results == ["dropped", "dropped"]
+    recording.flush()
+    assert [body["note"] for body in recording.api.bodies("POST")] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("status", [0, 429, 500, 503])
+def test_what_passes_by_itself_is_tried_again(status):
+    recording = Recording()
+    recording.api.before = in_turn(refuse(status), refuse(status))
+    recording.record()
+    recording.recorder.start()
+    wait_until(lambda: recording.results)
+    recording.recorder.stop(5)
+    assert recording.results == ["created"]
+    assert len(recording.api.objects) == 1
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 422])
+def test_what_does_not_pass_is_given_up_at_once(status, caplog):
+    recording = Recording()
+    recording.api.before = in_turn(refuse(status))
+    recording.record()
+    recording.flush()
+    assert recording.results == ["failed"]
+    assert len(recording.api.requests) == 1
+    assert "an event is lost" in caplog.text
+
+
+def test_tries_are_bounded():
+    recording = Recording()
+    recording.api.before = refuse(503)
+    recording.record()
+    recording.recorder.start()
+    wait_until(lambda: recording.results)
+    recording.recorder.stop(5)
+    assert recording.results == ["failed"]
+    assert len(recording.api.requests) == 4
+
+
+def test_an_answer_that_was_lost_does_not_make_a_second_event():
+    recording = Recording()
+    recording.api.after = in_turn(lose)
+    recording.record()
+    recording.recorder.start()
+    wait_until(lambda: recording.results)
+    recording.recorder.stop(5)
+    assert recording.results == ["created"]
+    assert len(recording.api.objects) == 1
+
+
+def test_a_series_whose_event_has_gone_is_written_anew():
+    recording = Recording()
+    recording.recorder.start()
+    recording.record()
+    wait_until(lambda: recording.results == ["created"])
+    recording.api.objects.clear()
+    recording.record()
+    recording.recorder.stop(5)
+    assert recording.results == ["created", "created"]
+    [event] = recording.api.objects.values()
+    assert event["series"]["count"] == 2
+
+
+def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allowed():
+    recording, let_go = Recording(), threading.Event()
+    recording.api.before = lambda _: let_go.wait(10)
+    recording.record()
+    recording.recorder.start()
+    began_s = time.monotonic()
+    recording.recorder.stop(0.2)
+    assert time.monotonic() - began_s < 3
+    let_go.set()
+
+
+def test_what_the_end_leaves_no_time_for_is_counted_and_told(caplog):
+    recording = Recording()
+    recording.api.before = lambda _: time.sleep(0.02)
+    for number in range(100):
+        recording.record(WEB._replace(name=f"b-{number}"))
+    recording.recorder.start()
+    recording.recorder.stop(0.2)
+    wait_until(lambda: "no time left" in caplog.text)
+    assert recording.results.count("created") >= 1
+    assert recording.results.count("dropped") >= 1
+    assert "events are dropped" in caplog.text
+
+
+def test_a_note_of_any_length_is_taken():
+    recording = Recording()
+    recording.record(note="ü" * 1000)
+    recording.flush()
+    assert len(json.loads(recording.api.requests[0].body)["note"].encode()) in {1023, 1024}
+
+
+def wait_until(check) -> None:
+    deadline_s = time.monotonic() + 5
+    while not check():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.005)

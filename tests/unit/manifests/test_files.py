@@ -1,0 +1,263 @@
+import io
+import json
+import os
+
+import pytest
+from builders import deployment
+
+from berthmaster.manifests import Limits, read_documents
+from berthmaster.model.errors import ManifestError
+
+CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+
+
+def config(name):
+    return {**CONFIG, "metadata": {"name": name}}
+
+
+def names(*paths, **options):
+    return [document.name for document in read_documents(paths, **options)]
+
+
+def error_of(path, **options):
+    with pytest.raises(ManifestError) as caught:
+        list(read_documents([path], **options))
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def written(tmp_path, text, name="f.yaml"):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text if isinstance(text, str) else json.dumps(text))
+    return path
+
+
+def test_folders_are_read_with_all_below_them_in_the_order_of_their_paths(tmp_path):
+    for name in ("b.yaml", "a/z.json", "a/b/c.yml", "c/a.yaml", ".git/x.yaml", "a/notes.txt", "a/.hidden/x.json"):
+        written(tmp_path, config(name), name)
+    assert names(tmp_path) == ["a/b/c.yml", "a/z.json", "b.yaml", "c/a.yaml"]
+
+
+def test_paths_are_read_in_the_order_given_and_each_file_once(tmp_path):
+    second, first = written(tmp_path, config("b"), "b.yaml"), written(tmp_path, config("a"), "a.yaml")
+    (tmp_path / "link.yaml").symlink_to(first)
+    assert names(second, first, tmp_path) == ["b", "a"]
+
+
+def test_a_file_that_is_named_is_read_whatever_it_is_called(tmp_path):
+    assert names(written(tmp_path, config("a"), "manifest.txt")) == ["a"]
+
+
+def test_a_link_that_goes_round_in_circles_has_an_end(tmp_path):
+    written(tmp_path, config("a"), "below/a.yaml")
+    (tmp_path / "below" / "up").symlink_to(tmp_path)
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_dash_is_standard_input():
+    (document,) = read_documents(["-"], stdin=io.BytesIO(json.dumps(CONFIG).encode()))
+    assert (document.source, document.number, document.name) == ("<stdin>", 1, "a")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("f.json", json.dumps(config("a")) + "\n" + json.dumps(config("b")), id="JSON after JSON"),
+        pytest.param("f.yaml", json.dumps(config("a")) + "\n---\n" + json.dumps(config("b")), id="JSON in YAML"),
+        pytest.param(
+            "f.yaml",
+            "---\n# nothing\n---\n" + json.dumps(config("a")) + "\n---\n" + json.dumps(config("b")) + "\n---\n",
+            id="empty documents",
+        ),
+        pytest.param(
+            "f.yaml",
+            "\ufeff\n" + json.dumps({"apiVersion": "v1", "kind": "List", "items": [config("a"), config("b")]}),
+            id="a List",
+        ),
+        pytest.param("f.json", {"kind": "List", "items": [config("a"), config("b")]}, id="a List without a version"),
+        pytest.param(
+            "f.json",
+            {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}}, config("b")]},
+            id="a typed list says what its items are",
+        ),
+    ],
+)
+def test_several_objects_in_a_file(tmp_path, name, text):
+    assert names(written(tmp_path, text, name)) == ["a", "b"]
+
+
+def test_the_number_of_a_document_counts_the_empty_ones(tmp_path):
+    path = written(tmp_path, "---\n---\n" + json.dumps(CONFIG))
+    (document,) = read_documents([path])
+    assert document.place == f"{path}: document 2"
+
+
+def test_an_item_of_a_list_says_where_it_is(tmp_path):
+    path = written(tmp_path, {"kind": "List", "items": [config("a"), config("b")]})
+    *_, document = read_documents([path])
+    assert document.place == f"{path}: document 1: items[1]"
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"], ids=repr)
+@pytest.mark.parametrize("name", ["f.yaml", "f.json"])
+def test_an_empty_file_is_no_error(tmp_path, name, text):
+    if name == "f.yaml" or not text:
+        assert names(written(tmp_path, text, name)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        pytest.param("f.yaml", "- a", "document 1: is not an object of an API, but an array", id="a list"),
+        pytest.param(
+            "f.yaml",
+            json.dumps(CONFIG) + "\n---\nhello",
+            "document 2: is not an object of an API, but 'hello'",
+            id="text",
+        ),
+        pytest.param("f.json", "[]", "document 1: is not an object of an API, but an array", id="a JSON list"),
+        pytest.param("f.json", "true", "document 1: is not an object of an API, but true", id="a JSON boolean"),
+        pytest.param(
+            "f.yaml", "kind: A\nmetadata: {name: a}", "document 1: apiVersion: is missing", id="no apiVersion"
+        ),
+        pytest.param("f.yaml", "apiVersion: v1\nmetadata: {name: a}", "document 1: kind: is missing", id="no kind"),
+        pytest.param(
+            "f.yaml",
+            "apiVersion: v1\nkind: ''\nmetadata: {name: a}",
+            "document 1: kind: is missing",
+            id="an empty kind",
+        ),
+        pytest.param(
+            "f.yaml",
+            "apiVersion: 1\nkind: A\nmetadata: {name: a}",
+            "document 1: apiVersion: 1 is not accepted; accepted is a string",
+            id="a number",
+        ),
+        pytest.param("f.yaml", "apiVersion: v1\nkind: A", "document 1: metadata.name: is missing", id="no metadata"),
+        pytest.param(
+            "f.yaml", "apiVersion: v1\nkind: A\nmetadata:", "document 1: metadata.name: is missing", id="empty metadata"
+        ),
+        pytest.param(
+            "f.yaml",
+            "apiVersion: v1\nkind: A\nmetadata: [a]",
+            "document 1: metadata: an array is not accepted; accepted is an object",
+            id="a list of metadata",
+        ),
+        pytest.param(
+            "f.yaml",
+            "apiVersion: v1\nkind: A\nmetadata: {name: no}",
+            "document 1: metadata.name: false is not accepted; accepted is a string",
+            id="a name that YAML takes for a boolean",
+        ),
+        pytest.param(
+            "f.yaml",
+            "apiVersion: v1\nkind: A\nmetadata: {name: a, namespace: 1}",
+            "document 1: metadata.namespace: 1 is not accepted; accepted is a string",
+            id="a namespace that is a number",
+        ),
+        pytest.param(
+            "f.yaml",
+            "kind: List\nitems: [{kind: A}]",
+            "document 1: items[0].apiVersion: is missing",
+            id="an item without apiVersion",
+        ),
+        pytest.param(
+            "f.yaml",
+            "kind: List\nitems: [1]",
+            "document 1: items[0]: is not an object of an API, but 1",
+            id="an item that is no object",
+        ),
+        pytest.param(
+            "f.yaml",
+            "kind: List\nitems: {}",
+            "document 1: items: an object is not accepted; accepted is an array",
+            id="items that are no list",
+        ),
+        pytest.param("f.json", '{"a": 1,\n "b" 2}', "document 1: line 2, column 6: not valid JSON: ", id="broken JSON"),
+        pytest.param(
+            "f.json",
+            json.dumps(CONFIG) + "\n{",
+            "document 2: line 2, column 2: not valid JSON: ",
+            id="a broken second document",
+        ),
+        pytest.param(
+            "f.json",
+            '{"kind": "Cluster", "apiVersion": "\\ud800"}',
+            "document 1: not valid JSON: 'utf-8' codec can't encode character '\\ud800'",
+            id="half a character",
+        ),
+        pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is no JSON number", id="not a number"),
+        pytest.param(
+            "f.yaml",
+            '{"a": 1\n "b": 2}',
+            "document 1: line 2, column 5: did not find expected",
+            id="YAML that begins like JSON",
+        ),
+        pytest.param("f.json", "[" * 100_000, "document 1: n", id="endless JSON"),
+        pytest.param(
+            "f.json", '{"a":' * 150 + "1" + "}" * 150, "document 1: nested more than 100 levels deep", id="deep JSON"
+        ),
+    ],
+)
+def test_errors_name_file_document_and_path(tmp_path, name, text, message):
+    assert error_of(written(tmp_path, text, name)).startswith(message)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    path = tmp_path / "f.json"
+    path.write_bytes(b'{"a": "\xff"}')
+    assert error_of(path) == "not UTF-8 text: byte 7 is not valid"
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    assert error_of(tmp_path / "missing.yaml") == "cannot be read: No such file or directory"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read(tmp_path):
+    path = written(tmp_path, CONFIG)
+    path.chmod(0)
+    assert error_of(path) == "cannot be read: Permission denied"
+
+
+def test_a_folder_without_manifests(tmp_path):
+    written(tmp_path, "x", "notes.txt")
+    assert error_of(tmp_path) == "no *.yaml, *.yml, *.json file in this folder"
+
+
+def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
+    written(tmp_path, CONFIG)
+    os.mkfifo(tmp_path / "pipe.yaml")
+    assert error_of(tmp_path).endswith(
+        "pipe.yaml: is no regular file; to read it all the same, name it, not its folder"
+    )
+
+
+def test_a_broken_link_in_a_folder(tmp_path):
+    (tmp_path / "link.yaml").symlink_to("nowhere")
+    assert error_of(tmp_path).endswith("link.yaml: cannot be read: No such file or directory")
+
+
+def test_the_size_of_a_file_is_bounded_even_where_it_has_none():
+    assert error_of("/dev/zero", limits=Limits(file_bytes=1000)) == "larger than 1000 bytes"
+
+
+def test_the_number_of_documents_is_bounded_over_all_files(tmp_path):
+    one = written(tmp_path, {"kind": "List", "items": [CONFIG, CONFIG]}, "1.yaml")
+    two = written(tmp_path, {"kind": "List", "items": [CONFIG, CONFIG]}, "2.yaml")
+    assert names(one, two, limits=Limits(documents=4)) == ["a"] * 4
+    with pytest.raises(ManifestError, match=r"2\.yaml: document 1: more than 3 documents in all$"):
+        names(one, two, limits=Limits(documents=3))
+
+
+def test_times_stay_text(tmp_path):
+    text = "apiVersion: v1\nkind: A\nmetadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z}"
+    (document,) = read_documents([written(tmp_path, text)])
+    assert document.raw["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+
+
+def test_a_deployment_is_read_as_it_was_written(tmp_path):
+    (document,) = read_documents([written(tmp_path, deployment())])
+    assert document.raw == deployment()
+    assert (document.api_version, document.kind, document.namespace) == ("apps/v1", "Deployment", "default")

@@ -1,0 +1,224 @@
+import copy
+import json
+
+import pytest
+import yaml
+from builders import binding, cluster, deployment, policy
+
+from berthmaster.manifests import load
+from berthmaster.model.decode import builtins
+from berthmaster.model.errors import InputError, ManifestError
+
+MEMBER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"}}
+POLICY = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": "p"},
+    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]},
+}
+BINDING = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", **builtins(binding())}
+CLUSTER_ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+
+
+def changed(raw, path, value):
+    """A copy with the value at a dotted path replaced; the way there is made."""
+    raw = copy.deepcopy(raw)
+    *parents, last = path.split(".")
+    node = raw
+    for parent in parents:
+        node = node.setdefault(parent, {})
+    node[last] = value
+    return raw
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(*documents, name="f.yaml"):
+        path = tmp_path / name
+        path.write_text(yaml.safe_dump_all(documents) if name.endswith("yaml") else json.dumps(documents[0]))
+        return path
+
+    return write
+
+
+def test_every_document_finds_its_place(write):
+    event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
+    manifests = load([write(deployment(), MEMBER, POLICY, BINDING, event, CLUSTER_ROLE)])
+    assert [each.name for each in manifests.clusters] == ["member1"]
+    assert [str(each) for each in manifests.policies] == ["PropagationPolicy default/p"]
+    assert [each.metadata.name for each in manifests.bindings] == ["nginx-deployment"]
+    assert [(each.kind, each.name, each.namespace) for each in manifests.templates] == [
+        ("Deployment", "nginx", "default"),
+        ("ClusterRole", "r", ""),
+    ]
+    ((document, reason),) = manifests.ignored
+    assert (document.name, reason) == ("e", "Event of v1 is not propagated")
+
+
+def test_clusters_are_decoded_whole(write):
+    wanted = cluster("member2", region="north", cpu=4, taints=["a:NoSchedule"])
+    raw = {**builtins(wanted), "apiVersion": MEMBER["apiVersion"], "kind": "Cluster"}
+    assert load([write(raw)]).clusters == [wanted]
+    assert load([write(raw, name="f.json")]).clusters == [wanted]
+
+
+def test_policies_have_their_defaults(write):
+    (loaded,) = load([write(MEMBER, changed(POLICY, "spec.placement", {"replicaScheduling": {}}))]).policies
+    strategy = loaded.spec.placement.replica_scheduling
+    assert (strategy.replica_scheduling_type, loaded.spec.scheduler_name) == ("Divided", "default-scheduler")
+
+
+def test_what_belongs_to_a_namespace_and_names_none_is_in_the_default_one(write):
+    cluster_policy = {**POLICY, "kind": "ClusterPropagationPolicy"}
+    manifests = load([write(MEMBER, POLICY, cluster_policy, deployment(namespace=None), CLUSTER_ROLE)])
+    assert [each.metadata.namespace for each in manifests.policies] == ["default", ""]
+    assert [each.namespace for each in manifests.templates] == ["default", ""]
+
+
+@pytest.mark.parametrize(
+    ("kind", "api_version", "namespace", "ignored"),
+    [
+        pytest.param("OverridePolicy", "policy.karmada.io/v1alpha1", "default", True, id="another kind of policy"),
+        pytest.param("Work", "work.karmada.io/v1alpha1", "karmada-es-a", True, id="a Work"),
+        pytest.param("WorkloadRebalancer", "apps.karmada.io/v1alpha1", "", True, id="a rebalancer"),
+        pytest.param("Lease", "coordination.k8s.io/v1", "default", True, id="a lease"),
+        pytest.param("ConfigMap", "v1", "kube-system", True, id="a namespace that is skipped"),
+        pytest.param("ConfigMap", "v1", "default", False, id="a ConfigMap"),
+        pytest.param("Widget", "example.io/v1", "default", False, id="a custom resource"),
+    ],
+)
+def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_version, namespace, ignored):
+    raw = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": namespace}}
+    manifests = load([write(MEMBER, raw)])
+    assert (len(manifests.ignored), len(manifests.templates)) == ((1, 0) if ignored else (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        pytest.param(
+            changed(POLICY, "spec.placement", {"clusterAfinity": {}}),
+            "spec.placement.clusterAfinity: unknown field; did you mean clusterAffinity?",
+            id="an unknown field of a policy",
+        ),
+        pytest.param(
+            changed(
+                POLICY,
+                "spec.placement.clusterAffinity.labelSelector",
+                {"matchExpressions": [{"key": "a", "operator": "Inn", "values": ["b"]}]},
+            ),
+            "spec.placement.clusterAffinity.labelSelector.matchExpressions[0].operator: unknown operator 'Inn'; "
+            "accepted are In, NotIn, Exists, DoesNotExist",
+            id="a bad operator",
+        ),
+        pytest.param(
+            changed(POLICY, "spec.priority", "high"),
+            "spec.priority: 'high' is a str; accepted is int | null",
+            id="a wrong type",
+        ),
+        pytest.param(
+            changed(POLICY, "spec.resourceSelectors", []),
+            "spec.resourceSelectors: is empty; accepted are one or more selectors",
+            id="a policy for nothing",
+        ),
+        pytest.param(
+            changed(MEMBER, "status.resourceSummary.allocatable", {"cpu": "-1"}),
+            "status.resourceSummary.allocatable[cpu]: '-1' is negative; accepted are quantities of 0 and more",
+            id="a negative quantity of a cluster",
+        ),
+        pytest.param(
+            changed(BINDING, "spec.replicaRequirements.resourceRequest", {"cpu": "-1"}),
+            "spec.replicaRequirements.resourceRequest[cpu]: '-1' is negative; accepted are quantities of 0 and more",
+            id="a negative request of a binding",
+        ),
+        pytest.param(
+            changed(BINDING, "apiVersion", "work.karmada.io/v1alpha1"),
+            "apiVersion: 'work.karmada.io/v1alpha1' is not accepted; accepted is 'work.karmada.io/v1alpha2'",
+            id="a version that is not spoken",
+        ),
+    ],
+)
+def test_errors_name_file_document_and_path(write, raw, message):
+    path = write(deployment(), raw)
+    with pytest.raises(ManifestError) as caught:
+        load([path])
+    assert str(caught.value) == f"{path}: document 2: {message}"
+
+
+def test_errors_in_a_list_name_the_item(write):
+    path = write({"apiVersion": "v1", "kind": "List", "items": [MEMBER, changed(POLICY, "spec.speck", 1)]})
+    with pytest.raises(ManifestError) as caught:
+        load([path])
+    assert str(caught.value) == f"{path}: document 1: items[1].spec.speck: unknown field"
+
+
+@pytest.mark.parametrize(
+    ("raw", "what"),
+    [
+        pytest.param(MEMBER, "Cluster 'member1'", id="a cluster"),
+        pytest.param(POLICY, "PropagationPolicy 'default/p'", id="a policy"),
+        pytest.param(BINDING, "ResourceBinding 'default/nginx-deployment'", id="a binding"),
+        pytest.param(deployment(), "Deployment 'default/nginx'", id="a resource"),
+        pytest.param(CLUSTER_ROLE, "ClusterRole 'r'", id="a resource without namespace"),
+    ],
+)
+def test_what_stands_twice_is_an_error_that_names_both_places(write, raw, what):
+    first = write(raw, name="b.yaml")
+    second = write(deployment("other"), raw, name="a.yaml")
+    with pytest.raises(ManifestError) as caught:
+        load([first, second])
+    assert str(caught.value) == f"{second}: document 2: metadata.name: {what} is already defined in {first}: document 1"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        pytest.param(deployment(), deployment(namespace="team"), id="in two namespaces"),
+        pytest.param(deployment(), {**deployment(), "kind": "StatefulSet"}, id="of two kinds"),
+        pytest.param(deployment(), {**deployment(), "apiVersion": "example.io/v1"}, id="of two groups"),
+        pytest.param(POLICY, {**POLICY, "kind": "ClusterPropagationPolicy"}, id="of two kinds of policy"),
+    ],
+)
+def test_the_same_name_may_stand_twice(write, one, other):
+    manifests = load([write(MEMBER, one, other)])
+    assert len(manifests.templates) + len(manifests.policies) == 2
+
+
+def test_two_versions_of_a_group_are_one_resource(write):
+    with pytest.raises(ManifestError, match="is already defined in"):
+        load([write(MEMBER, deployment(), {**deployment(), "apiVersion": "apps/v1beta2"})])
+
+
+def test_a_fleet_without_clusters_is_an_error_that_says_what_to_pass(write):
+    path = write(deployment(), POLICY)
+    with pytest.raises(InputError) as caught:
+        load([path])
+    assert str(caught.value).startswith(f"no cluster in {path}: pass manifests of kind Cluster")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_the_builders_build_is_accepted(write):
+    raw = {**builtins(policy(priority=1)), "apiVersion": POLICY["apiVersion"]}
+    assert len(load([write(MEMBER, raw)]).policies) == 1
+
+
+NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "liqo-milan", "labels": {"tier": "gold"}}}
+
+
+def test_where_there_are_no_clusters_nodes_stand_for_them(write):
+    loaded = load([write(NODE, deployment())])
+    assert [each.name for each in loaded.clusters] == ["liqo-milan"]
+    assert [each.kind for each in loaded.templates] == ["Deployment"]
+
+
+def test_beside_clusters_a_node_is_a_resource_like_any_other(write):
+    loaded = load([write(MEMBER, NODE)])
+    assert [each.name for each in loaded.clusters] == ["member1"]
+    assert [each.kind for each in loaded.templates] == ["Node"]
+
+
+def test_a_node_that_is_wrong_is_told_with_its_field(write):
+    with pytest.raises(ManifestError, match=r"document 1: spec\.taints"):
+        load([write({**NODE, "spec": {"taints": 3}})])
+    with pytest.raises(ManifestError, match=r"allocatable\[cpu\]: '-1' is negative"):
+        load([write(changed(NODE, "status.allocatable", {"cpu": "-1"}))])

@@ -1,0 +1,164 @@
+import json
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.manifests import Limits
+from berthmaster.manifests.yaml_reader import read_yaml
+from berthmaster.model.errors import ManifestError
+
+
+def read(text, **limits):
+    return [document for _, document in read_yaml(text.encode(), "f.yaml", Limits(**limits))]
+
+
+@pytest.mark.parametrize(
+    ("text", "documents"),
+    [
+        pytest.param("", [], id="nothing"),
+        pytest.param("# only a comment\n", [], id="only a comment"),
+        pytest.param("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}], id="two documents"),
+        pytest.param("---\n---\na: 1\n...\n", [None, {"a": 1}], id="an empty document"),
+        pytest.param("a: [1, {b: c}]", [{"a": [1, {"b": "c"}]}], id="flow style"),
+        pytest.param("a: '1'\nb: \"yes\"\nc: |\n  2\n", [{"a": "1", "b": "yes", "c": "2\n"}], id="quoted is text"),
+        pytest.param("a:\nb: ''", [{"a": None, "b": ""}], id="nothing is null, quotes are empty text"),
+        pytest.param("1: a\ntrue: b\n1.5: c", [{"1": "a", "true": "b", "1.5": "c"}], id="keys become text"),
+        pytest.param("on: push", [{"true": "push"}], id="so does a key that is a boolean in YAML 1.1"),
+        pytest.param("a: &x {b: [1]}\nc: *x", [{"a": {"b": [1]}, "c": {"b": [1]}}], id="an alias"),
+        pytest.param("a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}], id="the last anchor of a name counts"),
+        pytest.param("&k a: 1\nb: *k", [{"a": 1, "b": "a"}], id="a key with an anchor"),
+        pytest.param(
+            "b: &b {x: 1, z: 1}\nc:\n  <<: *b\n  x: 2", [{"b": {"x": 1, "z": 1}, "c": {"x": 2, "z": 1}}], id="a merge"
+        ),
+        pytest.param(
+            "c: {<<: [{x: 1}, {x: 2, z: 2}]}", [{"c": {"x": 1, "z": 2}}], id="of several merged the first wins"
+        ),
+        pytest.param(
+            "c:\n  x: 2\n  <<: {x: 1}", [{"c": {"x": 1}}], id="a merge writes over what stands above it, as in go-yaml"
+        ),
+        pytest.param('"<<": {x: 1}', [{"<<": {"x": 1}}], id="quoted it is a key like any other"),
+        pytest.param("a: <<", [{"a": "<<"}], id="as a value it is text"),
+        pytest.param("\ufeffa: 1", [{"a": 1}], id="a byte order mark"),
+        pytest.param("a: !!str 1", [{"a": "1"}], id="a tag"),
+    ],
+)
+def test_reads_yaml_as_kubectl_does(text, documents):
+    assert read(text) == documents
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("a: 1\nb: 2\na: 3", "document 1: line 3, column 1: duplicate key 'a'", id="a key twice"),
+        pytest.param(
+            "x: {a: 1, 'a': 2}", "document 1: line 1, column 11: duplicate key 'a'", id="a key twice in a flow"
+        ),
+        pytest.param("1: a\n'1': b", "document 1: line 2, column 1: duplicate key '1'", id="a number and its text"),
+        pytest.param("a: 1\n---\nb: [1", "document 2: line 4, column 1: did not find expected", id="an open list"),
+        pytest.param("a: b: c", "document 1: line 1, column 5: mapping values are not allowed", id="two colons"),
+        pytest.param("a: 1\n\tb: 2", "document 1: line 2, column 1: found a tab character that violates", id="a tab"),
+        pytest.param("a: *x", "document 1: line 1, column 4: unknown alias 'x'", id="an alias of nothing"),
+        pytest.param(
+            "a: &x [*x]", "document 1: line 1, column 8: alias 'x' stands inside what it", id="an alias of itself"
+        ),
+        pytest.param(
+            "a: &x 1\n---\nb: *x", "document 2: line 3, column 4: unknown alias 'x'", id="of another document"
+        ),
+        pytest.param("? [a]\n: b", "document 1: line 1, column 3: a key must be a scalar", id="a list for a key"),
+        pytest.param("~: b", "document 1: line 1, column 1: a key must be a string", id="null for a key"),
+        pytest.param(
+            "k: &l [a]\n? *l\n: b",
+            "document 1: line 2, column 3: a key must be a string",
+            id="an alias of a list for a key",
+        ),
+        pytest.param("<<: 1", "document 1: line 1, column 5: << needs a mapping", id="a merge of a number"),
+        pytest.param("a: .nan", "document 1: line 1, column 4: .nan has no JSON form", id="not a number"),
+        pytest.param(
+            "a: !!python/object/apply:os.system [x]", "document 1: line 1, column 4: tag", id="a Python object"
+        ),
+        pytest.param("a: !!python/name:os.system ''", "document 1: line 1, column 4: tag", id="a Python name"),
+        pytest.param("a: \x00", "not valid YAML: ", id="a character YAML does not have"),
+    ],
+)
+def test_errors_name_document_line_and_column(text, message):
+    with pytest.raises(ManifestError) as caught:
+        read(text)
+    assert str(caught.value).startswith(f"f.yaml: {message}")
+    assert "\n" not in str(caught.value)
+
+
+def test_bytes_that_are_no_text_are_refused():
+    with pytest.raises(ManifestError, match=r"^f\.yaml: not valid YAML"):
+        list(read_yaml(b"a: \xff\xfe\xfd", "f.yaml", Limits()))
+
+
+def test_documents_before_a_broken_one_have_been_read():
+    documents = read_yaml(b"a: 1\n---\n]", "f.yaml", Limits())
+    assert next(documents) == (1, {"a": 1})
+    with pytest.raises(ManifestError, match="document 2"):
+        next(documents)
+
+
+def test_aliases_of_aliases_are_stopped_before_they_take_memory():
+    lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
+    with pytest.raises(ManifestError, match="aliases stand for more than 100000 values"):
+        read("\n".join(lines))
+
+
+def test_merges_of_merges_are_stopped_likewise():
+    lines = ["a0: &a0 {" + ", ".join(f"k{n}: 1" for n in range(500)) + "}"]
+    lines += [f"b{n}: {{<<: *a0}}" for n in range(300)]
+    with pytest.raises(ManifestError, match="aliases stand for more than 100000 values"):
+        read("\n".join(lines))
+
+
+def test_aliases_in_aliases_do_not_nest_beyond_bounds():
+    lines = ["a0: &a0 " + "[" * 90 + "]" * 90]
+    lines += [f"a{n}: &a{n} {'[' * 90}*a{n - 1}{']' * 90}" for n in range(1, 30)]
+    with pytest.raises(ManifestError, match="document 1: line 2, column 99: nested more than 100 levels deep"):
+        read("\n".join(lines))
+
+
+def test_an_alias_of_a_merge_key_is_its_text():
+    assert read("{&m <<: {a: 1}, c: *m}") == [{"a": 1, "c": "<<"}]
+
+
+def test_copies_of_an_alias_are_values_of_their_own():
+    (document,) = read("a: &x [1]\nb: *x\nc: *x")
+    document["b"].append(2)
+    assert document == {"a": [1], "b": [1, 2], "c": [1]}
+
+
+@pytest.mark.parametrize("text", ["[" * 6 + "]" * 6, "a: {b: {c: {d: {e: {f: 1}}}}}"], ids=["lists", "mappings"])
+def test_nesting_is_bounded(text):
+    with pytest.raises(ManifestError, match="nested more than 5 levels deep"):
+        read(text, depth=5)
+    assert read(text, depth=6)
+
+
+def test_nesting_beyond_all_bounds_takes_no_stack():
+    with pytest.raises(ManifestError, match=r"nested more than 100 levels deep|nesting"):
+        read("[" * 100_000)
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text("abcyn01.~", max_size=4), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(JSON)
+def test_json_is_yaml_and_means_the_same(value):
+    assert read(json.dumps(value, ensure_ascii=False)) == [value]
+
+
+@given(JSON)
+def test_what_a_yaml_writer_quotes_comes_back_unless_kubectl_reads_it_otherwise(value):
+    assert read(yaml.safe_dump(value, default_style='"')) == [value]

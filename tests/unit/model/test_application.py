@@ -1,0 +1,191 @@
+from datetime import UTC, datetime
+
+import msgspec
+import pytest
+from builders import binding, deployment, placement, policy, quantities
+
+from berthmaster.model.application import binding_of
+from berthmaster.model.binding import (
+    Binding,
+    BindingSchedulePriority,
+    BindingSnapshot,
+    BindingSpec,
+    BindingStatus,
+    GracefulEvictionTask,
+    ObjectReference,
+    ReplicaRequirements,
+    TargetCluster,
+    WorkloadAffinityGroups,
+)
+from berthmaster.model.errors import FieldError
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.policy import SchedulePriority, SuspendClusters, Suspension
+from berthmaster.model.template import Replicas, replicas_of
+
+CLUSTER_ROLE = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "system:reader"},
+}
+EVERYWHERE = placement(clusterAffinity={"clusterNames": ["member1"]})
+
+
+def test_a_new_binding_says_what_policy_and_resource_say():
+    raw = deployment("web", replicas=3, requests={"cpu": "1"})
+    raw["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
+    claiming = policy(placement=EVERYWHERE, scheduler_name="mine", propagate_deps=True, conflict_resolution="Overwrite")
+    assert binding_of(raw, claiming, replicas_of(raw)) == Binding(
+        metadata=ObjectMeta(name="web-deployment", namespace="default"),
+        spec=BindingSpec(
+            resource=ObjectReference(
+                api_version="apps/v1",
+                kind="Deployment",
+                name="web",
+                namespace="default",
+                uid="u1",
+                resource_version="7",
+            ),
+            replicas=3,
+            replica_requirements=ReplicaRequirements(resource_request=quantities({"cpu": "1"})),
+            placement=EVERYWHERE,
+            scheduler_name="mine",
+            propagate_deps=True,
+            conflict_resolution="Overwrite",
+        ),
+    )
+
+
+def test_a_resource_without_namespace_has_a_cluster_binding():
+    made = binding_of(CLUSTER_ROLE, policy(cluster_scoped=True), Replicas())
+    assert (made.kind, made.metadata.name, made.metadata.namespace) == (
+        "ClusterResourceBinding",
+        "system.reader-clusterrole",
+        "",
+    )
+    assert not made.spec.is_workload
+
+
+def test_where_a_workload_is_now_is_kept_and_all_else_written_anew():
+    tasks = (GracefulEvictionTask(from_cluster="member2"),)
+    needed_by = (BindingSnapshot(name="shop", namespace="default"),)
+    triggered = datetime(2026, 1, 1, tzinfo=UTC)
+    current = binding(
+        "web",
+        replicas=9,
+        clusters={"member1": 9},
+        placement=placement(clusterAffinity={"clusterNames": ["old"]}),
+        annotations={"policy.karmada.io/applied-placement": "{}"},
+        status=BindingStatus(scheduler_observing_affinity_name="b"),
+        graceful_eviction_tasks=tasks,
+        required_by=needed_by,
+        reschedule_triggered_at=triggered,
+        schedule_priority=BindingSchedulePriority(priority=5),
+    )
+    made = binding_of(deployment("web"), policy(placement=EVERYWHERE), Replicas(2), current=current)
+    assert made.spec.clusters == (TargetCluster(name="member1", replicas=9),)
+    assert (made.spec.graceful_eviction_tasks, made.spec.required_by) == (tasks, needed_by)
+    assert made.spec.reschedule_triggered_at == triggered
+    assert (made.metadata, made.status) == (current.metadata, current.status)
+    assert (made.spec.replicas, made.spec.placement, made.spec.schedule_priority) == (2, EVERYWHERE, None)
+
+
+def test_a_cluster_binding_keeps_whether_it_brings_its_dependencies():
+    current = binding_of(CLUSTER_ROLE, policy(cluster_scoped=True), Replicas())
+    eager = policy(cluster_scoped=True, propagate_deps=True)
+    assert not binding_of(CLUSTER_ROLE, eager, Replicas(), current=current).spec.propagate_deps
+    assert binding_of(CLUSTER_ROLE, eager, Replicas()).spec.propagate_deps
+    web = deployment()
+    assert binding_of(web, policy(propagate_deps=True), Replicas(), current=binding()).spec.propagate_deps
+
+
+DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendClusters(("member1",)))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "before", "after"),
+    [
+        pytest.param(None, None, None, id="nothing is suspended"),
+        pytest.param(DISPATCHING, None, DISPATCHING, id="the policy suspends dispatching"),
+        pytest.param(None, DISPATCHING, None, id="the policy suspends nothing any more"),
+        pytest.param(None, Suspension(scheduling=True), Suspension(scheduling=True), id="scheduling stays suspended"),
+        pytest.param(
+            DISPATCHING,
+            Suspension(dispatching=False, scheduling=True),
+            msgspec.structs.replace(DISPATCHING, scheduling=True),
+            id="each has its own part",
+        ),
+        pytest.param(Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"),
+    ],
+)
+def test_suspension(wanted, before, after):
+    made = binding_of(deployment(), policy(suspension=wanted), Replicas(), current=binding(suspension=before))
+    assert made.spec.suspension == after
+
+
+GROUPED = policy(
+    placement=placement(
+        workloadAffinity={
+            "affinity": {"groupByLabelKey": "team"},
+            "antiAffinity": {"groupByLabelKey": "tier"},
+        }
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("labels", "switched_on", "groups"),
+    [
+        pytest.param(
+            {"team": "a", "tier": "1"},
+            True,
+            WorkloadAffinityGroups(affinity_group="team=a", anti_affinity_group="tier=1"),
+            id="both labels",
+        ),
+        pytest.param({"tier": ""}, True, WorkloadAffinityGroups(anti_affinity_group="tier="), id="an empty value"),
+        pytest.param({"other": "a"}, True, None, id="neither label"),
+        pytest.param({"team": "a"}, False, None, id="the gate is off"),
+    ],
+)
+def test_groups_of_workloads(labels, switched_on, groups):
+    made = binding_of(deployment(labels=labels), GROUPED, Replicas(), workload_affinity=switched_on)
+    assert made.spec.workload_affinity_groups == groups
+
+
+def test_cluster_bindings_have_neither_groups_nor_priority():
+    raw = {**CLUSTER_ROLE, "metadata": {"name": "r", "labels": {"team": "a"}}}
+    claiming = policy(
+        cluster_scoped=True,
+        placement=GROUPED.spec.placement,
+        schedule_priority=SchedulePriority("KubePriorityClass", "high"),
+    )
+    made = binding_of(raw, claiming, Replicas(), workload_affinity=True, priority_classes={"high": 1})
+    assert (made.spec.workload_affinity_groups, made.spec.schedule_priority) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("classes", "priority"),
+    [
+        pytest.param(None, None, id="the gate is off"),
+        pytest.param({"high": 1000}, BindingSchedulePriority(priority=1000), id="the class's value"),
+    ],
+)
+def test_priority(classes, priority):
+    claiming = policy(schedule_priority=SchedulePriority("KubePriorityClass", "high"))
+    made = binding_of(deployment(), claiming, Replicas(), priority_classes=classes)
+    assert made.spec.schedule_priority == priority
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (
+            SchedulePriority("KubePriorityClass", "low"),
+            "spec.schedulePriority.priorityClassName: there is no PriorityClass 'low'",
+        ),
+        (SchedulePriority("Other", "high"), "spec.schedulePriority.priorityClassSource: 'Other' is not accepted"),
+    ],
+)
+def test_a_priority_that_cannot_be_found_is_an_error(wanted, message):
+    with pytest.raises(FieldError) as caught:
+        binding_of(deployment(), policy(schedule_priority=wanted), Replicas(), priority_classes={"high": 1})
+    assert str(caught.value).startswith(message)

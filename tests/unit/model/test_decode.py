@@ -1,0 +1,382 @@
+import string
+import subprocess
+import sys
+from textwrap import dedent
+
+import msgspec
+import pytest
+from builders import binding, cluster, policy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import builtins, convert, decode_json, encode_json, merged, unknown_fields
+from berthmaster.model.errors import FieldError
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
+
+SELECTORS = [{"apiVersion": "apps/v1", "kind": "Deployment"}]
+
+
+def cluster_with(**fields):
+    return {"metadata": {"name": "member1"}, **fields}
+
+
+def policy_with(metadata=None, **spec):
+    return {
+        "kind": "PropagationPolicy",
+        "metadata": metadata or {"name": "p"},
+        "spec": {"resourceSelectors": SELECTORS, **spec},
+    }
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw", "path", "problem"),
+    [
+        pytest.param(
+            Cluster,
+            {"metadata": {"name": 7}},
+            "metadata.name",
+            "7 is an int; accepted is str",
+            id="a number for a string",
+        ),
+        pytest.param(
+            Cluster,
+            cluster_with(spec={"zones": "n1"}),
+            "spec.zones",
+            "'n1' is a str; accepted is array",
+            id="a string for a list",
+        ),
+        pytest.param(
+            Cluster,
+            cluster_with(spec={"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]}),
+            "spec.taints[1]",
+            "object missing required field `effect`",
+            id="a missing field of a list's entry",
+        ),
+        pytest.param(
+            Cluster,
+            cluster_with(status={"resourceSummary": {"allocatable": {"memory": "1Gi", "cpu": "4 cores"}}}),
+            "status.resourceSummary.allocatable[cpu]",
+            "'4 cores' is not a quantity; accepted are",
+            id="a bad entry of a map is named by its key",
+        ),
+        pytest.param(
+            Cluster,
+            cluster_with(status={"resourceSummary": {"allocatable": {"cpu": True}}}),
+            "status.resourceSummary.allocatable[cpu]",
+            "True is not a quantity",
+            id="a boolean for a quantity",
+        ),
+        pytest.param(
+            Cluster,
+            cluster_with(metadata={"name": "a", "labels": {"ok": "x", "env": 3}}),
+            "metadata.labels[env]",
+            "3 is an int; accepted is str",
+            id="a number for a label's value",
+        ),
+        pytest.param(
+            Policy,
+            policy_with(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
+            "spec.placement.replicaScheduling.replicaSchedulingType",
+            "'Split' is not accepted; accepted are Duplicated, Divided",
+            id="a value that is none of those accepted",
+        ),
+        pytest.param(
+            Policy,
+            policy_with(priority=2**31),
+            "spec.priority",
+            "2147483648 is out of range",
+            id="more than an int32",
+        ),
+        pytest.param(
+            Policy,
+            policy_with(priority="high"),
+            "spec.priority",
+            "'high' is a str",
+            id="a string for a number",
+        ),
+        pytest.param(
+            Policy,
+            {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": {}},
+            "spec",
+            "object missing required field `resourceSelectors`",
+            id="a missing required field",
+        ),
+        pytest.param(
+            Policy,
+            policy_with(metadata={"name": "p", "creationTimestamp": "2026-01-01T00:00:00"}),
+            "metadata.creationTimestamp",
+            "",
+            id="a time without its offset",
+        ),
+        pytest.param(Policy, [], "", "[] is an array; accepted is object", id="no object at all"),
+    ],
+)
+def test_errors_name_the_path_the_value_and_what_is_accepted(kind, raw, path, problem):
+    with pytest.raises(FieldError) as caught:
+        convert(kind, raw)
+    assert caught.value.path == path
+    assert problem in caught.value.problem
+    with pytest.raises(FieldError) as from_json:
+        decode_json(kind, msgspec.json.encode(raw))
+    assert str(from_json.value) == str(caught.value)
+
+
+@pytest.mark.parametrize("document", [b"", b"{", b"{}x", b"\xff", b'{"kind": "\xff"}', b'{"a": NaN}'], ids=repr)
+def test_what_is_no_json_is_said_to_be_none(document):
+    with pytest.raises(FieldError, match="not valid JSON"):
+        decode_json(Cluster, document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        pytest.param(b'{"x":' * 100_000, id="too deep to be read"),
+        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 3000, b"]" * 3000), id="too deep to be looked at again"),
+    ],
+)
+def test_nesting_without_end_is_refused(document):
+    with pytest.raises(FieldError, match="nested too deeply"):
+        decode_json(Cluster, document)
+
+
+def test_null_means_absent_wherever_it_stands():
+    raw = policy_with(
+        priority=None,
+        placement={"clusterAffinity": None, "clusterAffinities": None, "spreadConstraints": None},
+    )
+    assert convert(Policy, raw) == convert(Policy, policy_with())
+    assert decode_json(Policy, msgspec.json.encode(raw)) == convert(Policy, policy_with())
+
+
+@pytest.mark.parametrize("mode", ["Immediately", "Graciously", "Directly", "Gracefully", "Never"])
+def test_purge_modes_of_earlier_karmadas_are_no_obstacle(mode):
+    """Stored objects keep them: they were the default once, and an upgrade rewrites nothing."""
+    failover = {"application": {"decisionConditions": {}, "purgeMode": mode}, "cluster": {"purgeMode": mode}}
+    assert convert(Policy, policy_with(failover=failover)).spec.failover.application.purge_mode == mode
+    tasks = [{"fromCluster": "member1", "producer": "x", "reason": "Y", "purgeMode": mode}]
+    resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+    spec = {"resource": resource, "failover": failover, "gracefulEvictionTasks": tasks}
+    bound = convert(Binding, {"metadata": {"name": "web-deployment"}, "spec": spec})
+    assert bound.spec.failover.cluster.purge_mode == bound.spec.graceful_eviction_tasks[0].purge_mode == mode
+
+
+def test_an_empty_list_of_groups_is_not_an_absent_one():
+    assert convert(Placement, {"clusterAffinities": []}).cluster_affinities == ()
+    assert convert(Placement, {}).cluster_affinities is None
+
+
+@pytest.mark.parametrize(
+    ("raw", "errors"),
+    [
+        pytest.param(policy_with(), [], id="nothing unknown"),
+        pytest.param(
+            policy_with(placment={}),
+            ["spec.placment: unknown field; did you mean placement?"],
+            id="a typing error",
+        ),
+        pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="nothing like it is known"),
+        pytest.param({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"),
+        pytest.param(
+            policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
+            ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
+            id="below an optional object",
+        ),
+        pytest.param(
+            policy_with(placement={"clusterAffinities": [{"affinityName": "a"}, {"affinityname": "b"}]}),
+            ["spec.placement.clusterAffinities[1].affinityname: unknown field; did you mean affinityName?"],
+            id="in an entry of an optional list",
+        ),
+        pytest.param(
+            policy_with(placement={"clusterTolerations": [{"keys": "a"}], "spreadConstraints": [{"maxGroup": 1}]}),
+            [
+                "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
+                "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
+            ],
+            id="every one of several",
+        ),
+        pytest.param(
+            policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}),
+            [],
+            id="metadata is not ours",
+        ),
+        pytest.param(
+            policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
+            [],
+            id="the keys of a map are nobody's fields",
+        ),
+    ],
+)
+def test_finds_fields_that_are_not_known(raw, errors):
+    assert [str(error) for error in unknown_fields(Policy, raw)] == errors
+
+
+def test_a_changed_value_is_written_back_without_losing_what_is_not_known():
+    raw = policy_with(
+        futureField={"kept": True},
+        priority=1,
+        placement={"clusterAffinity": {"clusterNames": ["a"], "future": [1]}, "spreadConstraints": None},
+    )
+    before = convert(Policy, raw)
+    spec = msgspec.structs.replace(before.spec, priority=2, scheduler_name="other")
+    after = msgspec.structs.replace(before, spec=spec)
+    expected = {**raw, "spec": {**raw["spec"], "priority": 2, "schedulerName": "other"}}
+    assert merged(raw, before, after) == expected
+
+
+def test_entries_of_a_list_keep_what_is_not_known_when_others_come_and_go():
+    raw = cluster_with(
+        spec={
+            "taints": [
+                {"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"},
+                {"key": "b", "effect": "NoSchedule", "future": 1},
+            ]
+        }
+    )
+    before = convert(Cluster, raw)
+    spec = msgspec.structs.replace(before.spec, taints=before.spec.taints[1:])
+    after = msgspec.structs.replace(before, spec=spec)
+    assert merged(raw, before, after)["spec"]["taints"] == [raw["spec"]["taints"][1]]
+
+
+def test_a_field_that_goes_away_is_removed():
+    raw = policy_with(priority=1, future=2)
+    before = convert(Policy, raw)
+    after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, priority=None))
+    assert merged(raw, before, after)["spec"] == {"resourceSelectors": SELECTORS, "future": 2}
+
+
+NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=5)
+PLACEMENTS = st.builds(
+    lambda **fields: convert(Placement, fields),
+    clusterAffinity=st.none() | st.builds(lambda names: {"clusterNames": names}, st.lists(NAMES)),
+    clusterAffinities=st.none() | st.lists(st.builds(lambda name: {"affinityName": name}, NAMES), max_size=3),
+    spreadConstraints=st.lists(st.builds(lambda n: {"spreadByField": "region", "minGroups": n}, st.integers(1, 5))),
+)
+VALUES = st.one_of(
+    st.builds(lambda name, region: cluster(name, region=region, cpu="500m", taints=["a=b:NoSchedule"]), NAMES, NAMES),
+    st.builds(lambda name, placement: policy(name, placement=placement), NAMES, PLACEMENTS),
+    st.builds(
+        lambda name, clusters, placement: binding(name, clusters=clusters, requests={"cpu": 1}, placement=placement),
+        NAMES,
+        st.dictionaries(NAMES, st.integers(0, 9)),
+        PLACEMENTS,
+    ),
+)
+
+
+@given(VALUES)
+def test_what_was_encoded_decodes_to_the_same_value(value):
+    kind = type(value)
+    assert decode_json(kind, encode_json(value)) == value
+    assert convert(kind, builtins(value)) == value
+    assert unknown_fields(kind, builtins(value)) == []
+
+
+@given(VALUES, st.dictionaries(st.sampled_from(["x-one", "x-two"]), st.integers() | st.lists(st.integers())))
+def test_writing_back_an_unchanged_value_changes_nothing(value, extra):
+    raw = {**builtins(value), **extra}
+    assert merged(raw, value, value) == raw
+
+
+TAINTS = st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute", "c=1:NoSchedule", "d:NoExecute"]), unique=True)
+
+
+@given(TAINTS, TAINTS)
+def test_a_change_of_a_list_arrives_and_loses_nothing_of_the_entries_that_stay(before, after):
+    was, will_be = cluster(taints=before), cluster(taints=after)
+    raw = builtins(was)
+    for number, entry in enumerate(raw.get("spec", {}).get("taints", [])):
+        entry["future"] = number
+    written = merged(raw, was, will_be)
+    assert convert(Cluster, written) == will_be
+    for entry, text in zip(written.get("spec", {}).get("taints", []), after, strict=True):
+        if text in before:
+            assert entry["future"] == before.index(text)
+
+
+@given(PLACEMENTS, PLACEMENTS)
+def test_what_is_written_back_decodes_to_the_changed_value(one, other):
+    before, after = policy(placement=one), policy(placement=other)
+    assert convert(Policy, merged(builtins(before), before, after)) == after
+
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
+ANYTHING = SCALARS | st.lists(SCALARS, max_size=2) | st.dictionaries(st.text(max_size=3), SCALARS, max_size=2)
+
+
+def somewhere(raw, data):
+    """A container in a document and a key of it, drawn at random."""
+    while True:
+        key = data.draw(st.sampled_from(sorted(raw) if isinstance(raw, dict) else range(len(raw))))
+        if not isinstance(raw[key], dict | list) or not raw[key] or data.draw(st.booleans()):
+            return raw, key
+        raw = raw[key]
+
+
+def attempt(kind, raw):
+    try:
+        return convert(kind, raw)
+    except FieldError as error:
+        return error
+
+
+@given(VALUES, st.data())
+def test_whatever_stands_in_a_document_is_a_value_or_an_error_with_its_path(value, data):
+    raw = builtins(value)
+    container, key = somewhere(raw, data)
+    container[key] = data.draw(ANYTHING)
+    outcome = attempt(type(value), raw)
+    assert isinstance(outcome, type(value)) or (outcome.problem and "\n" not in str(outcome))
+
+
+def test_placements_can_stand_as_keys():
+    selector = {"matchLabels": {"a": "1", "b": "2"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}
+    turned = {**selector, "matchLabels": {"b": "2", "a": "1"}}
+    one, same, other = (
+        convert(Placement, {"clusterAffinity": {"labelSelector": each}}) for each in (selector, turned, {})
+    )
+    assert {one: "one", other: "other"}[same] == "one"
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        pytest.param("""decode_json(Outer, b'{"inner": {"value": 1}}')""", id="a document"),
+        pytest.param("""convert(Outer, {"inner": {"value": 1}})""", id="decoded JSON"),
+    ],
+)
+def test_two_threads_need_a_type_for_the_first_time(use):
+    # In a process of its own: a half-read type is no exception, but SIGSEGV.
+    program = f"""
+        import threading
+        from msgspec import Struct
+        from berthmaster.model.decode import convert, decode_json
+
+        reading, other_is_done = threading.Event(), threading.Event()
+
+        def annotation():
+            reading.set()
+            other_is_done.wait(0.3)
+            return int
+
+        class Inner(Struct):
+            value: "annotation()"
+
+        class Outer(Struct):
+            inner: Inner
+
+        values = []
+        first = threading.Thread(target=lambda: values.append({use}))
+        first.start()
+        assert reading.wait(5)
+        values.append({use})
+        other_is_done.set()
+        first.join()
+        assert values == [Outer(Inner(1))] * 2
+    """
+    command = [sys.executable, "-c", dedent(program)]
+    child = subprocess.run(command, capture_output=True, timeout=60, check=False)  # noqa: S603 - ours
+    assert (child.returncode, child.stderr) == (0, b"")

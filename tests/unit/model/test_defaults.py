@@ -1,0 +1,84 @@
+import pytest
+from builders import placement, policy, selector
+
+from berthmaster.model.decode import builtins
+from berthmaster.model.defaults import defaulted, defaulted_placement
+
+
+@pytest.mark.parametrize(
+    ("written", "stored"),
+    [
+        pytest.param({}, {}, id="nothing comes of nothing"),
+        pytest.param(
+            {"replicaScheduling": {}},
+            {
+                "replicaScheduling": {
+                    "replicaSchedulingType": "Divided",
+                    "replicaDivisionPreference": "Weighted",
+                }
+            },
+            id="replicas are divided by weight",
+        ),
+        pytest.param(
+            {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
+            {"replicaScheduling": {"replicaSchedulingType": "Duplicated"}},
+            id="duplicated replicas have no preference",
+        ),
+        pytest.param(
+            {"replicaScheduling": {"replicaDivisionPreference": "Aggregated"}},
+            {
+                "replicaScheduling": {
+                    "replicaSchedulingType": "Divided",
+                    "replicaDivisionPreference": "Aggregated",
+                }
+            },
+            id="a preference stays",
+        ),
+        pytest.param(
+            {"spreadConstraints": [{}]},
+            {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 1}]},
+            id="spread over at least one cluster, without a maximum",
+        ),
+        pytest.param(
+            {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
+            {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
+            id="a label stands in for the field",
+        ),
+    ],
+)
+def test_placements(written, stored):
+    assert builtins(defaulted_placement(placement(**written))) == stored
+    assert defaulted_placement(placement(**stored)) == placement(**stored)
+
+
+def test_a_policy_is_for_its_own_namespace():
+    stored = defaulted(policy(namespace=""))
+    assert stored.metadata.namespace == "default"
+    assert stored.spec.resource_selectors == (selector(namespace="default"),)
+
+
+def test_a_namespace_that_is_written_stays():
+    stored = defaulted(policy(namespace="team", selectors=[selector(namespace="other"), selector()]))
+    assert [each.namespace for each in stored.spec.resource_selectors] == ["other", "team"]
+
+
+def test_a_cluster_policy_is_for_all_namespaces():
+    stored = defaulted(policy(cluster_scoped=True))
+    assert stored.metadata.namespace == ""
+    assert stored.spec.resource_selectors == (selector(),)
+
+
+def test_scalars_have_the_values_of_the_crd():
+    spec = defaulted(policy()).spec
+    assert (spec.priority, spec.preemption, spec.scheduler_name) == (0, "Never", "default-scheduler")
+    assert (spec.conflict_resolution, spec.propagate_deps) == ("Abort", False)
+
+
+def test_service_imports_bring_their_dependencies():
+    chosen = [selector("ServiceImport", "multicluster.x-k8s.io/v1alpha1")]
+    assert defaulted(policy(selectors=chosen)).spec.propagate_deps
+
+
+def test_defaulting_twice_changes_nothing():
+    once = defaulted(policy(placement=placement(replicaScheduling={}, spreadConstraints=[{}])))
+    assert defaulted(once) == once

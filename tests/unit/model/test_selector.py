@@ -1,0 +1,161 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.model.selector import (
+    LABEL_OPERATORS,
+    NODE_OPERATORS,
+    LabelSelector,
+    SelectorRequirement,
+    is_label_key,
+    is_label_value,
+    parse_requirements,
+    requirement_error,
+    requirement_problem,
+)
+
+LABELS = {"env": "prod", "tier": "", "size": "10"}
+
+
+def expression(key, operator, *values):
+    return SelectorRequirement(key=key, operator=operator, values=values)
+
+
+@pytest.mark.parametrize(
+    ("requirement", "holds"),
+    [
+        pytest.param(expression("env", "In", "dev", "prod"), True, id="In holds for a listed value"),
+        pytest.param(expression("env", "In", "dev"), False, id="In fails for another value"),
+        pytest.param(expression("zone", "In", "a"), False, id="In fails without the label"),
+        pytest.param(expression("tier", "In", ""), True, id="In finds an empty value"),
+        pytest.param(expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"),
+        pytest.param(expression("env", "NotIn", "dev"), True, id="NotIn holds for another value"),
+        pytest.param(expression("env", "NotIn", "prod"), False, id="NotIn fails for a listed value"),
+        pytest.param(expression("zone", "NotIn", "a"), True, id="NotIn holds without the label"),
+        pytest.param(expression("tier", "Exists"), True, id="Exists holds for an empty value"),
+        pytest.param(expression("zone", "Exists"), False, id="Exists fails without the label"),
+        pytest.param(expression("zone", "DoesNotExist"), True, id="DoesNotExist holds without the label"),
+        pytest.param(expression("tier", "DoesNotExist"), False, id="DoesNotExist fails for an empty value"),
+        pytest.param(expression("size", "Gt", "9"), True, id="Gt compares numbers, not text"),
+        pytest.param(expression("size", "Gt", "10"), False, id="Gt is strict"),
+        pytest.param(expression("size", "Lt", "11"), True, id="Lt holds below"),
+        pytest.param(expression("size", "Lt", "10"), False, id="Lt is strict"),
+        pytest.param(expression("env", "Gt", "1"), False, id="Gt fails for text"),
+        pytest.param(expression("zone", "Lt", "1"), False, id="Lt fails without the label"),
+    ],
+)
+def test_each_operator(requirement, holds):
+    (parsed,) = parse_requirements([requirement], NODE_OPERATORS)
+    assert parsed.matches(LABELS) is holds
+
+
+BROKEN = [
+    pytest.param(expression("env", "in", "a"), "operator", "unknown operator 'in'", id="an operator in lower case"),
+    pytest.param(expression("env", "", "a"), "operator", "unknown operator ''", id="no operator"),
+    pytest.param(expression("env", "Gt", "1"), "operator", "unknown operator 'Gt'", id="Gt on labels"),
+    pytest.param(expression("", "Exists"), "key", "is not a label key", id="an empty key"),
+    pytest.param(expression("a b", "Exists"), "key", "is not a label key", id="a key with a space"),
+    pytest.param(expression("UPPER.io/a", "Exists"), "key", "is not a label key", id="a prefix in capitals"),
+    pytest.param(expression("/a", "Exists"), "key", "is not a label key", id="an empty prefix"),
+    pytest.param(expression("env", "In"), "values", "needs at least one value", id="In without values"),
+    pytest.param(expression("env", "NotIn"), "values", "needs at least one value", id="NotIn without values"),
+    pytest.param(expression("env", "Exists", "a"), "values", "takes no values", id="Exists with a value"),
+    pytest.param(expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"),
+    pytest.param(expression("env", "In", "a", "b c"), "values[1]", "no value a label can have", id="a bad value"),
+    pytest.param(expression("env", "In", "a" * 64), "values[0]", "no value a label can have", id="a long value"),
+]
+
+
+@pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
+def test_says_what_is_broken_and_where(requirement, path, problem):
+    error = requirement_error(requirement, LABEL_OPERATORS)
+    assert error.path == path
+    assert problem in error.problem
+    assert requirement_problem(requirement, LABEL_OPERATORS) == error.problem
+
+
+@pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
+def test_a_broken_selector_matches_nothing(requirement, path, problem):  # noqa: ARG001 - one table for both
+    selector = LabelSelector(match_labels={"env": "prod"}, match_expressions=(requirement,))
+    assert selector.requirements() is None
+    assert not selector.matches(LABELS)
+    assert not selector.matches({})
+
+
+@pytest.mark.parametrize(
+    "values", [(), ("1", "2"), ("x",), ("1.5",), ("",), ("9223372036854775808",), ("٣",)], ids=repr
+)
+@pytest.mark.parametrize("operator", ["Gt", "Lt"])
+def test_comparisons_need_exactly_one_int64(operator, values):
+    error = requirement_error(expression("size", operator, *values), NODE_OPERATORS)
+    assert (error.path, error.problem) == ("values", f"operator {operator} needs exactly one integer value")
+
+
+@pytest.mark.parametrize(
+    ("selector", "matches"),
+    [
+        pytest.param(LabelSelector(), True, id="an empty selector matches everything"),
+        pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="a label that is there"),
+        pytest.param(LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"),
+        pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="a value no label can have"),
+        pytest.param(
+            LabelSelector(match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)),
+            False,
+            id="labels and expressions must hold",
+        ),
+    ],
+)
+def test_whole_selectors(selector, matches):
+    assert selector.matches(LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    ("key", "valid"),
+    [
+        ("a", True), ("A_b-c.d", True), ("example.io/a", True), ("a" * 63, True), (f"{'a.' * 126}a/b", True),
+        ("a" * 64, False), (f"{'a.' * 127}a/b", False), ("-a", False), ("a-", False), ("a/b/c", False),
+        ("a/", False), ("example_io/a", False), ("a\n", False), ("ä", False),
+    ],
+)  # fmt: skip
+def test_label_keys(key, valid):
+    assert is_label_key(key) is valid
+
+
+@pytest.mark.parametrize(
+    ("value", "valid"),
+    [
+        ("", True), ("a", True), ("1.5", True), ("a" * 63, True), ("a" * 64, False), ("a b", False),
+        ("-", False), ("a\n", False),
+    ],
+)  # fmt: skip
+def test_label_values(value, valid):
+    assert is_label_value(value) is valid
+
+
+@pytest.mark.parametrize(
+    ("requirement", "text"),
+    [
+        (expression("a", "In", "b"), "a=b"),
+        (expression("a", "NotIn", "b"), "a!=b"),
+        (expression("a", "In", "c", "b"), "a In (b, c)"),
+        (expression("a", "Exists"), "a"),
+        (expression("a", "DoesNotExist"), "!a"),
+        (expression("a", "Gt", "3"), "a Gt (3)"),
+    ],
+)
+def test_requirements_read_well(requirement, text):
+    (parsed,) = parse_requirements([requirement], NODE_OPERATORS)
+    assert str(parsed) == text
+
+
+KEYS = st.sampled_from(["a", "b", "c"])
+LABEL_SETS = st.dictionaries(KEYS, st.sampled_from(["x", "y", "1", "2", ""]))
+PAIRS = {"In": "NotIn", "Exists": "DoesNotExist"}
+
+
+@given(KEYS, st.sampled_from(sorted(PAIRS)), st.lists(st.sampled_from(["x", "y"]), min_size=1), LABEL_SETS)
+def test_an_operator_and_its_opposite_never_agree(key, operator, values, labels):
+    values = values if operator == "In" else []
+    pair = [expression(key, operator, *values), expression(key, PAIRS[operator], *values)]
+    one, other = parse_requirements(pair, LABEL_OPERATORS)
+    assert one.matches(labels) is not other.matches(labels)

@@ -1,0 +1,252 @@
+import pytest
+from builders import deployment, quantities
+
+from berthmaster.model.binding import NodeClaim, ReplicaRequirements
+from berthmaster.model.claim import Template
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.taint import Toleration
+from berthmaster.model.template import ReplicaPath, Replicas, replicas_of, template_of
+
+POD = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+NEEDS = ReplicaRequirements(resource_request=quantities({"cpu": "1"}))
+
+
+def resource(api_version, kind, **spec):
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "metadata": {"name": "x", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        pytest.param(
+            resource("apps/v1", "Deployment", replicas=3, template={"spec": POD}),
+            Replicas(3, NEEDS),
+            id="a Deployment",
+        ),
+        pytest.param(
+            resource("apps/v1", "StatefulSet", replicas=2, template={"spec": POD}),
+            Replicas(2, NEEDS),
+            id="a StatefulSet",
+        ),
+        pytest.param(
+            resource("apps/v1", "ReplicaSet", replicas=0, template={"spec": POD}),
+            Replicas(0, NEEDS),
+            id="a ReplicaSet",
+        ),
+        pytest.param(
+            resource("apps/v1", "Deployment", template={"spec": POD}),
+            Replicas(1, NEEDS),
+            id="absent replicas are one",
+        ),
+        pytest.param(
+            resource("apps/v1", "Deployment", replicas=None, template={"spec": POD}),
+            Replicas(1, NEEDS),
+            id="so are null",
+        ),
+        pytest.param(resource("batch/v1", "Job", template={"spec": POD}), Replicas(1, NEEDS), id="a Job"),
+        pytest.param(
+            resource("batch/v1", "Job", parallelism=4, template={"spec": POD}),
+            Replicas(4, NEEDS),
+            id="a parallel Job",
+        ),
+        pytest.param(
+            resource("batch/v1", "Job", parallelism=4, completions=2, template={"spec": POD}),
+            Replicas(2, NEEDS),
+            id="a Job runs no more pods than it has to complete",
+        ),
+        pytest.param(
+            resource("batch/v1", "Job", parallelism=2, completions=9, template={"spec": POD}),
+            Replicas(2, NEEDS),
+            id="more completions do not make a Job more parallel",
+        ),
+        pytest.param(resource("v1", "Pod", **POD), Replicas(1, NEEDS), id="a Pod"),
+        pytest.param(resource("v1", "ConfigMap"), Replicas(0, None), id="a kind without replicas"),
+        pytest.param(
+            resource("example.io/v1", "Deployment", replicas=3, template={"spec": POD}),
+            Replicas(0, None),
+            id="a kind of the same name in another group",
+        ),
+        pytest.param(
+            resource("apps/v1", "Deployment", template={}),
+            Replicas(1, ReplicaRequirements()),
+            id="requirements are there though empty",
+        ),
+    ],
+)
+def test_replicas_of_known_kinds(raw, expected):
+    assert replicas_of(raw) == expected
+
+
+def test_what_a_replica_asks_of_its_node():
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}, "podAffinity": {}}
+    raw = deployment(
+        pod_spec={
+            "nodeSelector": {"disk": "ssd"},
+            "affinity": affinity,
+            "tolerations": [{"key": "gpu", "operator": "Exists"}],
+            "priorityClassName": "high",
+        }
+    )
+    requirements = replicas_of(raw).requirements
+    assert requirements.node_claim == NodeClaim(
+        hard_node_affinity=terms,
+        node_selector={"disk": "ssd"},
+        tolerations=(Toleration(key="gpu", operator="Exists"),),
+    )
+    assert requirements.priority_class_name == "high"
+
+
+def test_a_preference_for_nodes_is_no_requirement():
+    preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
+    assert replicas_of(deployment(pod_spec={"affinity": preferred})).requirements.node_claim is None
+
+
+WIDGET = ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size", "spec.worker")
+
+
+def widget(*groups, **spec):
+    return resource("example.io/v1", "Widget", groups=list(groups), **spec)
+
+
+@pytest.mark.parametrize(
+    ("raw", "path", "expected"),
+    [
+        pytest.param(widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="number and needs"),
+        pytest.param(widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="no such entry: one replica"),
+        pytest.param(
+            widget({}, {"size": 5}),
+            ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size"),
+            Replicas(5, None),
+            id="nothing is known of its needs",
+        ),
+        pytest.param(
+            widget({}, {"size": 5}),
+            ReplicaPath("example.io/v2", "Widget", "spec.groups[1].size"),
+            Replicas(0, None),
+            id="a path is for its version alone",
+        ),
+        pytest.param(
+            resource("apps/v1", "Deployment", replicas=3, shards=7),
+            ReplicaPath("apps/v1", "Deployment", "spec.shards"),
+            Replicas(7, None),
+            id="a path comes before what is known of a kind",
+        ),
+    ],
+)
+def test_replicas_at_a_path(raw, path, expected):
+    assert replicas_of(raw, [path]) == expected
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        pytest.param(deployment(replicas=-1), "spec.replicas: -1 is out of range: expected `int` >= 0", id="negative"),
+        pytest.param(deployment(replicas=2**31), "spec.replicas: 2147483648 is out of range: expected", id="too many"),
+        pytest.param(deployment(replicas="3"), "spec.replicas: '3' is a str; accepted is int", id="text"),
+        pytest.param(
+            deployment(requests={"memory": "1Gi", "cpu": "-1"}),
+            "spec.template.spec.containers[0].resources.requests[cpu]: '-1' is negative; accepted are",
+            id="a negative request",
+        ),
+        pytest.param(
+            deployment(requests={"cpu": "1 core"}),
+            "spec.template.spec.containers[0].resources.requests[cpu]: '1 core' is not a quantity; accepted are",
+            id="no quantity",
+        ),
+        pytest.param(
+            deployment(pod_spec={"initContainers": [{"resources": {"limits": {"cpu": "-1"}}}]}),
+            "spec.template.spec.initContainers[0].resources.limits[cpu]: '-1' is negative",
+            id="a negative limit of an init container",
+        ),
+        pytest.param(
+            deployment(pod_spec={"overhead": {"cpu": "-1"}}),
+            "spec.template.spec.overhead[cpu]: '-1' is negative",
+            id="a negative overhead",
+        ),
+        pytest.param(
+            deployment(pod_spec={"resources": {"requests": {"cpu": "-1"}}}),
+            "spec.template.spec.resources.requests[cpu]: '-1' is negative",
+            id="a negative request of the pod as a whole",
+        ),
+        pytest.param(
+            deployment(pod_spec={"containers": {}}),
+            "spec.template.spec.containers: {} is an object; accepted is array",
+            id="containers that are no list",
+        ),
+        pytest.param(
+            resource("apps/v1", "Deployment", replicas=1),
+            "spec.template: is missing; accepted is a pod template",
+            id="no pod template",
+        ),
+        pytest.param(
+            {"apiVersion": "apps/v1", "kind": "Deployment", "spec": "x"},
+            "spec: 'x' is not accepted; accepted is an object",
+            id="a spec that is no object",
+        ),
+        pytest.param(
+            resource("v1", "Pod", containers=[{"resources": {"requests": {"cpu": "x"}}}]),
+            "spec.containers[0].resources.requests[cpu]: 'x' is not a quantity",
+            id="a Pod has no template",
+        ),
+    ],
+)
+def test_errors_have_their_path_in_the_resource(raw, message):
+    with pytest.raises(FieldError) as caught:
+        replicas_of(raw)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_path_through_what_is_no_list_is_an_error():
+    with pytest.raises(FieldError, match=r"^spec\.groups: 'x' is not accepted; accepted is an array$"):
+        replicas_of(resource("example.io/v1", "Widget", groups="x"), [WIDGET])
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("example.io/v1/Widget=spec.size", ReplicaPath("example.io/v1", "Widget", "spec.size")),
+        ("example.io/v1/Widget=spec.groups[1].size,spec.worker", WIDGET),
+        ("v1/Thing=size", ReplicaPath("v1", "Thing", "size")),
+    ],
+)
+def test_paths_are_read_from_text(text, path):
+    assert ReplicaPath.parse(text) == path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Widget=spec.size",
+        "example.io/v1/Widget",
+        "example.io/v1/=a",
+        "example.io/v1/Widget=",
+        "a/b/c=x,",
+        "a/b/c=x..y",
+        "a/b/c=.x",
+        "a/b/c=x[y]",
+        "a/b/c=x[1",
+        "a/b/c=[1]",
+    ],
+)
+def test_refuses_what_is_no_path(text):
+    with pytest.raises(InputError, match="accepted is GROUP/VERSION/KIND=PATH"):
+        ReplicaPath.parse(text)
+
+
+def test_what_policies_see_of_a_resource():
+    raw = deployment("web", namespace="team", labels={"app": "web"})
+    assert template_of(raw) == Template(
+        api_version="apps/v1", kind="Deployment", name="web", namespace="team", labels={"app": "web"}
+    )
+
+
+def test_a_label_that_is_no_text_is_an_error():
+    with pytest.raises(FieldError, match=r"^metadata\.labels\[app\]: 1 is an int; accepted is str$"):
+        template_of(deployment(labels={"app": 1}))

@@ -1,0 +1,51 @@
+import subprocess
+import sys
+import threading
+import time
+from textwrap import dedent
+
+import pytest
+
+from berthmaster.runtime.stopping import Stop
+
+
+@pytest.mark.parametrize("step", range(6))
+def test_a_handler_interrupts_the_thread_that_waits_at_any_step(step):
+    # In a process of its own, which can be ended: a lock that is taken twice is no exception.
+    program = f"""
+        import sys
+        from berthmaster.runtime.stopping import Stop
+
+        stop, seen = Stop(), 0
+
+        def trace(frame, event, argument):
+            global seen
+            seen += event == "line"
+            if seen > {step}:
+                sys.settrace(None)
+                stop.ask()
+            return trace
+
+        sys.settrace(trace)
+        asked = stop.wait(20)
+        sys.settrace(None)
+        assert asked
+    """
+    subprocess.run([sys.executable, "-c", dedent(program)], timeout=10, check=True)  # noqa: S603 - ours
+
+
+def test_another_thread_ends_the_wait():
+    stop = Stop()
+    teller = threading.Timer(0.05, stop.ask)
+    teller.start()
+    began_s = time.monotonic()
+    assert stop.wait()
+    assert stop.wait(0)
+    assert time.monotonic() - began_s < 5
+    teller.join()
+
+
+def test_a_wait_ends_by_itself():
+    began_s = time.monotonic()
+    assert not Stop().wait(0.15)
+    assert time.monotonic() - began_s >= 0.15

@@ -1,0 +1,197 @@
+import pytest
+from builders import cluster
+from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome, schedule, spread, static
+
+from berthmaster.model.binding import Component
+from berthmaster.model.decode import convert
+from berthmaster.model.placement import ReplicaSchedulingStrategy
+from berthmaster.scheduling.karmada.assignment.go_sort import order_by_weight
+from berthmaster.scheduling.plan import Strategy, strategy_of
+
+
+def fleet(**pods):
+    return [cluster(name, pods=count) for name, count in pods.items()]
+
+
+THREE = fleet(a=8, b=4, c=4)
+
+
+def assigned(clusters, /, current=None, **fields):
+    return outcome(schedule(clusters, asked(clusters=current or {}, **{"replicas": 6, **fields})))
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"scheduling": DUPLICATED}, {"a": 6, "b": 6, "c": 6}, id="all of them everywhere, room or not"),
+        pytest.param({"scheduling": None}, {"a": 6, "b": 6, "c": 6}, id="also without a strategy"),
+        pytest.param(
+            {"scheduling": DUPLICATED, "current": {"a": 2}}, {"a": 6, "b": 6, "c": 6}, id="whatever is there now"
+        ),
+        pytest.param({"scheduling": DUPLICATED, "replicas": 0, "requests": {}}, {}, id="a workload scaled to nothing"),
+        pytest.param(
+            {"scheduling": DUPLICATED, "replicas": 0}, {"a": 0, "b": 0, "c": 0}, id="a resource without replicas"
+        ),
+        pytest.param({"scheduling": AGGREGATED, "replicas": 0}, {"a": 0, "b": 0, "c": 0}, id="whatever the strategy"),
+        pytest.param(
+            {
+                "scheduling": AGGREGATED,
+                "components": (Component(name="x", replicas=1), Component(name="y", replicas=2)),
+            },
+            {"a": 0, "b": 0, "c": 0},
+            id="several components are not divided",
+        ),
+    ],
+)
+def test_duplicated(fields, expected):
+    assert assigned(THREE, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"scheduling": static(("a", 2), ("b", 1))}, {"a": 4, "b": 2}, id="in the ratio of the weights"),
+        pytest.param(
+            {"scheduling": static(("a", 1), ("", 3))},
+            {"a": 2, "b": 2, "c": 2},
+            id="the largest of several rules counts",
+        ),
+        pytest.param(
+            {"scheduling": static(("x", 7))}, {"a": 2, "b": 2, "c": 2}, id="if no rule means any cluster all are alike"
+        ),
+        pytest.param({"scheduling": static()}, {"a": 2, "b": 2, "c": 2}, id="also with an empty list"),
+        pytest.param({"scheduling": WEIGHTED}, {"a": 2, "b": 2, "c": 2}, id="also without a preference"),
+        pytest.param({"scheduling": static(("c", 1)), "replicas": 99}, {"c": 99}, id="room plays no part"),
+        pytest.param(
+            {"scheduling": static(("a", 1), ("b", 1)), "current": {"a": 6}},
+            {"a": 3, "b": 3},
+            id="nor what is there now",
+        ),
+        pytest.param(
+            {"scheduling": static(("a", 5), ("b", 1)), "replicas": 2},
+            {"a": 2},
+            id="whose share is too small gets nothing",
+        ),
+        pytest.param(
+            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1}, {"a": 1}, id="ties go to the first by name"
+        ),
+        pytest.param(
+            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1, "uid": "b"},
+            {"b": 1},
+            id="or the last, if the uid's hash is odd",
+        ),
+        pytest.param(
+            {"scheduling": static(("c", 1)), "spread": [spread("cluster", 1, 1)]},
+            {"c": 6},
+            id="constraints play no part",
+        ),
+    ],
+)
+def test_static_weights(fields, expected):
+    assert assigned(THREE, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, {"a": 3, "b": 2, "c": 1}, id="first scheduling: by room, ties by name"),
+        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="all there is"),
+        pytest.param({"replicas": 17}, "Insufficient", id="more than there is"),
+        pytest.param({"current": {"b": 6}}, {"b": 6}, id="steady: what adds up stays"),
+        pytest.param({"current": {"b": 2}}, {"a": 2, "b": 3, "c": 1}, id="scaling up: the difference by free room"),
+        pytest.param({"current": {"a": 6, "b": 3}}, {"a": 4, "b": 2}, id="scaling down: by what each has"),
+        pytest.param(
+            {"current": {"a": 1, "b": 9}, "replicas": 2}, {"b": 2}, id="scaling down may leave a cluster empty"
+        ),
+        pytest.param(
+            {"current": {"gone": 6}}, {"a": 3, "b": 2, "c": 1}, id="what is on clusters that do not fit is placed anew"
+        ),
+        pytest.param({"current": {"gone": 4, "b": 2}}, {"a": 2, "b": 3, "c": 1}, id="the rest stays"),
+        pytest.param(
+            {"current": {"b": 4}, "fresh": True},
+            {"a": 3, "b": 2, "c": 1},
+            id="fresh: everything, by free and taken room",
+        ),
+        pytest.param({"current": {"b": 2}, "replicas": 19}, "Insufficient", id="scaling up beyond what is free"),
+        pytest.param({"current": {"b": 2}, "replicas": 18}, {"a": 8, "b": 6, "c": 4}, id="scaling up to what is free"),
+        pytest.param(
+            {"current": {"b": 2}, "replicas": 18, "fresh": True}, {"a": 8, "b": 6, "c": 4}, id="fresh, the same"
+        ),
+        pytest.param({"replicas": 0, "requests": {}, "current": {"a": 2}}, {}, id="scaling to nothing"),
+        pytest.param({"replicas": 0, "requests": {}}, {}, id="nothing to nothing"),
+    ],
+)
+def test_dynamic_weight(fields, expected):
+    assert assigned(THREE, scheduling=DYNAMIC, **fields) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, {"a": 6}, id="the fewest clusters"),
+        pytest.param({"replicas": 9}, {"a": 6, "b": 3}, id="the fewest that hold all, by their room, not to the brim"),
+        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="all there is"),
+        pytest.param({"replicas": 17}, "Insufficient", id="more than there is"),
+        pytest.param({"current": {"c": 2}}, {"c": 6}, id="scaling up: clusters that have some come first"),
+        pytest.param({"current": {"c": 0}}, {"a": 6}, id="not those that have none"),
+        pytest.param({"current": {"b": 1, "c": 1}, "replicas": 9}, {"b": 5, "c": 4}, id="as many of them as it takes"),
+        pytest.param({"current": {"c": 2}, "replicas": 9}, {"a": 5, "c": 4}, id="then the roomiest of the others"),
+        pytest.param({"current": {"a": 4, "b": 5}}, {"a": 3, "b": 3}, id="scaling down: the fewest, by what each has"),
+        pytest.param({"current": {"a": 2, "b": 5}, "replicas": 5}, {"b": 5}, id="scaling down to one"),
+        pytest.param({"current": {"c": 2}, "fresh": True}, {"a": 6}, id="fresh: where it was does not matter"),
+        pytest.param(
+            {"current": {"c": 9}, "fresh": True, "replicas": 11}, {"c": 11}, id="but what it takes counts as room"
+        ),
+    ],
+)
+def test_aggregated(fields, expected):
+    assert assigned(THREE, scheduling=AGGREGATED, **fields) == expected
+
+
+def test_beyond_twelve_clusters_gos_sort_decides_which_of_equals_are_used():
+    names = [f"m{index:02}" for index in range(16)]
+    roomy, current = ["m05", "m11"], ["m03", "m07", "m14"]
+    clusters = [cluster(name, pods=9 if name in roomy else 2) for name in names]
+    # Current clusters come first in the order, so that the list of rooms is not sorted to begin with.
+    listed = [*current, *roomy, *(name for name in names if name not in {*current, *roomy})]
+    order = order_by_weight([9 if name in roomy else 2 for name in listed])
+    used = {listed[position] for position in order[:5]}
+    assert used != {*roomy, *current}, "a stable sort would do the same"
+    assert assigned(clusters, current=dict.fromkeys(current, 0), scheduling=AGGREGATED, replicas=23).keys() == used
+
+
+@pytest.mark.parametrize(
+    ("scheduling", "expected"),
+    [
+        pytest.param(None, Strategy.DUPLICATED, id="none"),
+        pytest.param(DUPLICATED, Strategy.DUPLICATED, id="duplicated"),
+        pytest.param(AGGREGATED, Strategy.AGGREGATED, id="aggregated"),
+        pytest.param(DYNAMIC, Strategy.DYNAMIC_WEIGHT, id="dynamic weight"),
+        pytest.param(WEIGHTED, Strategy.STATIC_WEIGHT, id="weighted alone"),
+        pytest.param(
+            {**static(("a", 1)), "replicaSchedulingType": "Duplicated"},
+            Strategy.DUPLICATED,
+            id="weights of a duplicated one",
+        ),
+        pytest.param(
+            {**WEIGHTED, "weightPreference": {**static(("a", 1))["weightPreference"], **DYNAMIC["weightPreference"]}},
+            Strategy.DYNAMIC_WEIGHT,
+            id="dynamic weight beside static ones",
+        ),
+        pytest.param({"replicaSchedulingType": "Divided"}, Strategy.UNKNOWN, id="divided, and no preference"),
+        pytest.param({"replicaDivisionPreference": "Aggregated"}, Strategy.UNKNOWN, id="a preference, and no type"),
+    ],
+)
+def test_the_strategy_of_a_placement(scheduling, expected):
+    assert strategy_of(scheduling and convert(ReplicaSchedulingStrategy, scheduling)) is expected
+
+
+def test_an_unknown_strategy_leaves_the_group():
+    decision = schedule(THREE, asked(scheduling={"replicaSchedulingType": "Divided"}))
+    assert "names no strategy" in decision.failure.message
+
+
+def test_no_replicas_fresh_on_current_clusters_overflow_as_in_karmada():
+    fields = {"scheduling": DYNAMIC, "replicas": 0, "requests": {}, "fresh": True}
+    assert assigned(fleet(a=5), current={"a": 1}, **fields) == "Insufficient"
+    assert assigned(fleet(a=5), current={}, **fields) == {}

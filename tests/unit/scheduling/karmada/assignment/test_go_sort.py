@@ -1,0 +1,57 @@
+"""The golden file was written by ``sort.Sort`` of Go 1.26: on each line some weights, and the order it left them in."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.scheduling.karmada.assignment.go_sort import _Sorter, order_by_weight
+
+GOLDEN = Path(__file__).parents[4] / "golden" / "go_sort.jsonl"
+RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(
+    "recorded", [pytest.param(each, id=f"{len(each['weights'])} {each['name']}") for each in RECORDED]
+)
+def test_equal_weights_are_left_where_go_leaves_them(recorded):
+    assert order_by_weight(recorded["weights"]) == recorded["order"]
+
+
+def test_the_recorded_lists_reach_every_part_of_the_sort(monkeypatch):
+    parts = [
+        "insertion_sort",
+        "heap_sort",
+        "break_patterns",
+        "reverse",
+        "finish_nearly_sorted",
+        "shift_up",
+        "partition_equal",
+    ]
+    calls = Counter()
+    for part in parts:
+        original = getattr(_Sorter, part)
+
+        def counted(*args, _part=part, _original=original):
+            calls[_part] += 1
+            return _original(*args)
+
+        monkeypatch.setattr(_Sorter, part, counted)
+    for recorded in RECORDED:
+        order_by_weight(recorded["weights"])
+    assert set(calls) == set(parts)
+
+
+@given(st.lists(st.integers(0, 5), max_size=12))
+def test_up_to_twelve_weights_are_sorted_stably(weights):
+    assert order_by_weight(weights) == sorted(range(len(weights)), key=lambda index: -weights[index])
+
+
+@given(st.lists(st.integers(0, 50), max_size=300))
+def test_more_are_sorted_all_the_same(weights):
+    order = order_by_weight(weights)
+    assert sorted(order) == list(range(len(weights)))
+    assert [weights[index] for index in order] == sorted(weights, reverse=True)

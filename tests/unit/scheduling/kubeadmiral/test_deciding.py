@@ -1,0 +1,301 @@
+from itertools import permutations
+
+import pytest
+from builders import cluster
+from decisions import asked as binding
+from decisions import schedule
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kubeadmiral_builders import Decided, divided, member, term, unit
+
+from berthmaster.model.taint import Toleration
+from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.diagnosis import Outcome
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
+from berthmaster.scheduling.kubeadmiral.request import placed, request_of
+from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+from berthmaster.scheduling.scheduler import Scheduler
+
+THREE = [member("A"), member("B"), member("C")]
+EVEN = {name: Preference(weight=1) for name in "ABC"}
+
+
+def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
+    decided = Decided(asked, clusters, plugins)
+    assert decided.decision.failure is None
+    return decided.clusters
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param(unit(), {"A": None, "B": None, "C": None}, id="Duplicate assigns no numbers"),
+        pytest.param(
+            unit(replicas=5, max_clusters=2), {"A": None, "B": None}, id="to as many clusters as there may be"
+        ),
+        pytest.param(unit(max_clusters=0), {}, id="which may be none"),
+        pytest.param(divided(50, preferences=EVEN), {"A": 16, "B": 17, "C": 17}, id="Divide assigns numbers"),
+        pytest.param(divided(1, preferences=EVEN), {"B": 1}, id="clusters that get none are left out"),
+        pytest.param(divided(0, preferences=EVEN), {}, id="scaled to 0 it is nowhere"),
+        pytest.param(divided(0, preferences=EVEN, current={"A": 3}), {}, id="not even where it was"),
+        pytest.param(divided(5, max_clusters=0), {}, id="Divide to no cluster"),
+        pytest.param(divided(10, preferences=EVEN, max_clusters=2), {"A": 5, "B": 5}, id="maxClusters limits division"),
+        pytest.param(
+            divided(9, preferences={"A": Preference(weight=1), "B": Preference(weight=2)}),
+            {"A": 3, "B": 6},
+            id="only clusters that are listed",
+        ),
+        pytest.param(
+            divided(10, strategy=ReplicasStrategy.BINPACK, preferences={**EVEN, "C": Preference(0, 6, priority=1)}),
+            {"C": 6, "A": 4},
+            id="Binpack fills by priority",
+        ),
+        pytest.param(
+            divided(4, preferences={"A": Preference(weight=0), "B": Preference(weight=0, minimum=1)}),
+            {"B": 1},
+            id="weights of 0 place minima alone",
+        ),
+        pytest.param(
+            divided(6, preferences=EVEN, current={"A": None}, avoid_disruption=True),
+            {"A": 6},
+            id="a cluster that had all of them keeps them: no number counts as all",
+        ),
+        pytest.param(
+            divided(9, preferences=EVEN, estimated_capacity={"A": 1, "B": -1}),
+            {"A": 3, "B": 4, "C": 4},
+            id="negative estimates are none, and what is cut off stays in the number",
+        ),
+        pytest.param(
+            divided(9, preferences=EVEN, limited_capacity={"A": 1}), {"A": 1, "B": 4, "C": 4}, id="a limit is hard"
+        ),
+    ],
+)
+def test_where_it_goes(asked, expected):
+    assert clusters_of(asked) == expected
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({}, {"A": 2, "B": 9}, id="keeps what it has and gets no more"),
+        pytest.param({"tolerations": (Toleration(operator="Exists"),)}, {"A": 5, "B": 6}, id="unless it is tolerated"),
+        pytest.param({"current": {"A": 9, "B": 2}}, {"A": 5, "B": 6}, id="may lose some"),
+        pytest.param({"current": {"A": None}}, {"A": 5, "B": 6}, id="no number is all of them"),
+    ],
+)
+def test_a_cluster_with_a_taint_that_is_not_tolerated(fields, expected):
+    clusters = [member("A", taints=["a:NoSchedule"]), member("B")]
+    preferences = {name: Preference(weight=1) for name in "AB"}
+    asked = divided(11, **{"preferences": preferences, "current": {"A": 2}, **fields})
+    assert clusters_of(asked, clusters) == expected
+
+
+@pytest.mark.parametrize("allocatable", [{}, {"cpu": 0}], ids=["not said to be", "none of it"])
+def test_what_is_available_counts_where_nothing_is_allocatable(allocatable):
+    clusters = [member(name, allocatable=allocatable, available={"cpu": cpu}) for name, cpu in (("A", 5), ("B", 1))]
+    assert clusters_of(divided(8), clusters) == {"A": 6, "B": 2}
+
+
+@pytest.mark.parametrize("current", [{"A": 2, "gone": 7}, {"A": None}], ids=["numbers", "no numbers"])
+def test_a_sticky_one_stays_exactly_as_it_is(current):
+    decided = Decided(divided(99, sticky=True, current=current, max_clusters=-1), [member("B", joined="False")])
+    assert decided.clusters == current
+    assert decided.decision.attempts == []
+
+
+def test_a_sticky_one_is_placed_once():
+    decided = Decided(divided(3, sticky=True, preferences={"A": Preference(weight=1)}), THREE)
+    assert decided.clusters == {"A": 3}
+    assert len(decided.decision.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "clusters", "kind", "said"),
+    [
+        pytest.param(unit(), [], FailureKind.NO_FIT, "there are no clusters", id="no cluster"),
+        pytest.param(
+            unit(current={"A": 1}),
+            [member("A", joined="False"), member("B", joined="Unknown"), member("C", joined="")],
+            FailureKind.NO_FIT,
+            "none of 3 clusters fits",
+            id="no cluster that joined, even where it is",
+        ),
+        pytest.param(
+            unit(), [member(ready="False")], FailureKind.NO_FIT, "none of 1 clusters fits", id="no cluster that fits"
+        ),
+        pytest.param(
+            unit(max_clusters=-1), THREE, FailureKind.SELECT_FAILED, "maxClusters is -1", id="maxClusters is negative"
+        ),
+        pytest.param(
+            unit(preferred=((1, term(("az", "Near"))),)),
+            THREE,
+            FailureKind.SELECT_FAILED,
+            "unknown operator 'Near'",
+            id="a preferred term is invalid",
+        ),
+    ],
+)
+def test_nothing_is_decided(asked, clusters, kind, said):
+    decided = Decided(asked, clusters)
+    assert decided.clusters == {}
+    assert decided.decision.failure is not None
+    assert decided.decision.failure.kind is kind
+    assert said in decided.decision.failure.message
+
+
+def test_all_reasons_are_told_in_the_order_of_the_filters():
+    clusters = [
+        member("A", taints=["a:NoSchedule"], ready="False"),
+        member("B", ready="False"),
+        member("C"),
+        member("D", joined="False", ready="False"),
+    ]
+    decided = Decided(unit(), clusters)
+    assert decided.rejections == {
+        "A": [("TaintToleration", "has untolerated taint a:NoSchedule"), ("ClusterReady", "is not ready")],
+        "B": [("ClusterReady", "is not ready")],
+        "D": [("ClusterJoined", "has not joined the federation"), ("ClusterReady", "is not ready")],
+    }
+    scores = {each.cluster: each.scores for each in decided.diagnosis.clusters if each.scores}
+    assert list(scores) == ["C"]
+    assert set(scores["C"]) == set(DEFAULT_PLUGINS.scores)
+
+
+def test_weights_are_told():
+    told = Decided(divided(3, preferences=EVEN), THREE).diagnosis.clusters
+    assert {each.cluster: each.weight for each in told} == {"A": 1, "B": 1, "C": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "cluster", "outcome", "said"),
+    [
+        pytest.param(
+            unit(max_clusters=2),
+            "C",
+            Outcome.NOT_SELECTED,
+            "select plugins took 2 of 3 clusters that fit",
+            id="cut off",
+        ),
+        pytest.param(divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is no replica", id="no share"),
+        pytest.param(
+            divided(0, preferences=EVEN), "A", Outcome.NO_REPLICAS, "no replicas are wanted", id="scaled to 0"
+        ),
+        pytest.param(unit(max_clusters=-1), "A", Outcome.NOT_SELECTED, "maxClusters is -1", id="a failed selection"),
+        pytest.param(unit(), "A", Outcome.ASSIGNED, "", id="nothing stands against it"),
+    ],
+)
+def test_it_is_told_how_far_a_cluster_came(asked, cluster, outcome, said):
+    told = next(each for each in Decided(asked, THREE).diagnosis.clusters if each.cluster == cluster)
+    assert told.outcome is outcome
+    assert said in told.reason
+
+
+def test_requests_of_others_are_refused():
+    with pytest.raises(TypeError, match="a Placement was given to KubeAdmiral's profile"):
+        schedule([cluster("a")], binding(), profile_of())
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [
+        pytest.param(PluginNames(selectors=()), {"C": None, "A": None}, id="without select plugins all that fit"),
+        pytest.param(PluginNames(filters=()), {"A": None, "B": None}, id="without filters all that joined"),
+        pytest.param(
+            PluginNames(selectors=("MaxCluster",), filters=()),
+            {"A": None, "B": None},
+            id="without PrioritySort names still decide among equals",
+        ),
+        pytest.param(
+            PluginNames(scores=()), {"A": None, "C": None}, id="without scores all are equal and names decide"
+        ),
+    ],
+)
+def test_plugins_can_be_left_out(plugins, expected):
+    clusters = [member("C"), member("B", ready="False"), member("A")]
+    assert clusters_of(unit(max_clusters=2), clusters, plugins) == expected
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        pytest.param(unit(max_clusters=2), id="cutting off"),
+        pytest.param(divided(7), id="dividing by capacity"),
+        pytest.param(divided(7, strategy=ReplicasStrategy.BINPACK), id="filling one after the other"),
+    ],
+)
+@pytest.mark.parametrize("selectors", [(), ("MaxCluster",), ("MaxCluster", "PrioritySort"), ("PrioritySort",)], ids=str)
+def test_in_which_order_clusters_come_plays_no_part(selectors, asked):
+    clusters = [member(name, allocatable={"cpu": 10}) for name in "ABC"]
+    found = [clusters_of(asked, each, PluginNames(selectors=selectors)) for each in permutations(clusters)]
+    assert all(each == found[0] for each in found)
+
+
+NAMES = [f"member{number}" for number in range(6)]
+MEMBERS = st.builds(
+    lambda drawn: [member(name, **fields) for name, fields in zip(NAMES, drawn, strict=False)],
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "taints": st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute", "c:PreferNoSchedule"]), max_size=2),
+                "ready": st.sampled_from(["True", "True", "False"]),
+                "joined": st.sampled_from(["True", "True", "True", "False"]),
+                "deleting": st.sampled_from([False, False, True]),
+                "labels": st.sampled_from([{"az": "a"}, {"az": "b"}]),
+                "allocatable": st.sampled_from([{}, {"cpu": 8, "memory": 100}, {"cpu": 3, "memory": 100}]),
+            }
+        ),
+        max_size=len(NAMES),
+    ),
+)
+UNITS = st.builds(
+    unit,
+    divide=st.booleans(),
+    replicas=st.integers(0, 40),
+    strategy=st.sampled_from(ReplicasStrategy),
+    avoid_disruption=st.booleans(),
+    max_clusters=st.none() | st.integers(-1, 4),
+    cluster_selector=st.sampled_from([{}, {}, {"az": "a"}]),
+    tolerations=st.sampled_from([(), (Toleration(key="a", operator="Exists"),)]),
+    evicted=st.frozensets(st.sampled_from(NAMES), max_size=1),
+    current=st.dictionaries(st.sampled_from(NAMES), st.none() | st.integers(0, 9), max_size=3),
+    preferences=st.dictionaries(
+        st.sampled_from(NAMES),
+        st.builds(
+            Preference,
+            st.integers(0, 5),
+            st.none() | st.integers(5, 20),
+            st.none() | st.integers(0, 4),
+            st.none() | st.integers(0, 3),
+        ),
+        max_size=4,
+    ),
+)
+
+
+@settings(deadline=None)
+@given(UNITS, MEMBERS, st.randoms())
+def test_what_always_holds(asked, clusters, random):
+    decided = Decided(asked, clusters)
+    shuffled = Decided(asked, random.sample(clusters, len(clusters)))
+    assert shuffled.clusters == decided.clusters
+    assert (shuffled.decision.failure is None) == (decided.decision.failure is None)
+    rows = decided.decision.attempts[0].rows
+    assert len(rows) == len(decided.fitting) == len(clusters) - len(decided.rejections)
+    assert set(decided.clusters) <= decided.fitting
+    if asked.max_clusters is not None and decided.decision.failure is None:
+        assert len(decided.clusters) <= asked.max_clusters
+
+
+@settings(deadline=None)
+@given(st.lists(UNITS, min_size=1, max_size=3), MEMBERS, st.lists(MEMBERS, max_size=3))
+def test_what_a_scheduler_keeps_does_not_outlive_a_change(asked, clusters, changes):
+    scheduler = Scheduler(Fleet(clusters), profile_of())
+    for changed in [[], *changes]:
+        for each in changed:
+            scheduler.fleet.apply(each)
+        if changed:
+            scheduler.fleet.remove(changed[0].name)
+        now = [each for each in scheduler.fleet.clusters if each is not None]
+        for one in asked:
+            assert placed(one, scheduler.schedule(request_of(one))) == Decided(one, now).clusters

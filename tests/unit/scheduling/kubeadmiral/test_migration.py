@@ -1,0 +1,104 @@
+import json
+
+import pytest
+from kubeadmiral_builders import NOW, spec, web
+
+from berthmaster.scheduling.kubeadmiral.migration import with_migration_applied
+from berthmaster.scheduling.kubeadmiral.preparation import prepare
+
+ASKED = "kubeadmiral.io/migration-configuration"
+APPLIED = "kubeadmiral.io/applied-migration-configuration"
+BEFORE = '{"limitedCapacity":{"old":1}}'
+SOON, LATER = "2026-03-01T13:00:00Z", "2026-03-02T00:00:00Z"
+
+
+def applied(asked, *, has_replicas=True, before=BEFORE):
+    annotations = {ASKED: asked if isinstance(asked, str) else json.dumps(asked), APPLIED: before, "team": "a"}
+    return with_migration_applied(annotations, has_replicas=has_replicas)
+
+
+def limit(cluster="a", **fields):
+    return {"replicasMigrations": [{"cluster": cluster, "limitedCapacity": 1, **fields}]}
+
+
+def keep_clear(cluster="a", **fields):
+    return {"workloadMigrations": [{"cluster": cluster, "validUntil": SOON, **fields}]}
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        pytest.param({}, {}, id="nothing"),
+        pytest.param(limit(limitedCapacity=0), {"limitedCapacity": {"a": 0}}, id="no replicas"),
+        pytest.param(
+            {
+                "replicasMigrations": [
+                    {"cluster": "d", "limitedCapacity": 2},
+                    {"cluster": "b", "limitedCapacity": 5},
+                ],
+                "workloadMigrations": [
+                    {"cluster": "c", "validUntil": LATER},
+                    {"cluster": "a", "validUntil": "2026-03-01T15:00:00+02:00"},
+                ],
+            },
+            {
+                "limitedCapacity": {"b": 5, "d": 2},
+                "unavailableClusters": [
+                    {"cluster": "a", "validUntil": "2026-03-01T15:00:00+02:00"},
+                    {"cluster": "c", "validUntil": LATER},
+                ],
+            },
+            id="both, by cluster",
+        ),
+    ],
+)
+def test_what_is_asked_for_is_applied(asked, expected):
+    annotations, problem = applied(asked)
+    assert problem is None
+    assert json.loads(annotations[APPLIED]) == expected
+    assert list(json.loads(annotations[APPLIED]).get("limitedCapacity", {})) == sorted(
+        expected.get("limitedCapacity", {})
+    )
+    assert annotations["team"] == "a"
+
+
+def test_nothing_asked_for_is_nothing_applied():
+    assert with_migration_applied({APPLIED: BEFORE, "team": "a"}, has_replicas=True) == ({"team": "a"}, None)
+
+
+@pytest.mark.parametrize(
+    ("asked", "path", "said"),
+    [
+        pytest.param("{", "", "not valid JSON", id="not JSON"),
+        pytest.param(limit(""), ".replicasMigrations[0].cluster", "is missing", id="no cluster to limit"),
+        pytest.param(
+            limit(limitedCapacity=None), ".replicasMigrations[0].limitedCapacity", "is missing", id="no limit"
+        ),
+        pytest.param(
+            limit(limitedCapacity=-1), ".replicasMigrations[0].limitedCapacity", "-1 is negative", id="a negative limit"
+        ),
+        pytest.param(keep_clear(""), ".workloadMigrations[0].cluster", "is missing", id="no cluster to keep clear"),
+        pytest.param(keep_clear(validUntil=None), ".workloadMigrations[0].validUntil", "is missing", id="no time"),
+        pytest.param(keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", "", id="a time that is none"),
+        pytest.param(
+            {**limit(), **keep_clear()}, ".workloadMigrations[0].cluster", "'a' is named by another", id="one twice"
+        ),
+    ],
+)
+def test_what_cannot_be_heeded_leaves_what_was_applied(asked, path, said):
+    annotations, problem = applied(asked)
+    assert annotations[APPLIED] == BEFORE
+    assert problem.path == f"metadata.annotations[{ASKED}]{path}"
+    assert said in problem.problem
+
+
+def test_without_replicas_there_is_nothing_to_limit_but_clusters_to_keep_clear():
+    assert applied(limit(), has_replicas=False).problem is not None
+    assert applied(keep_clear(), has_replicas=False).problem is None
+
+
+def test_scheduling_heeds_it():
+    annotations, _ = applied({**limit("b"), **keep_clear("a")})
+    unit = prepare(web(), spec(schedulingMode="Divide"), annotations, NOW).unit
+    assert unit.limited_capacity == {"b": 1}
+    assert unit.evicted == {"a"}

@@ -1,0 +1,285 @@
+import dataclasses
+import json
+
+import pytest
+from builders import quantities
+from kubeadmiral_builders import NOW, spec, term, web
+
+from berthmaster.model.decode import builtins
+from berthmaster.model.errors import FieldError
+from berthmaster.model.taint import Toleration
+from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit, prepare
+from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+
+PREFIX = "kubeadmiral.io/"
+PATH = f"metadata.annotations[{PREFIX}"
+REQUIRED, PREFERRED = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+IN_A = term(("az", "In", "a"))
+IN_B = term(("az", "In", "b"))
+POLICY = spec(
+    schedulingMode="Divide",
+    clusterSelector={"tier": "gold"},
+    clusterAffinity=[builtins(IN_A)],
+    tolerations=[{"key": "policy", "operator": "Exists"}],
+    maxClusters=5,
+    placement=[
+        {"cluster": "A", "preferences": {"minReplicas": 1, "maxReplicas": 9, "weight": 2, "priority": 3}},
+        {"cluster": "B"},
+    ],
+)
+
+
+def prepared(policy=POLICY, workload=None, **annotations):
+    """Annotations by their name without the prefix; what is no text becomes JSON."""
+    texts = {
+        PREFIX + name.replace("_", "-"): value if isinstance(value, str) else json.dumps(value)
+        for name, value in annotations.items()
+    }
+    return prepare(workload or web(), policy, texts, NOW)
+
+
+def test_what_a_policy_says():
+    unit = prepared().unit
+    assert unit.key == "default/web"
+    assert (unit.divide, unit.replicas, unit.strategy) == (True, 3, ReplicasStrategy.SPREAD)
+    assert unit.cluster_selector == {"tier": "gold"}
+    assert unit.required == (IN_A,)
+    assert unit.tolerations == (Toleration(key="policy", operator="Exists"),)
+    assert unit.max_clusters == 5
+    assert unit.candidates == {"A", "B"}
+    assert unit.preferences == {"A": Preference(1, 9, 2, 3), "B": Preference()}
+    assert (unit.sticky, unit.avoid_disruption, unit.keep_unschedulable) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param({"schedulingMode": ""}, {"divide": False}, id="no mode is Duplicate"),
+        pytest.param({"schedulingMode": "Scatter"}, {"divide": False}, id="so is an unknown one"),
+        pytest.param({"replicasStrategy": "Binpack"}, {"strategy": ReplicasStrategy.BINPACK}, id="Binpack"),
+        pytest.param({"replicasStrategy": "Else"}, {"strategy": ReplicasStrategy.SPREAD}, id="all else is Spread"),
+        pytest.param({"clusterAffinity": []}, {"required": None}, id="no terms are no condition"),
+        pytest.param({"maxClusters": -3}, {"max_clusters": -3}, id="a negative limit is left to fail"),
+        pytest.param({"placement": []}, {"candidates": frozenset(), "preferences": {}}, id="no list"),
+        pytest.param(
+            {
+                "placement": [
+                    {"cluster": "A", "preferences": {"minReplicas": 4, "weight": 1}},
+                    {"cluster": "A", "preferences": {"weight": 2, "maxReplicas": 8}},
+                ]
+            },
+            {"preferences": {"A": Preference(0, 8, 2, None)}},
+            id="of a cluster listed twice the last word counts",
+        ),
+        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, {"sticky": True}, id="never again"),
+        pytest.param(
+            {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": True}}},
+            {"avoid_disruption": True},
+            id="avoid disruption",
+        ),
+        pytest.param(
+            {"reschedulePolicy": {"replicaRescheduling": {}}},
+            {"avoid_disruption": False},
+            id="nothing said of disruption is no, as it is written",
+        ),
+        pytest.param(
+            {"autoMigration": {"keepUnschedulableReplicas": True}}, {"keep_unschedulable": True}, id="keep replicas"
+        ),
+    ],
+)
+def test_fields_of_a_policy(fields, expected):
+    unit = policy_unit(web(), spec(**fields))
+    assert {name: getattr(unit, name) for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        pytest.param({"scheduling_mode": "Duplicate"}, {"divide": False, "replicas": 0}, id="mode"),
+        pytest.param({"sticky_cluster": "true"}, {"sticky": True}, id="sticky"),
+        pytest.param({"clusterSelector": {"a": "b"}}, {"cluster_selector": {"a": "b"}}, id="selector, as a whole"),
+        pytest.param({"clusterSelector": "{}"}, {"cluster_selector": {}}, id="an empty selector"),
+        pytest.param({"clusterSelector": "null"}, {"cluster_selector": {}}, id="null is empty"),
+        pytest.param({"tolerations": [{"key": "x"}]}, {"tolerations": (Toleration(key="x"),)}, id="tolerations"),
+        pytest.param({"tolerations": " null "}, {"tolerations": ()}, id="no tolerations"),
+        pytest.param({"maxClusters": "0"}, {"max_clusters": 0}, id="no cluster"),
+        pytest.param({"maxClusters": "+2"}, {"max_clusters": 2}, id="a number with a sign"),
+        pytest.param(
+            {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": [builtins(IN_B)]}}}},
+            {"required": (IN_B,), "preferred": ()},
+            id="required terms",
+        ),
+        pytest.param(
+            {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": []}}}},
+            {"required": ()},
+            id="an empty list of required terms, which matches nothing",
+        ),
+        pytest.param({"affinity": {}}, {"required": None, "preferred": ()}, id="an empty affinity is no condition"),
+        pytest.param({"affinity": "null"}, {"required": None, "preferred": ()}, id="nor is null"),
+        pytest.param(
+            {"affinity": {"clusterAffinity": {PREFERRED: [{"weight": 7, "preference": builtins(IN_B)}]}}},
+            {"required": None, "preferred": ((7, IN_B),)},
+            id="preferred terms",
+        ),
+        pytest.param(
+            {"placements": [{"cluster": "C", "preferences": {"weight": 1}}]},
+            {"candidates": {"C"}, "preferences": {"C": Preference(0, None, 1, None)}},
+            id="placements, all parts",
+        ),
+        pytest.param({"placements": []}, {"candidates": set(), "preferences": {}}, id="no placements lift the list"),
+        pytest.param({"unheard_of": "x"}, {}, id="an annotation of others"),
+    ],
+)
+def test_annotations_take_the_place_of_what_the_policy_says(annotations, expected):
+    preparation = prepared(**annotations)
+    unchanged = dataclasses.replace(prepared().unit, **{name: getattr(preparation.unit, name) for name in expected})
+    assert {name: getattr(preparation.unit, name) for name in expected} == expected
+    assert preparation.unit == unchanged
+    assert preparation.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("annotations", "path", "said"),
+    [
+        pytest.param({"scheduling_mode": "divide"}, "scheduling-mode]", "accepted are Divide, Duplicate", id="mode"),
+        pytest.param({"sticky_cluster": "True"}, "sticky-cluster]", "accepted are true, false", id="sticky"),
+        pytest.param({"clusterSelector": "{"}, "clusterSelector]", "not valid JSON", id="not JSON"),
+        pytest.param({"clusterSelector": {"a": 1}}, "clusterSelector].a", "", id="a value that is no text"),
+        pytest.param({"tolerations": {}}, "tolerations]", "accepted is array", id="no list"),
+        pytest.param({"affinity": {"clusterAffinity": [1]}}, "affinity].clusterAffinity", "", id="another shape"),
+        pytest.param({"maxClusters": "many"}, "maxClusters]", "no decimal integer", id="no number"),
+        pytest.param({"maxClusters": "1.0"}, "maxClusters]", "no decimal integer", id="a fraction"),
+        pytest.param({"maxClusters": "9" * 19}, "maxClusters]", "no decimal integer", id="beyond an int64"),
+        pytest.param({"maxClusters": "-1"}, "maxClusters]", "negative", id="a negative number"),
+        pytest.param({"placements": "[" * 5000}, "placements]", "", id="nested beyond all bounds"),
+    ],
+)
+def test_what_cannot_be_read_is_passed_over(annotations, path, said):
+    preparation = prepared(**annotations)
+    assert preparation.unit == prepared().unit
+    (note,) = preparation.notes
+    assert note.path.startswith(PATH + path.partition("]")[0])
+    assert said in note.problem
+
+
+@pytest.mark.parametrize(
+    ("preferences", "expected", "notes"),
+    [
+        pytest.param(
+            {"weight": -1, "minReplicas": 2},
+            {"A": Preference(0, None, 2, None), "C": Preference(2, None, None, None)},
+            ["weight of 'C' is -1"],
+            id="negative weights: those of the policy stand, of whatever clusters they are",
+        ),
+        pytest.param(
+            {"minReplicas": -1, "maxReplicas": 5},
+            {"A": Preference(1), "B": Preference(0), "C": Preference(0, 5)},
+            ["minReplicas of 'C' is -1"],
+            id="negative minima",
+        ),
+        pytest.param(
+            {"maxReplicas": -1, "priority": -2},
+            {"A": Preference(0, 9, None, 3), "C": Preference(0)},
+            ["maxReplicas of 'C' is -1", "priority of 'C' is -2"],
+            id="two parts",
+        ),
+        pytest.param(
+            {"weight": "heavy"},
+            {"A": Preference(1, 9, 2, 3), "B": Preference()},
+            ["'heavy' is a str; accepted is int"],
+            id="preferences that cannot be read: all of the policy's stand, the names count",
+        ),
+    ],
+)
+def test_each_part_of_placements_stands_by_itself(preferences, expected, notes):
+    preparation = prepared(placements=[{"cluster": "C", "preferences": preferences}])
+    assert preparation.unit.candidates == {"C"}
+    assert preparation.unit.preferences == expected
+    assert [note.problem.partition(";")[0] for note in preparation.notes] == [note.partition(";")[0] for note in notes]
+
+
+@pytest.mark.parametrize("annotation", ["true", "false", "x"])
+def test_scheduling_can_be_suppressed(annotation):
+    assert prepared(no_scheduling=annotation).suppressed
+    assert not prepared(no_scheduling="").suppressed
+
+
+CONFIG_MAP = Workload("v1", "ConfigMap", "settings", "default")
+
+
+def test_what_has_no_replicas_is_not_divided():
+    for annotations in ({}, {"scheduling_mode": "Divide"}):
+        unit = prepared(workload=CONFIG_MAP, **annotations).unit
+        assert (unit.divide, unit.replicas) == (False, 0)
+
+
+def test_replicas_that_are_to_be_divided_must_be_there():
+    with pytest.raises(FieldError) as raised:
+        prepared(workload=web(None))
+    assert raised.value.path == "spec.replicas"
+    assert prepared(workload=web(None), scheduling_mode="Duplicate").unit.replicas == 0
+
+
+def test_of_what_is_requested_gpus_alone_are_looked_at():
+    requests = quantities({"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1, "example.com/x": 1})
+    assert prepared(workload=web(requests=requests)).unit.requests == quantities({"nvidia.com/gpu": 1})
+
+
+MIGRATING = spec(schedulingMode="Divide", autoMigration={})
+INFO = {"estimatedCapacity": {"A": 3, "B": -1}, "scheduledReplicas": {"A": 2}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "info", "expected"),
+    [
+        pytest.param(MIGRATING, INFO, ({"A": 3}, {"A": 2}), id="negative estimates are dropped"),
+        pytest.param(MIGRATING, {}, ({}, {}), id="nothing known"),
+        pytest.param(MIGRATING, "null", ({}, {}), id="null"),
+        pytest.param(POLICY, INFO, ({}, {}), id="a policy that migrates nothing does not look"),
+        pytest.param(POLICY, "{", ({}, {}), id="not even at what cannot be read"),
+    ],
+)
+def test_automatic_migration(policy, info, expected):
+    unit = prepared(policy, auto_migration_info=info).unit
+    assert (unit.estimated_capacity, unit.scheduled) == expected
+
+
+@pytest.mark.parametrize(
+    ("until", "evicted"),
+    [
+        pytest.param("2026-03-01T12:00:01Z", {"A"}, id="a second to go"),
+        pytest.param("2026-03-01T12:00:00Z", set(), id="up to the moment"),
+        pytest.param("2026-03-01T13:30:00+02:00", set(), id="another time zone"),
+        pytest.param("2026-03-01T11:30:00-02:00", {"A"}, id="yet another"),
+    ],
+)
+def test_custom_migration(until, evicted):
+    applied = {"limitedCapacity": {"B": 4}, "unavailableClusters": [{"cluster": "A", "validUntil": until}]}
+    unit = prepared(applied_migration_configuration=applied).unit
+    assert unit.evicted == evicted
+    assert unit.limited_capacity == {"B": 4}
+
+
+@pytest.mark.parametrize(
+    ("annotations", "path"),
+    [
+        pytest.param({"auto_migration_info": "{"}, "auto-migration-info]", id="not JSON"),
+        pytest.param(
+            {"auto_migration_info": {"estimatedCapacity": {"A": "x"}}},
+            "auto-migration-info].estimatedCapacity[A]",
+            id="no number",
+        ),
+        pytest.param(
+            {"applied_migration_configuration": {"unavailableClusters": [{"cluster": "A", "validUntil": "soon"}]}},
+            "applied-migration-configuration].unavailableClusters[0].validUntil",
+            id="no time",
+        ),
+    ],
+)
+def test_what_controllers_wrote_is_not_passed_over(annotations, path):
+    with pytest.raises(FieldError) as raised:
+        prepared(MIGRATING, **annotations)
+    assert raised.value.path == PATH + path

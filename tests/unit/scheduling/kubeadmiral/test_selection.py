@@ -1,0 +1,77 @@
+import numpy as np
+import pytest
+from kubeadmiral_builders import divided, member, unit
+
+from berthmaster.scheduling.candidates import Candidates
+from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.selection import DEFAULT_SELECTORS, max_cluster, priority_sort
+from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+
+
+def scored(**scores):
+    """Candidates in this order."""
+    rows, values = np.arange(len(scores)), np.array(list(scores.values()), dtype=np.int64)
+    return Candidates(Fleet(member(name) for name in scores), rows, np.zeros_like(rows), None, values)
+
+
+def test_clusters_are_sorted_before_they_are_cut_off():
+    assert DEFAULT_SELECTORS == ("PrioritySort", "MaxCluster")
+
+
+@pytest.mark.parametrize(
+    ("asked", "order"),
+    [
+        pytest.param(unit(), ["c", "a", "b"], id="by score, then name"),
+        pytest.param(
+            unit(preferences={"b": Preference(priority=1)}), ["b", "a", "c"], id="a priority takes the place of scores"
+        ),
+        pytest.param(unit(preferences={"b": Preference(priority=0)}), ["a", "b", "c"], id="even a priority of 0 does"),
+        pytest.param(unit(preferences={"b": Preference(weight=9)}), ["c", "a", "b"], id="weights play no part"),
+        pytest.param(
+            divided(3, strategy=ReplicasStrategy.BINPACK), ["a", "b", "c"], id="scores play no part in Binpack"
+        ),
+        pytest.param(
+            divided(3, strategy=ReplicasStrategy.BINPACK, preferences={"c": Preference(priority=2)}),
+            ["c", "a", "b"],
+            id="priorities do",
+        ),
+        pytest.param(
+            unit(strategy=ReplicasStrategy.BINPACK), ["c", "a", "b"], id="the strategy plays no part in Duplicate"
+        ),
+    ],
+)
+def test_priority_sort(asked, order):
+    assert priority_sort(asked, scored(b=1, c=5, a=1)).names() == order
+    assert priority_sort(asked, scored(a=1, c=5, b=1)).names() == order
+
+
+def test_scores_may_be_negative():
+    assert priority_sort(unit(), scored(a=-300, b=-2, c=0)).names() == ["c", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "left"),
+    [
+        pytest.param(None, ["a", "b", "c"], id="no limit"),
+        pytest.param(0, [], id="no cluster at all"),
+        pytest.param(2, ["a", "b"], id="the first two of equal scores"),
+        pytest.param(9, ["a", "b", "c"], id="more than there are"),
+    ],
+)
+def test_max_cluster(limit, left):
+    assert max_cluster(unit(max_clusters=limit), scored(a=1, b=1, c=1)).names() == left
+
+
+def test_max_cluster_takes_the_best_of_what_is_not_sorted():
+    assert max_cluster(unit(max_clusters=1), scored(a=1, b=3, c=2)).names() == ["b"]
+
+
+def test_cutting_off_first_and_sorting_then_keeps_to_what_was_left():
+    left = max_cluster(unit(max_clusters=2), scored(c=1, b=1, a=1))
+    assert priority_sort(unit(), left).names() == ["b", "c"]
+
+
+def test_a_negative_limit_is_refused():
+    refused = max_cluster(unit(max_clusters=-1), scored(a=1))
+    assert refused == Failure(FailureKind.SELECT_FAILED, "maxClusters is -1; accepted are 0 and more")

@@ -1,0 +1,147 @@
+import json
+
+import pytest
+from builders import quantities
+from hypothesis import given
+from hypothesis import strategies as st
+from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
+
+from berthmaster.model.errors import FieldError
+from berthmaster.scheduling.kubeadmiral.fnv import fnv1_32
+from berthmaster.scheduling.kubeadmiral.snapshot import (
+    WATCHED_ANNOTATIONS,
+    ResourceRequest,
+    Snapshot,
+    cluster_marks,
+    marks_of,
+    snapshot_of,
+)
+
+POLICY = policy(schedulingMode="Divide", clusterSelector={"a": "1", "b": "2"})
+
+
+def taken(*, workload=None, policy=POLICY, annotations=None, clusters=()):
+    return snapshot_of(workload or web(), policy, annotations or {}, marks_of(clusters))
+
+
+def test_the_json_form():
+    requests = quantities({"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1, "hugepages-2Mi": "4Mi", "pods": 1})
+    snapshot = taken(
+        workload=web(3, requests=requests),
+        policy=policy("p", autoMigration={}),
+        annotations={"kubeadmiral.io/auto-migration-info": "{}"},
+        clusters=[member("b"), member("a")],
+    )
+    document = json.loads(snapshot.text)
+    hashes = [each for each in document if each.endswith(("Hash", "Hashes"))]
+    assert {key: value for key, value in document.items() if key not in hashes} == {
+        "replicaCount": 3,
+        "resourceRequest": {
+            "millicpu": 1500,
+            "memory": 2**30,
+            "scalarResources": {"hugepages-2Mi": 4 * 2**20, "nvidia.com/gpu": 1},
+        },
+        "policyName": "p",
+        "autoMigrationInfo": "{}",
+        "clusters": ["a", "b"],
+    }
+    assert sorted(hashes) == [
+        "clusterAPIResourceTypesHashes",
+        "clusterLabelsHashes",
+        "clusterTaintsHashes",
+        "policyContentHash",
+        "schedulingAnnotationsHash",
+    ]
+    assert list(document["clusterTaintsHashes"]) == ["a", "b"]
+    assert all(0 <= int(each) < 2**32 for each in document["clusterLabelsHashes"].values())
+    assert Snapshot.parse(snapshot.text) == snapshot
+
+
+def test_without_policy_and_clusters():
+    snapshot = taken(policy=None, workload=web(None), annotations={"kubeadmiral.io/auto-migration-info": "{}"})
+    assert (snapshot.policy_name, snapshot.policy_content_hash, snapshot.auto_migration_info) == ("", "", None)
+    assert (snapshot.replica_count, snapshot.resource_request, snapshot.clusters) == (0, ResourceRequest(), ())
+    assert Snapshot.parse(snapshot.text) == snapshot
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", "null", "{}", '{"replicaCount": "x"}'], ids=lambda text: f"text {text or 'that is empty'}"
+)
+def test_what_is_no_snapshot(text):
+    with pytest.raises(FieldError):
+        Snapshot.parse(text)
+
+
+@pytest.mark.parametrize(
+    ("cluster", "hashed"),
+    [
+        pytest.param(member(serves=[]), (b"{}", b"[]", b"[]"), id="nothing"),
+        pytest.param(
+            member(labels={"b": "2", "a": "1"}, taints=["x=y:NoSchedule", "a:NoExecute"], serves=[DEPLOYMENTS]),
+            (
+                b'{"a":"1","b":"2"}',
+                b'[["a","","NoExecute"],["x","y","NoSchedule"]]',
+                b'[["apps/v1","Deployment","deployments"]]',
+            ),
+            id="some of each",
+        ),
+    ],
+)
+def test_what_is_hashed(cluster, hashed):
+    # A change of this makes every object that was ever scheduled be scheduled again.
+    assert cluster_marks(cluster) == tuple(str(fnv1_32(each)) for each in hashed)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "changed"),
+    [
+        pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, {"labels"}, id="a label"),
+        pytest.param({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, set(), id="order of labels"),
+        pytest.param({"taints": ["a:NoSchedule"]}, {"taints": ["a:NoExecute"]}, {"taints"}, id="the effect of a taint"),
+        pytest.param({"taints": ["a:NoSchedule"]}, {"taints": ["a=x:NoSchedule"]}, {"taints"}, id="its value"),
+        pytest.param({"taints": ["a:X", "b:X"]}, {"taints": ["b:X", "a:X"]}, set(), id="order of taints"),
+        pytest.param({}, {"serves": [DEPLOYMENTS]}, {"api_resource_types"}, id="a kind less"),
+        pytest.param({}, {"serves": [CONFIG_MAPS, DEPLOYMENTS]}, set(), id="order of kinds"),
+        pytest.param({}, {"ready": "False", "deleting": True}, set(), id="conditions and deletion"),
+        pytest.param({}, {"allocatable": {"cpu": 1}}, set(), id="resources"),
+    ],
+)
+def test_what_marks_tell_apart(before, after, changed):
+    then, now = (cluster_marks(member(**fields)) for fields in (before, after))
+    assert {name for name in then._fields if getattr(then, name) != getattr(now, name)} == changed
+
+
+def test_clusters_that_did_not_join_are_left_out():
+    assert list(marks_of([member("a", joined="False"), member("b", ready="False"), member("c", joined="")])) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "counts"),
+    [
+        pytest.param({"clusterSelector": {"b": "2", "a": "1"}}, False, id="order of labels"),
+        pytest.param({"clusterSelector": {"a": "1"}}, True, id="a label less"),
+        pytest.param({"autoMigration": {"keepUnschedulableReplicas": True}}, False, id="auto-migration"),
+        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, True, id="when to reschedule"),
+        pytest.param({"disableFollowerScheduling": True}, True, id="followers"),
+        pytest.param({"tolerations": []}, False, id="an empty list"),
+    ],
+)
+def test_which_changes_of_a_policy_count(changed, counts):
+    fields = {"schedulingMode": "Divide", "clusterSelector": {"a": "1", "b": "2"}, **changed}
+    now = taken(policy=policy(**fields))
+    assert (now.policy_content_hash != taken().policy_content_hash) is counts
+
+
+@pytest.mark.parametrize("name", WATCHED_ANNOTATIONS)
+def test_annotations_that_are_watched(name):
+    assert taken(annotations={name: "x"}).scheduling_annotations_hash != taken().scheduling_annotations_hash
+    other = {name: "x", "kubeadmiral.io/no-scheduling": "true", "team": "a"}
+    assert taken(annotations=other) == taken(annotations={name: "x"})
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "c", "é"]), st.text(max_size=5)), st.randoms())
+def test_the_text_is_the_same_for_equal_snapshots(labels, random):
+    shuffled = dict(random.sample(sorted(labels.items()), len(labels)))
+    clusters = [member("x", labels=labels), member("y", taints=["a:NoSchedule"])]
+    again = [member("y", taints=["a:NoSchedule"]), member("x", labels=shuffled)]
+    assert taken(clusters=clusters).text == taken(clusters=again).text

@@ -1,0 +1,58 @@
+import pytest
+from builders import cluster
+from decisions import asked, outcome, schedule, spread
+
+from berthmaster.model.errors import PluginError
+from berthmaster.scheduling.karmada.cluster_locality import ClusterLocality
+from berthmaster.scheduling.plugins import Plugins
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.scores import Score
+
+
+def total(clusters, workload, *plugins):
+    """The sum of the scores by cluster; None where all are 0."""
+    candidates = schedule(clusters, workload, Profile(Plugins((), plugins))).attempts[0].candidates
+    scores = candidates.scores
+    return None if scores is None else dict(zip(candidates.names(), scores.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("current", "scores"),
+    [
+        pytest.param({"a": 3}, {"a": 100, "b": 0}, id="where it is"),
+        pytest.param({"a": 0, "b": 1}, {"a": 100, "b": 100}, id="even with no replicas"),
+        pytest.param({"gone": 3}, {"a": 0, "b": 0}, id="where it is no more"),
+        pytest.param({}, None, id="nowhere yet"),
+    ],
+)
+def test_cluster_locality(current, scores):
+    assert total([cluster("a"), cluster("b")], asked(clusters=current), ClusterLocality()) == scores
+
+
+class Fixed(Score):
+    """The same for every cluster but b, which has nothing."""
+
+    name = "Fixed"
+
+    def __init__(self, given):
+        self.given = given
+
+    def score(self, context, cluster):  # noqa: ARG002 - as the interface says
+        return 0 if cluster.name == "b" else self.given
+
+
+def test_scores_of_all_plugins_add_up():
+    found = total([cluster("a"), cluster("b")], asked(clusters={"b": 1}), ClusterLocality(), Fixed(30), Fixed(7))
+    assert found == {"a": 37, "b": 100}
+
+
+@pytest.mark.parametrize("bad", [-1, 101, 0.5, "50", None])
+def test_what_is_no_integer_from_0_to_100_is_told_with_the_plugins_name(bad):
+    with pytest.raises(PluginError, match="score plugin Fixed gave"):
+        total([cluster("a")], asked(), Fixed(bad))
+
+
+def test_more_plugins_than_one_sort_key_holds_are_still_in_order():
+    many = Profile(Plugins((), tuple(Fixed(100) for _ in range(30))))
+    clusters = [cluster("a", pods=1), cluster("b", pods=99), cluster("c", pods=2)]
+    assert outcome(schedule(clusters, asked(spread=[spread("cluster", 1, 2)]), many)) == {"a": 1, "c": 1}

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.scheduling.columns import Column, Journal
+
+
+class Doubled(Column[np.int64]):
+    """Twice what stands in a list, counting how it is worked out."""
+
+    def __init__(self, journal, numbers):
+        super().__init__(journal)
+        self.numbers = numbers
+        self.computed, self.rows = 0, []
+
+    def compute(self):
+        self.computed += 1
+        return np.array(self.numbers, dtype=np.int64) * 2
+
+    def compute_row(self, row):
+        self.rows.append(row)
+        return self.numbers[row] * 2
+
+
+@pytest.fixture
+def column():
+    return Doubled(Journal(), list(range(100)))
+
+
+def test_nothing_changed_nothing_is_worked_out(column):
+    assert column.current() is column.current()
+    assert (column.computed, column.rows) == (1, [])
+
+
+def test_a_changed_row_is_worked_out_alone(column):
+    column.current()
+    column.numbers[7] = 50
+    column.journal.record(7)
+    column.journal.record(7)
+    assert column.current()[7] == 100
+    assert (column.computed, column.rows) == (1, [7])
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        pytest.param(lambda journal: [journal.record(row) for row in range(33)], "many", id="many rows changed"),
+        pytest.param(lambda journal: [journal.record(1) for _ in range(5000)], "forgotten", id="the journal forgot"),
+        pytest.param(lambda journal: journal.reset(), "reset", id="the journal was reset"),
+    ],
+)
+def test_everything_is_worked_out_anew_when(column, change, why):
+    column.current()
+    change(column.journal)
+    column.current()
+    assert (column.computed, column.rows) == (2, []), why
+
+
+@given(st.lists(st.lists(st.integers(0, 19), max_size=2200), max_size=6))
+def test_whatever_is_remembered_contains_every_row_that_changed(batches):
+    journal = Journal()
+    seen = []
+    for batch in batches:
+        version = journal.version
+        for row in batch:
+            journal.record(row)
+        seen.append((version, batch))
+    changed = []
+    for version, batch in reversed(seen):
+        changed = batch + changed
+        remembered = journal.since(version)
+        assert remembered is None or list(remembered) == changed
+    assert journal.version == sum(map(len, batches))

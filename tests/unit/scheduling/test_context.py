@@ -1,0 +1,69 @@
+import pytest
+from decisions import asked
+
+from berthmaster.model.binding import WorkloadAffinityGroups
+from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Peers
+from berthmaster.scheduling.request import Request
+
+
+def member(name, *, affinity="", anti="", namespace="default"):
+    groups = WorkloadAffinityGroups(affinity_group=affinity, anti_affinity_group=anti)
+    return Request.of(asked(name=name, namespace=namespace, workload_affinity_groups=groups))
+
+
+def peers_of(peers, group="team=x", namespace="default", kind=AFFINITY, except_for=""):
+    return {
+        name.removesuffix("-deployment"): set(each)
+        for name, each in peers.of(kind, namespace, group, except_for=except_for).items()
+    }
+
+
+@pytest.fixture
+def peers():
+    peers = Peers()
+    peers.place(member("web", affinity="team=x"), ["a", "b"])
+    peers.place(member("db", affinity="team=x", anti="tier=db"), ["c"])
+    return peers
+
+
+def test_peers_are_the_others_of_a_group(peers):
+    assert peers_of(peers) == {"web": {"a", "b"}, "db": {"c"}}
+    assert peers_of(peers, except_for="web-deployment") == {"db": {"c"}}
+    assert peers_of(peers, "tier=db", kind=ANTI_AFFINITY) == {"db": {"c"}}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"namespace": "other"}, id="in another namespace"),
+        pytest.param({"group": "team=y"}, id="in another group"),
+        pytest.param({"kind": ANTI_AFFINITY}, id="in the anti-affinity group of the same name"),
+        pytest.param({"group": ""}, id="of no group"),
+    ],
+)
+def test_there_are_no_peers(peers, other):
+    assert peers_of(peers, **other) == {}
+
+
+def test_where_a_workload_is_now_counts(peers):
+    peers.place(member("web", affinity="team=x"), ["d"])
+    assert peers_of(peers)["web"] == {"d"}
+
+
+def test_a_workload_that_is_nowhere_is_nobodys_peer(peers):
+    peers.place(member("db", affinity="team=x", anti="tier=db"), [])
+    assert peers_of(peers) == {"web": {"a", "b"}}
+    assert peers_of(peers, "tier=db", kind=ANTI_AFFINITY) == {}
+
+
+def test_a_workload_that_changes_its_group_leaves_the_old_one(peers):
+    peers.place(member("db", affinity="team=y"), ["c"])
+    assert peers_of(peers) == {"web": {"a", "b"}}
+    assert peers_of(peers, "team=y") == {"db": {"c"}}
+
+
+def test_nothing_is_remembered_of_workloads_that_are_gone(peers):
+    for name in ("web", "db"):
+        peers.place(member(name), [])
+    assert not peers._clusters
+    assert not peers._groups_of

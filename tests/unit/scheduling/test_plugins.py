@@ -1,0 +1,171 @@
+import sys
+
+import pytest
+from builders import cluster
+from decisions import asked, outcome, schedule
+
+from berthmaster.model.errors import InputError, PluginError
+from berthmaster.scheduling.plugins import Plugins, built_in, with_third_parties
+from berthmaster.scheduling.scheduler import Profile
+
+EVERYTHING = [
+    "ClusterAffinity",
+    "TaintToleration",
+    "APIEnablement",
+    "SpreadConstraint",
+    "ClusterEviction",
+    "ClusterLocality",
+]
+
+
+def test_the_built_in_plugins_are_karmadas_with_default_gates():
+    assert built_in().names == EVERYTHING
+
+
+def test_the_gate_adds_workload_affinity():
+    added = set(built_in(workload_affinity=True).names) - set(EVERYTHING)
+    assert added == {"WorkloadAffinity", "WorkloadAntiAffinity"}
+
+
+@pytest.mark.parametrize(
+    ("switches", "expected"),
+    [
+        pytest.param(["*"], EVERYTHING, id="a star turns all on"),
+        pytest.param([], [], id="no switch leaves nothing on"),
+        pytest.param(["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"], id="names alone"),
+        pytest.param(
+            ["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all but one"
+        ),
+        pytest.param(
+            ["-TaintToleration", "*"],
+            [each for each in EVERYTHING if each != "TaintToleration"],
+            id="the star goes first wherever it stands",
+        ),
+        pytest.param(["ClusterAffinity", "-ClusterAffinity"], [], id="on, then off"),
+        pytest.param(["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="off, then on"),
+        pytest.param(["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="twice on is on"),
+    ],
+)
+def test_switches_are_karmadas(switches, expected):
+    assert built_in().selected(switches).names == expected
+
+
+@pytest.mark.parametrize("switch", ["Taints", "-Taints", "-*", "", "tainttoleration"])
+def test_an_unknown_plugin_is_named_with_those_that_are_known(switch):
+    with pytest.raises(InputError, match=r"unknown plugin .*; known are ClusterAffinity, .*ClusterLocality"):
+        built_in().selected(["*", switch])
+
+
+def test_a_plugin_that_is_off_plays_no_part():
+    clusters = [cluster("a", taints=["gpu:NoSchedule"])]
+    off = Profile(built_in().selected(["*", "-TaintToleration"]))
+    assert outcome(schedule(clusters, asked())) == "NoFit"
+    assert outcome(schedule(clusters, asked(), off)) == {"a": 1}
+
+
+def test_without_any_plugin_every_cluster_fits():
+    clusters = [cluster("a", serves=[]), cluster("b", taints=["gpu:NoExecute"])]
+    assert outcome(schedule(clusters, asked(), Profile(Plugins((), ())))) == {"a": 1, "b": 1}
+
+
+@pytest.fixture
+def install(tmp_path, monkeypatch):
+    """Put a distribution with entry points and one module on the path, as pip leaves it."""
+    monkeypatch.syspath_prepend(tmp_path)
+    modules = []
+
+    def write(distribution, entry_points, source=""):
+        module = distribution.replace("-", "_")
+        modules.append(module)
+        info = tmp_path / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n")
+        (info / "entry_points.txt").write_text(entry_points)
+        (tmp_path / f"{module}.py").write_text(source)
+
+    yield write
+    for module in modules:
+        sys.modules.pop(module, None)
+
+
+FILTER = """
+from berthmaster.scheduling.filters import Filter
+
+class NeverMonday(Filter):
+    name = "NeverMonday"
+
+    def reason(self, context, cluster):
+        return "is Monday" if cluster.name == "monday" else None
+
+class Nameless(Filter):
+    def reason(self, context, cluster): ...
+
+class Dashed(NeverMonday):
+    name = "-NeverMonday"
+
+class Half(Filter):
+    name = "Half"
+
+class Locality(NeverMonday):
+    name = "ClusterLocality"
+"""
+SCORE = """
+from berthmaster.scheduling.scores import Score
+
+class Long(Score):
+    name = "Long"
+
+    def score(self, context, cluster):
+        return len(cluster.name)
+"""
+
+
+def test_third_parties_add_filters_and_scores(install):
+    install("weekdays", "[berthmaster.filters]\nmonday = weekdays:NeverMonday\n", FILTER)
+    install("lengths", "[berthmaster.scores]\nlong = lengths:Long\n", SCORE)
+    plugins = with_third_parties(built_in())
+    assert plugins.names == [*EVERYTHING[:-1], "NeverMonday", "ClusterLocality", "Long"]
+    decision = schedule([cluster("monday"), cluster("sunday")], asked(), Profile(plugins))
+    assert outcome(decision) == {"sunday": 1}
+    assert decision.attempts[0].candidates.scores.tolist() == [6]
+
+
+def test_without_third_parties_nothing_is_added():
+    assert with_third_parties(built_in()).names == EVERYTHING
+
+
+@pytest.mark.parametrize(
+    ("entry_points", "problem"),
+    [
+        pytest.param(
+            "[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="its module is missing"
+        ),
+        pytest.param("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded", id="its class is missing"),
+        pytest.param(
+            "[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score", id="a filter among the scores"
+        ),
+        pytest.param("[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded", id="a name that is not there"),
+        pytest.param("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter", id="no class at all"),
+        pytest.param("[berthmaster.filters]\nx = weekdays:Nameless\n", "needs a name", id="a filter without a name"),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that reads like a switch"
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:Half\n", "does not define reason", id="a filter without reasons"
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:Locality\n",
+            "two plugins named ClusterLocality",
+            id="a built-in's name",
+        ),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:NeverMonday\ny = weekdays:NeverMonday\n",
+            "two plugins named NeverMonday",
+            id="one plugin twice",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_third_partys_plugin_is_told(install, entry_points, problem):
+    install("weekdays", entry_points, FILTER)
+    with pytest.raises(PluginError, match=problem):
+        with_third_parties(built_in())

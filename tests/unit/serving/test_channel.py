@@ -1,0 +1,131 @@
+"""A client's socket, from both of its sides."""
+
+import socket
+import threading
+import time
+
+import pytest
+
+from berthmaster.serving.channel import Channel, TooSlowError
+
+LIMIT_S = 0.3
+MUCH = b"x" * 2**24  # more than any socket holds
+
+
+@pytest.fixture
+def pair():
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(5)
+    with ours, theirs:
+        yield Channel(ours, LIMIT_S), theirs
+
+
+def received(client, length):
+    data = b""
+    while len(data) < length:
+        data += client.recv(2**20)
+    return data
+
+
+def test_what_has_come_is_taken_without_waiting(pair):
+    channel, client = pair
+    assert channel.take() is None
+    client.sendall(b"a")
+    assert (channel.take(), channel.ended) == (b"a", False)
+    client.close()
+    assert (channel.take(), channel.ended) == (b"", True)
+    assert channel.recv(1) == b"", "it stays so"
+
+
+def test_an_answer_leaves_as_a_whole(pair):
+    channel, client = pair
+    channel.sendall(b"head ")
+    channel.sendall(b"body")
+    client.settimeout(0)
+    with pytest.raises(BlockingIOError):
+        client.recv(1)
+    assert channel.flush()
+    assert client.recv(100) == b"head body"
+
+
+def test_what_a_client_does_not_take_stays(pair):
+    channel, client = pair
+    channel.sendall(MUCH)
+    assert not channel.flush()
+    reader = threading.Thread(target=received, args=(client, len(MUCH)))
+    reader.start()
+    while not channel.flush():
+        time.sleep(0.001)
+    reader.join(timeout=5)
+    assert not reader.is_alive()
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(lambda channel: channel.recv(1), id="who sends nothing"),
+        pytest.param(lambda channel: channel.send(MUCH), id="who takes nothing"),
+    ],
+)
+def test_a_client_is_waited_for_until_its_deadline(pair, what):
+    begun = time.monotonic()
+    with pytest.raises(TooSlowError), pair[0].waited_for():
+        what(pair[0])
+    assert LIMIT_S <= time.monotonic() - begun < 3
+    assert pair[0].take() is None, "and not a moment by the thread that watches"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["as a whole", "piece by piece"])
+def test_an_answer_that_is_late_reaches_a_client_that_takes_it_at_once(pair, streams):
+    channel, client = pair
+    with channel.waited_for():
+        if streams:
+            channel.stream(0)
+        time.sleep(LIMIT_S + 0.1)
+        channel.sendall(b"too late, because")
+    assert client.recv(100) == b"too late, because"
+
+
+def test_a_client_that_does_not_take_a_late_answer_at_once_is_not_waited_for(pair):
+    def answer_late(channel):
+        time.sleep(LIMIT_S + 0.1)
+        channel.sendall(MUCH)
+
+    begun = time.monotonic()
+    with pytest.raises(TooSlowError), pair[0].waited_for():
+        answer_late(pair[0])
+    assert time.monotonic() - begun < 2 * LIMIT_S + 0.1
+
+
+def test_who_is_late_already_is_not_waited_for(pair):
+    channel, client = pair
+    client.sendall(b"a")
+    channel.late = True
+    begun = time.monotonic()
+    with channel.waited_for(), pytest.raises(TooSlowError):
+        channel.recv(1)
+    assert time.monotonic() - begun < LIMIT_S
+
+
+def test_a_stream_runs_ahead_of_its_client_by_so_much(pair):
+    channel, client = pair
+    with channel.waited_for():
+        channel.stream(len(MUCH))
+        channel.sendall(b"a")
+        assert client.recv(1) == b"a"
+        begun = time.monotonic()
+        channel.sendall(MUCH)  # to wait for the client would be an error after LIMIT_S; a busy machine may take longer
+        assert time.monotonic() - begun < 3
+        reader = threading.Thread(target=received, args=(client, len(MUCH)))
+        reader.start()
+    reader.join(timeout=5)
+    assert not reader.is_alive(), "all of it is taken at the end"
+
+
+def test_another_thread_can_end_the_waiting(pair):
+    channel, _ = pair
+    timer = threading.Timer(0.05, channel.interrupt)
+    timer.start()
+    with channel.waited_for():
+        assert channel.recv(1) == b""
+    timer.join()

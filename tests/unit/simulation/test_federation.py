@@ -1,0 +1,208 @@
+"""KubeAdmiral federations: where workloads go, and what changes move."""
+
+from datetime import UTC, datetime, timedelta
+from io import BytesIO
+
+import pytest
+import yaml
+
+from berthmaster.manifests import load
+from berthmaster.model.errors import InputError, ManifestError
+from berthmaster.model.taint import Taint
+from berthmaster.scheduling.kubeadmiral.trigger import Trigger
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
+from berthmaster.simulation.federation import apply_to_federation, federation_of, run_federation
+from berthmaster.simulation.world import ResourceName
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=1)
+SHOP = ResourceName("", "Deployment", "shop")
+KUBEADMIRAL = "core.kubeadmiral.io/v1alpha1"
+
+
+def member(name: str, cpu: str = "16", **spec) -> dict:
+    return {
+        "apiVersion": KUBEADMIRAL,
+        "kind": "FederatedCluster",
+        "metadata": {"name": name},
+        "spec": spec,
+        "status": {
+            "conditions": [{"type": kind, "status": "True"} for kind in ("Joined", "Ready")],
+            "apiResourceTypes": [
+                {"group": "apps", "version": "v1", "kind": "Deployment"},
+                {"version": "v1", "kind": "ConfigMap"},
+            ],
+            "resources": {"allocatable": {"cpu": "16", "memory": "64Gi"}, "available": {"cpu": cpu, "memory": "64Gi"}},
+        },
+    }
+
+
+def policy(kind: str = "PropagationPolicy", **spec) -> dict:
+    return {
+        "apiVersion": KUBEADMIRAL,
+        "kind": kind,
+        "metadata": {"name": "shop"},
+        "spec": {"schedulingMode": "Divide", **spec},
+    }
+
+
+def shop(labels: dict | None = None, kind: str = "Deployment", **annotations: str) -> dict:
+    bound = {"kubeadmiral.io/propagation-policy-name": "shop"}
+    metadata = {"name": "shop", "labels": bound if labels is None else labels, "annotations": annotations}
+    if kind == "ConfigMap":
+        return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
+    pod = {"spec": {"containers": [{"name": "shop"}]}}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 8, "template": pod}}
+
+
+def federation(*documents: dict):
+    return federation_of(load(["-"], stdin=BytesIO(yaml.safe_dump_all(documents).encode())))
+
+
+def outcome(*documents: dict):
+    (found,) = run_federation(federation(*documents), NOW)[1]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("documents", "clusters"),
+    [
+        pytest.param([policy(), shop()], {"a": 7, "b": 1}, id="replicas are divided by what is available"),
+        pytest.param([policy(schedulingMode="Duplicate"), shop()], {"a": None, "b": None}, id="or all go everywhere"),
+        pytest.param(
+            [policy(), shop(kind="ConfigMap")], {"a": None, "b": None}, id="what has no replicas is duplicated"
+        ),
+        pytest.param([policy(maxClusters=1), shop()], {"a": 8}, id="on one cluster at most"),
+        pytest.param(
+            [policy("ClusterPropagationPolicy"), shop({"kubeadmiral.io/cluster-propagation-policy-name": "shop"})],
+            {"a": 7, "b": 1},
+            id="a cluster policy by its own label",
+        ),
+        pytest.param(
+            [policy(), shop(**{"kubeadmiral.io/maxClusters": "1"})],
+            {"a": 8},
+            id="an annotation stands in for the policy",
+        ),
+        pytest.param([policy(), shop({})], {}, id="nothing binds it"),
+    ],
+)
+def test_where_a_workload_goes(documents, clusters):
+    assert outcome(member("a"), member("b", cpu="4"), *documents).bound.workload.current == clusters
+
+
+def test_a_profile_decides_which_plugins_take_part():
+    profile = {
+        "apiVersion": KUBEADMIRAL,
+        "kind": "SchedulingProfile",
+        "metadata": {"name": "lenient"},
+        "spec": {"plugins": {"filter": {"disabled": [{"name": "TaintToleration"}]}}},
+    }
+    tainted = member("a", taints=[{"key": "k", "effect": "NoExecute"}])
+    documents = [tainted, profile, shop()]
+    assert outcome(*documents, policy()).decision.failure is not None
+    assert outcome(*documents, policy(schedulingProfile="lenient")).bound.workload.current == {"a": 8}
+
+
+def test_a_profile_that_cannot_be_built_fails_those_that_name_it_and_no_others():
+    plugins = {"filter": {"enabled": [{"name": "groups", "type": "Webhook"}]}}
+    profile = {"apiVersion": KUBEADMIRAL, "kind": "SchedulingProfile", "metadata": {"name": "p"}}
+    documents = [member("a"), {**profile, "spec": {"plugins": plugins}}, shop()]
+    assert outcome(*documents, policy()).bound.workload.current == {"a": 8}
+    failed = outcome(*documents, policy(schedulingProfile="p")).decision.failure
+    assert failed.message.startswith("SchedulingProfile p: spec.plugins.filter.enabled[0].name: 'groups' is a webhook")
+
+
+@pytest.mark.parametrize(
+    ("documents", "note"),
+    [
+        pytest.param([shop()], "PropagationPolicy shop is not there", id="the policy is missing"),
+        pytest.param([policy(schedulingProfile="p"), shop()], "SchedulingProfile p is not there", id="the profile is"),
+        pytest.param(
+            [policy(), shop(**{"kubeadmiral.io/no-scheduling": "yes"})],
+            "an annotation says not to schedule it",
+            id="an annotation forbids it",
+        ),
+    ],
+)
+def test_what_is_not_touched_says_why(documents, note):
+    found = outcome(member("a"), *documents)
+    assert (found.trigger, found.notes) == (Trigger.NONE, (note,))
+
+
+@pytest.mark.parametrize(
+    ("change", "trigger", "clusters"),
+    [
+        pytest.param(Scale(SHOP, 16), Trigger.REPLICAS, {"a": 13, "b": 3}, id="scaling"),
+        pytest.param(AddTaint("a", Taint("k", "NoExecute")), Trigger.CLUSTER_TAINTS, {"b": 8}, id="a taint drives out"),
+        pytest.param(
+            AddTaint("a", Taint("k", "NoSchedule")),
+            Trigger.CLUSTER_TAINTS,
+            {"a": 7, "b": 1},
+            id="a milder one does not",
+        ),
+        pytest.param(AddLabel("a", "k", "v"), Trigger.NONE, {"a": 7, "b": 1}, id="a label does not count by default"),
+        pytest.param(Down("a"), Trigger.NONE, {"a": 7, "b": 1}, id="a lost cluster keeps what it has"),
+        pytest.param(Reschedule(), Trigger.NONE, {"a": 7, "b": 1}, id="a forced run finds the same"),
+    ],
+)
+def test_what_a_change_moves(change, trigger, clusters):
+    before, _ = run_federation(federation(member("a"), member("b", cpu="4"), policy(), shop()), NOW)
+    _, (after,) = run_federation(apply_to_federation([change], before, LATER), LATER)
+    assert (after.trigger, after.bound.workload.current) == (trigger, clusters)
+
+
+def test_what_stands_against_a_change_is_told():
+    before, _ = run_federation(federation(member("a"), policy(), shop()), NOW)
+    _, (after,) = run_federation(apply_to_federation([AddLabel("a", "k", "v")], before, LATER), LATER)
+    assert after.notes == ("clusterLabelsChanged:false",)
+
+
+def test_a_sticky_workload_keeps_its_numbers_even_when_scaled():
+    sticky = policy(reschedulePolicy={"disableRescheduling": True})
+    before, _ = run_federation(federation(member("a"), member("b", cpu="4"), sticky, shop()), NOW)
+    _, (after,) = run_federation(apply_to_federation([Scale(SHOP, 99)], before, LATER), LATER)
+    assert (after.trigger, after.bound.workload.current) == (Trigger.REPLICAS, {"a": 7, "b": 1})
+
+
+def test_no_fit_takes_a_workload_away():
+    before, _ = run_federation(federation(member("a"), policy(), shop()), NOW)
+    change = AddTaint("a", Taint("k", "NoExecute"))
+    _, (after,) = run_federation(apply_to_federation([change], before, LATER), LATER)
+    assert after.decision.failure is not None
+    assert after.bound.workload.current == {}
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param(Scale(ResourceName("", "Job", "x"), 1), "no resources have this name", id="an unknown workload"),
+        pytest.param(Down("z"), "there is no cluster 'z'", id="an unknown cluster"),
+    ],
+)
+def test_a_change_to_what_is_not_there_is_refused(change, said):
+    with pytest.raises(InputError, match=said):
+        apply_to_federation([change], federation(member("a"), policy(), shop()), NOW)
+
+
+@pytest.mark.parametrize(
+    ("document", "said"),
+    [
+        pytest.param(
+            policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters", id="a policy's typo"
+        ),
+        pytest.param(policy(maxClusters="x"), "spec.maxClusters: 'x' is a str; accepted is int", id="a wrong type"),
+        pytest.param(
+            {**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}}, "is negative", id="less than none"
+        ),
+        pytest.param(member("a"), "'a' is already defined", id="a cluster twice"),
+    ],
+)
+def test_bad_manifests_are_refused_with_their_place(document, said):
+    with pytest.raises(ManifestError, match=said):
+        federation(member("a"), document)
+
+
+def test_clusters_of_both_control_planes_do_not_go_together():
+    karmada = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "k"}}
+    with pytest.raises(InputError, match="both Clusters and FederatedClusters"):
+        federation(member("a"), karmada)
