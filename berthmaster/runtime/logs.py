@@ -1,7 +1,13 @@
-"""Structured logs: one JSON object a line."""
+"""Structured logs: one JSON object per line."""
 
+import contextvars
 import logging
 import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,27 +16,72 @@ import msgspec
 LEVELS: Final = ("debug", "info", "warning", "error")
 _MAX_MESSAGE_LENGTH: Final = 4096
 _MAX_TRACE_LENGTH: Final = 16_384
+_BOUND: Final[contextvars.ContextVar[Mapping[str, Any] | None]] = contextvars.ContextVar("bound_fields", default=None)
 
 
 class JSONFormatter(logging.Formatter):
-    """A record as a line of JSON: ``time``, ``level``, ``logger``, ``message``, and what ``fields`` adds."""
+    """Format a record as one line of JSON.
+
+    The keys are ``time``, ``level``, ``logger``, ``message``, then the fields of ``bound``, then those of ``fields``.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage()[:_MAX_MESSAGE_LENGTH],
         }
+        line.update(_BOUND.get() or {})
         line.update(getattr(record, "fields", {}))
+        if (suppressed := getattr(record, "suppressed", 0)) > 0:
+            line["suppressed"] = suppressed
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)[-_MAX_TRACE_LENGTH:]
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
+class BurstFilter(logging.Filter):
+    """Limit the rate of debug and info records of a logger. Safe for several threads.
+
+    Records above the rate are dropped and counted. The next record that passes carries the count as ``suppressed``.
+    Warnings and errors always pass and take no share of the rate.
+    """
+
+    def __init__(self, per_s: float, burst: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """Start with a full bucket.
+
+        Args:
+            per_s: records per second in the long run; more than 0.
+            burst: records that may pass at once; at least 1.
+            clock_s: monotonic time in seconds.
+        """
+        super().__init__()
+        self._per_s = per_s
+        self._burst = burst
+        self._clock_s = clock_s
+        self._tokens = float(burst)
+        self._refilled_s = clock_s()
+        self._suppressed = 0
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.WARNING:
+            return True
+        with self._lock:
+            now_s = self._clock_s()
+            self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_s)
+            self._refilled_s = now_s
+            if self._tokens < 1:
+                self._suppressed += 1
+                return False
+            self._tokens -= 1
+            record.suppressed, self._suppressed = self._suppressed, 0
+        return True
+
+
 def configure(level: str) -> None:
-    """Send everything of a level (one of ``LEVELS``) and above to standard error as JSON."""
+    """Write records of a level (one of ``LEVELS``) and above to standard error as JSON."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JSONFormatter())
     root = logging.getLogger()
@@ -39,5 +90,20 @@ def configure(level: str) -> None:
 
 
 def fields(**values: object) -> dict[str, Any]:
-    """What to pass as ``extra`` to give a record fields of its own."""
+    """Return the ``extra`` argument that gives one record these fields."""
     return {"fields": values}
+
+
+@contextmanager
+def bound(**values: object) -> Iterator[None]:
+    """Add fields to every record that this thread logs inside the block. Blocks nest; the inner value wins."""
+    token = _BOUND.set({**(_BOUND.get() or {}), **values})
+    try:
+        yield
+    finally:
+        _BOUND.reset(token)
+
+
+def new_reconcile_id() -> str:
+    """Return a random id that groups the records of one reconcile."""
+    return uuid.uuid4().hex[:16]

@@ -1,0 +1,94 @@
+import json
+import logging
+
+import pytest
+
+from berthmaster.runtime import logs
+
+
+class Records(logging.Handler):
+    """Keeps what passes, formatted."""
+
+    def __init__(self):
+        super().__init__()
+        self.setFormatter(logs.JSONFormatter())
+        self.lines = []
+
+    def emit(self, record):
+        self.lines.append(json.loads(self.format(record)))
+
+
+@pytest.fixture
+def handler():
+    return Records()
+
+
+@pytest.fixture
+def log(handler):
+    logger = logging.getLogger("berthmaster.test.logs")
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    yield logger
+    logger.removeHandler(handler)
+    logger.filters.clear()
+
+
+def test_a_record_is_one_object_with_its_fields(log, handler):
+    log.info("scheduled %s", "web", extra=logs.fields(group="first", replicas=3))
+    [line] = handler.lines
+    assert line.pop("time").endswith("+00:00")
+    assert line == {
+        "level": "info",
+        "logger": "berthmaster.test.logs",
+        "message": "scheduled web",
+        "group": "first",
+        "replicas": 3,
+    }
+
+
+def test_an_exception_adds_its_trace(log, handler):
+    try:
+        int("broken")
+    except ValueError:
+        log.exception("failed")
+    assert handler.lines[0]["trace"].endswith("ValueError: invalid literal for int() with base 10: 'broken'")
+
+
+def test_bound_fields_hold_inside_the_block_only(log, handler):
+    with logs.bound(reconcile_id="a", key="x"):
+        with logs.bound(key="y"):
+            log.info("inner", extra=logs.fields(step=1))
+        log.info("outer")
+    log.info("after")
+    inner, outer, after = handler.lines
+    assert (inner["reconcile_id"], inner["key"], inner["step"]) == ("a", "y", 1)
+    assert (outer["reconcile_id"], outer["key"]) == ("a", "x")
+    assert "reconcile_id" not in after
+
+
+def test_a_burst_is_cut_and_the_next_record_says_how_many_were_dropped(log, handler):
+    now_s = 0.0
+    log.addFilter(logs.BurstFilter(per_s=2, burst=3, clock_s=lambda: now_s))
+    for number in range(10):
+        log.info("record %d", number)
+    now_s = 0.5  # one token
+    log.info("record 10")
+    log.info("record 11")
+    now_s = 1.0
+    log.info("record 12")
+    assert [line["message"] for line in handler.lines] == ["record 0", "record 1", "record 2", "record 10", "record 12"]
+    assert [line.get("suppressed", 0) for line in handler.lines] == [0, 0, 0, 7, 1]
+
+
+@pytest.mark.parametrize("level", [logging.WARNING, logging.ERROR])
+def test_warnings_and_errors_always_pass_and_take_no_tokens(log, handler, level):
+    log.addFilter(logs.BurstFilter(per_s=1, burst=1, clock_s=lambda: 0.0))
+    for _ in range(5):
+        log.log(level, "trouble")
+    log.info("first")
+    log.info("second")
+    assert [line["message"] for line in handler.lines] == ["trouble"] * 5 + ["first"]
+
+
+def test_reconcile_ids_differ():
+    assert len({logs.new_reconcile_id() for _ in range(100)}) == 100
