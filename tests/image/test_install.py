@@ -105,13 +105,23 @@ def test_it_decides_a_real_question(environment, tmp_path):
 
 def test_everything_is_compiled_and_stays_so_without_writing(environment):
     code = (
-        "import sys, fleet, berthmaster_cli.main, webhook.serving, extender.serving, pathlib;"
+        "import sys, berthmaster, berthmaster_cli.main, webhook.serving, extender.serving, pathlib;"
         "print([m.__name__ for m in list(sys.modules.values()) if getattr(m, '__cached__', None)"
         " and 'site-packages' in (m.__file__ or '') and not pathlib.Path(m.__cached__).exists()])"
     )
     assert python(environment, code).strip() == "[]"
     stray = [path for path in environment.rglob("*.pyc") if path.read_bytes()[4:8] != b"\x01\0\0\0"]
     assert stray == [], "compiled files that depend on the time of their sources"
+
+
+def test_the_wheel_installs_these_packages_at_top_level_and_nothing_else(environment):
+    code = (
+        "import importlib.metadata, json;"
+        "files = importlib.metadata.files('berthmaster');"
+        "print(json.dumps(sorted({each.parts[0] for each in files})))"
+    )
+    top = [name for name in json.loads(python(environment, code)) if name != ".." and "dist-info" not in name]
+    assert top == ["berthmaster", "berthmaster_cli", "certs", "extender", "webhook"]
 
 
 def test_nothing_in_it_remembers_the_sources(environment):

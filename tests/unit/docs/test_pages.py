@@ -205,9 +205,9 @@ def test_every_target_of_make_exists(page):
 
 @pytest.mark.parametrize("page", TEXTS)
 def test_every_file_of_the_repository_that_is_named_exists(page):
-    folders = "fleet|webhook|extender|certs|cli|tests|charts|image|requirements"
+    folders = "berthmaster|webhook|extender|certs|berthmaster_cli|tests|charts|image|requirements"
     for name in re.findall(rf"`((?:{folders})/[\w/.-]+)`", TEXTS[page]):
-        near = [ROOT / name, ROOT / "extender" / "scheduling" / name, ROOT / "tests" / name]
+        near = [ROOT / name, ROOT / "berthmaster" / "scheduling" / name, ROOT / "tests" / name]
         assert any(each.exists() for each in near), name
 
 
