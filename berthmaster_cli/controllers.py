@@ -10,7 +10,7 @@ import click
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES, EstimatorSettings, Settings
 from berthmaster.runtime import logs
-from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, told
+from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.addresses import Address
 from berthmaster_cli.config_file import config_option
 from berthmaster_cli.inputs import profile
@@ -124,7 +124,7 @@ _election = _options(
     f"There are {', '.join(each.name if each.by_default else f'{each.name} (off)' for each in REGISTRY)}.",
 )  # fmt: skip
 @click.option(
-    "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false, by commas. {told(GATES)}.",
+    "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false, by commas. {gates_help(GATES)}.",
 )  # fmt: skip
 @_scheduling
 @_estimators

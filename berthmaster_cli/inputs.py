@@ -10,7 +10,7 @@ import click
 
 from berthmaster.manifests import Manifests, load
 from berthmaster.model.template import ReplicaPath
-from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, told
+from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.plugins import built_in, with_third_parties
 from berthmaster.scheduling.scheduler import Profile
 from berthmaster.simulation.world import ResourceName
@@ -39,7 +39,7 @@ def deciding_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
         ),
         click.option(
-            "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false. {told(_GATES)}.",
+            "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false. {gates_help(_GATES)}.",
         ),
         click.option(
             "--enable-empty-workload-propagation", "keep_empty", is_flag=True,

@@ -13,7 +13,7 @@ from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
 from berthmaster.model.template import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.runtime.crash import survived
+from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile
 from berthmaster.serving.probes import Health
@@ -175,7 +175,7 @@ class _Extender:
         pause = threading.Event()
         while not pause.wait(_HOUSEKEEPING_S):
             # Without it the last that was said would stand for good, fresh and ready.
-            survived(partial(self._keep_house, post), _LOG, "the worker could not say how it is")
+            log_exceptions(partial(self._keep_house, post), _LOG, "the worker could not say how it is")
 
     def _keep_house(self, post: PostHealth) -> None:
         """Say how fresh the state is, in the probes and in the metrics."""

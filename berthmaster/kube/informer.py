@@ -19,8 +19,7 @@ from berthmaster.kube.subscription import Handler, Subscription
 from berthmaster.kube.transport import Connection
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.crash import survived
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.logs import fields, log_exceptions
 
 T = TypeVar("T")
 _LOG: Final = logging.getLogger("berthmaster.kube")
@@ -173,7 +172,7 @@ class Informer(Generic[T]):
                 _LOG.warning("passed over: %s", error, extra=fields(**whose))
 
         # What reads is somebody else's: a mistake in it costs one object, not the watch of all others.
-        survived(read, _LOG, "passed over: it could not be read", **whose)
+        log_exceptions(read, _LOG, "passed over: it could not be read", **whose)
         return known if value == known else value
 
     def _tell(self, key: Key, before: T | None, after: T | None) -> None:

@@ -19,7 +19,7 @@ from berthmaster.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, i
 from berthmaster.kube.requests import PAGE_SIZE, Collection, page, watch
 from berthmaster.kube.transport import Answer, Connection, body_of
 from berthmaster.model.errors import ApiError
-from berthmaster.runtime.crash import survived
+from berthmaster.runtime.logs import log_exceptions
 
 MAX_OBJECTS: Final = 2**18
 _LOG: Final = logging.getLogger("berthmaster.kube")
@@ -89,7 +89,7 @@ class Reflector:
         """List and watch until told to stop."""
         while not self._stopping.is_set():
             # The thread's outermost edge: else a mirror would stand still unnoticed.
-            if not survived(self._round, _LOG, "the watch of %s failed", self._collection.what):
+            if not log_exceptions(self._round, _LOG, "the watch of %s failed", self._collection.what):
                 self._version = ""
                 self._mirror.lose("the watch failed; the log says why")
                 self._stopping.wait(self._backoff.next_s())

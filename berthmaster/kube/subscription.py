@@ -8,8 +8,7 @@ from typing import Final, Generic, Protocol, TypeVar
 from berthmaster.kube.backoff import Backoff
 from berthmaster.kube.messages import Key
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.crash import survived
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.logs import fields, log_exceptions
 
 T = TypeVar("T")
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -53,7 +52,7 @@ class Subscription(Generic[T]):
         # A handler is somebody else's: others have to hear of this object, and this one of others.
         said = "a handler has failed, and will be told again"
         call = partial(self._handler, key, heard, after)
-        if not survived(call, _LOG, said, kind=self._what, namespace=key[0], name=key[1]):
+        if not log_exceptions(call, _LOG, said, kind=self._what, namespace=key[0], name=key[1]):
             self._owe(key, heard)
 
     def tell_again(self, latest: Callable[[Key], T | None]) -> None:

@@ -1,1 +1,1 @@
-"""What every process is run with: clock, logs, metrics, feature gates, crash handling, stop signals."""
+"""What every process needs: clock, logs, metrics, feature gates, stop signals."""

@@ -1,4 +1,4 @@
-"""The time, as an argument: what runs needs ``SystemClock``, what is tested brings its own."""
+"""The clock as an argument: production code passes ``SystemClock``, tests pass a fake clock."""
 
 import time
 from datetime import UTC, datetime
@@ -6,22 +6,20 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time."""
+    """Read the time."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
+        """Return the time of day in UTC."""
 
     def monotonic_s(self) -> float:
-        """Seconds since some moment; never goes back."""
+        """Return the seconds since an arbitrary start. The value never decreases."""
 
 
 class SystemClock:
     """The clock of the machine."""
 
     def now(self) -> datetime:
-        """The time of day, in UTC."""
         return datetime.now(UTC)
 
     def monotonic_s(self) -> float:
-        """Seconds since some moment; never goes back."""
         return time.monotonic()

@@ -1,4 +1,4 @@
-"""Feature gates as Kubernetes has them: what is not yet, or no longer, on for everybody."""
+"""Feature gates, as Kubernetes has them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal, NamedTuple
@@ -12,10 +12,10 @@ class Gate(NamedTuple):
     """One gate.
 
     Attributes:
-        name: as ``--feature-gates`` writes it.
-        stage: how far it is.
-        default: whether it is on where nobody says.
-        summary: what it does, in half a line.
+        name: the name in ``--feature-gates``.
+        stage: the maturity of the feature.
+        default: whether the gate is on by default.
+        summary: what the gate enables, in a few words.
     """
 
     name: str
@@ -25,28 +25,31 @@ class Gate(NamedTuple):
 
 
 POLICY_PREEMPTION: Final = Gate(
-    "PolicyPreemption", "alpha", default=False, summary="policies with preemption: Always take resources over"
+    "PolicyPreemption", "alpha", default=False, summary="policies with preemption: Always take over resources"
 )
 WORKLOAD_AFFINITY: Final = Gate(
-    "WorkloadAffinity", "alpha", default=False, summary="filters by where other workloads are"
+    "WorkloadAffinity", "alpha", default=False, summary="filters clusters by the placement of other workloads"
 )
 PRIORITY_BASED_SCHEDULING: Final = Gate(
-    "PriorityBasedScheduling", "beta", default=True, summary="bindings of high schedulePriority come first"
+    "PriorityBasedScheduling",
+    "beta",
+    default=True,
+    summary="bindings with a higher schedulePriority are scheduled first",
 )
 
 
 class FeatureGates:
-    """Which gates are on."""
+    """The gates and whether each is on."""
 
     def __init__(self, known: Sequence[Gate], given: Mapping[str, bool] | None = None) -> None:
         self._on = {gate.name: gate.default for gate in known} | dict(given or {})
 
     @classmethod
     def parse(cls, text: str, known: Sequence[Gate]) -> "FeatureGates":
-        """Gates as ``A=true,B=false``; the last word on one counts, and ``AllAlpha`` and the like are not known.
+        """Parse ``A=true,B=false``. The last value of a gate counts. ``AllAlpha`` and ``AllBeta`` are not supported.
 
         Raises:
-            InputError: it is not written so, or a gate is unknown.
+            InputError: the text has another form, or a gate is unknown.
         """
         names = [gate.name for gate in known]
         given = {}
@@ -60,15 +63,15 @@ class FeatureGates:
         return cls(known, given)
 
     def on(self, gate: Gate) -> bool:
-        """Whether a gate is on."""
+        """Return whether a gate is on."""
         return self._on[gate.name]
 
     def __str__(self) -> str:
         return ",".join(f"{name}={str(on).lower()}" for name, on in self._on.items())
 
 
-def told(known: Sequence[Gate]) -> str:
-    """The gates as ``--help`` lists them."""
+def gates_help(known: Sequence[Gate]) -> str:
+    """Return the gates as ``--help`` lists them."""
     return "; ".join(
         f"{gate.name} ({gate.stage}, {str(gate.default).lower()} by default): {gate.summary}" for gate in known
     )

@@ -107,3 +107,26 @@ def bound(**values: object) -> Iterator[None]:
 def new_reconcile_id() -> str:
     """Return a random id that groups the records of one reconcile."""
     return uuid.uuid4().hex[:16]
+
+
+def log_exceptions(
+    call: Callable[[], object], log: logging.Logger, message: str, *arguments: str, **names: str
+) -> bool:
+    """Call ``call`` and log any exception with its traceback. Return False after an exception.
+
+    This is the crash handler of threads that must go on. Use it at the outermost edge of a thread only, where the next
+    piece of work does not depend on the failed one. Catch expected errors by name, further in.
+
+    Args:
+        call: the work.
+        log: the logger for the exception.
+        message: the log message, as loggers take it.
+        arguments: the arguments of the message.
+        names: fields of the record, such as the kind and name of an object.
+    """
+    try:
+        call()
+    except Exception:  # an unexpected error must not end a thread that other threads depend on
+        log.exception(message, *arguments, extra=fields(**names))
+        return False
+    return True

@@ -1,9 +1,9 @@
-"""Metrics, and how they are right with several processes.
+"""Metrics of services with one process or several.
 
-There, each process writes its values into files of one folder, and whoever answers ``/metrics`` adds them up. The
-client library decides which kind of values it makes when it is imported, so the folder has to be named before any
-metric is defined: call ``share`` first, then import the module that defines them. A service of one process needs no
-folder.
+With several processes, each process writes its values to files in one folder, and the process that serves ``/metrics``
+adds them up. ``prometheus_client`` chooses the kind of its values when it is imported. The folder must be set before
+any metric is defined: call ``share`` first, then import the module that defines the metrics. A service with one
+process needs no folder.
 """
 
 import os
@@ -15,14 +15,18 @@ _FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 def share(folder: Path) -> None:
-    """Keep the values of this process and of those it forks in a folder, which must be empty."""
+    """Keep the values of this process and of the processes that it forks in an empty folder.
+
+    Raises:
+        RuntimeError: ``prometheus_client`` is imported already.
+    """
     if "prometheus_client" in sys.modules:
-        raise RuntimeError("metrics are shared before the client library is imported")
+        raise RuntimeError("share() must be called before prometheus_client is imported")
     os.environ[_FOLDER] = str(folder)
 
 
 def exposition() -> tuple[str, bytes]:
-    """The content type and the text of all values of all processes."""
+    """Return the content type and the text of all values of all processes."""
     from prometheus_client import (  # noqa: PLC0415 - see the module
         CONTENT_TYPE_LATEST,
         CollectorRegistry,
@@ -36,14 +40,14 @@ def exposition() -> tuple[str, bytes]:
 
 
 def own_exposition() -> tuple[str, bytes]:
-    """The content type and the text of the values of this process, which shares none."""
+    """Return the content type and the text of the values of a service with one process."""
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest  # noqa: PLC0415 - see the module
 
     return CONTENT_TYPE_LATEST, generate_latest()
 
 
 def process_ended(pid: int) -> None:
-    """Forget the gauges of a process that has ended; what it counted stays."""
+    """Remove the gauges of a process that has ended. Its counters stay."""
     from prometheus_client import multiprocess  # noqa: PLC0415 - see the module
 
     multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]  # the library has no types here

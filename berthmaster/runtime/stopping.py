@@ -1,32 +1,33 @@
-"""Being told to stop, by a signal too."""
+"""A request to stop, which may come from a signal."""
 
 import time
 from typing import Final
 
-_LOOK_EVERY_S: Final = 0.1
+_CHECK_INTERVAL_S: Final = 0.1
 
 
 class Stop:
-    """Whether a process has been told to stop; any thread and any signal handler may tell.
+    """Whether this process should stop. Any thread and any signal handler may set it.
 
-    A handler interrupts the very thread that waits, between any two steps. The lock of a ``threading.Event`` that this
-    thread has just taken would never be given back to it; and a signal that comes after the last look for signals, but
-    before the wait, ends no wait. So nothing is locked here, and no wait is long.
+    A signal handler runs in the thread that waits, between two bytecode steps. A ``threading.Event`` fails here in two
+    ways. If the waiting thread holds the event's lock, the handler waits for that lock forever. If the signal comes
+    after the last check and before the wait, the wait does not end. ``Stop`` therefore takes no lock, and each of its
+    sleeps is short.
 
     Attributes:
-        asked: whether it has been told.
+        asked: True after a request to stop.
     """
 
     def __init__(self) -> None:
         self.asked = False
 
     def ask(self) -> None:
-        """Tell."""
+        """Request a stop."""
         self.asked = True
 
     def wait(self, timeout_s: float = float("inf")) -> bool:
-        """Wait until told, or for some seconds; whether it has been told."""
+        """Wait for a request to stop, for at most ``timeout_s`` seconds. Return whether there is one."""
         deadline_s = time.monotonic() + timeout_s
         while not self.asked and (left_s := deadline_s - time.monotonic()) > 0:
-            time.sleep(min(_LOOK_EVERY_S, left_s))
+            time.sleep(min(_CHECK_INTERVAL_S, left_s))
         return self.asked

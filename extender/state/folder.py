@@ -13,7 +13,7 @@ from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
 from berthmaster.model.template import ReplicaPath
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.crash import survived
+from berthmaster.runtime.logs import log_exceptions
 from berthmaster.simulation.loading import world_of
 from berthmaster.simulation.world import World
 from extender.state.state import State
@@ -123,7 +123,7 @@ class FolderSource:
 
     def _look_and_survive(self, state: State) -> None:
         # The outermost edge: else the state would grow old and be called fresh, or no worker would start any more.
-        if not survived(partial(self.look, state), _LOG, "the manifests could not be read"):
+        if not log_exceptions(partial(self.look, state), _LOG, "the manifests could not be read"):
             state.mark_stale("the manifests could not be read; the log says why", self._clock.now())
 
     def _signed(self) -> Signature:

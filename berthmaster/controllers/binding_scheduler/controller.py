@@ -16,7 +16,7 @@ from berthmaster.controllers.controller import Load, QueueController
 from berthmaster.controllers.parts import Parts
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.messages import Key
-from berthmaster.runtime.crash import survived
+from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile
 
@@ -112,7 +112,7 @@ class BindingScheduler:
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
             # The thread's outermost edge: without it nothing would be woken any more.
-            survived(self._look, _LOG, "%s: the ticker crashed", NAME)
+            log_exceptions(self._look, _LOG, "%s: the ticker crashed", NAME)
 
     def _look(self) -> None:
         self._desk.expire()

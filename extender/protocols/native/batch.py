@@ -11,7 +11,7 @@ import msgspec
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.runtime.crash import survived
+from berthmaster.runtime.logs import log_exceptions
 from extender.protocols.native.deciding import count, decide
 from extender.protocols.native.wire import BatchAnswer, BatchLine
 from extender.protocols.problem import Problem, Refusal, field_problem, problem
@@ -60,7 +60,9 @@ def _answer(services: Services, call: Call, protocol: str, number: int, line: by
     def answer() -> None:
         answers.append(_judged(services, call, protocol, number, line, diagnose=diagnose))
 
-    if not survived(answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)):
+    if not log_exceptions(
+        answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)
+    ):
         told = problem(500, "the service failed; its log says why", call.request_id)
         answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=told)))
     return answers[0]

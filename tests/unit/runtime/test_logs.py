@@ -3,6 +3,7 @@ import logging
 
 import pytest
 
+from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
 
 
@@ -92,3 +93,31 @@ def test_warnings_and_errors_always_pass_and_take_no_tokens(log, handler, level)
 
 def test_reconcile_ids_differ():
     assert len({logs.new_reconcile_id() for _ in range(100)}) == 100
+
+
+def raising(error: BaseException):
+    def call() -> None:
+        raise error
+
+    return call
+
+
+def test_a_call_that_returns_logs_nothing(caplog):
+    assert logs.log_exceptions(lambda: 3, logging.getLogger("test"), "%s failed", "it")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("x"), InputError("x"), OSError("x")], ids=repr)
+def test_an_exception_of_a_call_is_logged_with_its_trace_and_not_raised(caplog, error):
+    log = logging.getLogger("test")
+    assert not logs.log_exceptions(raising(error), log, "%s failed", "it", kind="things", name="a")
+    [record] = caplog.records
+    assert record.message == "it failed"
+    assert record.exc_info[1] is error
+    assert record.fields == {"kind": "things", "name": "a"}
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)], ids=repr)
+def test_an_exception_that_ends_a_process_is_raised(error):
+    with pytest.raises(type(error)):
+        logs.log_exceptions(raising(error), logging.getLogger("test"), "it failed")

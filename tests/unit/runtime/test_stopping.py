@@ -10,8 +10,8 @@ from berthmaster.runtime.stopping import Stop
 
 
 @pytest.mark.parametrize("step", range(6))
-def test_a_handler_interrupts_the_thread_that_waits_at_any_step(step):
-    # In a process of its own, which can be ended: a lock that is taken twice is no exception.
+def test_a_signal_handler_may_interrupt_the_waiting_thread_at_any_step(step):
+    # A separate process can be killed after a timeout: a deadlock raises no exception.
     program = f"""
         import sys
         from berthmaster.runtime.stopping import Stop
@@ -36,16 +36,16 @@ def test_a_handler_interrupts_the_thread_that_waits_at_any_step(step):
 
 def test_another_thread_ends_the_wait():
     stop = Stop()
-    teller = threading.Timer(0.05, stop.ask)
-    teller.start()
+    timer = threading.Timer(0.05, stop.ask)
+    timer.start()
     began_s = time.monotonic()
     assert stop.wait()
     assert stop.wait(0)
     assert time.monotonic() - began_s < 5
-    teller.join()
+    timer.join()
 
 
-def test_a_wait_ends_by_itself():
+def test_a_wait_ends_after_its_timeout():
     began_s = time.monotonic()
     assert not Stop().wait(0.15)
     assert time.monotonic() - began_s >= 0.15
