@@ -20,8 +20,8 @@ from e2e.controllers_process import Controllers, start_controllers, wait_for_lea
 from e2e.processes import Process, wait_for
 
 from berthmaster.controllers.binding_scheduler.bindings import Bindings
-from berthmaster.controllers.metrics import PrometheusMeter
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.connection import OfficialConnection, connect
 from berthmaster.kube.event_recorder import EventRecorder
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
@@ -124,10 +124,12 @@ def by_field(values: list[Any]) -> Counter[str]:
 def show_fields(plane: ControlPlane) -> None:
     """Read everything as the scheduler does, and say where the bytes are."""
     connection, clock = connect(plane.kubeconfig), SystemClock()
-    meter = PrometheusMeter()
-    parts = Parts(connection, clock, EventRecorder(connection, clock, "bench", "bench", meter.event), meter)
-    clusters, bindings = parts.informer(*KARMADA_CLUSTERS), Bindings(parts)
-    for informer in parts.informers.values():
+    metrics = ControllerMetrics()
+    context = ControllerContext(
+        connection, clock, EventRecorder(connection, clock, "bench", "bench", metrics.event), metrics
+    )
+    clusters, bindings = context.informer(*KARMADA_CLUSTERS), Bindings(context)
+    for informer in context.informers.values():
         informer.start(connection)
         informer.wait(_LIMIT_S)
     for what, values in (("bindings", bindings.items()), ("clusters", clusters.items())):
@@ -135,7 +137,7 @@ def show_fields(plane: ControlPlane) -> None:
         print(f"{counted.total() / _MIB:8.1f} MiB in all decoded {what}, of which")
         for name, size in counted.most_common(6):
             print(f"{size / _MIB:12.1f} MiB {name}")
-    for informer in parts.informers.values():
+    for informer in context.informers.values():
         informer.stop()
 
 

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 import berthmaster_cli.controllers
-from berthmaster.controllers.controller import Again, QueueController
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import QueueController, Requeue
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import Settings
 from berthmaster.controllers.work_queue import WorkQueue
@@ -42,33 +42,33 @@ class ConfigMap(msgspec.Struct, frozen=True):
 class Copying:
     """Writes ``has`` wherever it is not what ``wants`` is; every write bumps ``writes``."""
 
-    def __init__(self, parts: Parts, maps: Informer[ConfigMap]) -> None:
-        self._parts = parts
+    def __init__(self, context: ControllerContext, maps: Informer[ConfigMap]) -> None:
+        self._context = context
         self._maps = maps
 
-    def reconcile(self, key: Key) -> Again | None:
+    def reconcile(self, key: Key) -> Requeue | None:
         found = self._maps.get(key)
         if found is None or found.data.get("wants") == found.data.get("has"):
             return None
         writes = int(found.data.get("writes", "0")) + 1
         data = {"has": found.data.get("wants"), "writes": str(writes)}
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
-        ask(self._parts.connection, merge_patch(CONFIG_MAPS, key, patch))
+        ask(self._context.client, merge_patch(CONFIG_MAPS, key, patch))
         regarding = Reference("v1", "ConfigMap", *key, uid=found.metadata.uid)
-        self._parts.recorder.record(regarding, "Normal", "Copied", "Copying", "what was wanted was copied")
+        self._context.recorder.record(regarding, "Normal", "Copied", "Copying", "what was wanted was copied")
         return None
 
 
-def controller(parts: Parts, _settings: Settings) -> QueueController[Key]:
-    maps = parts.informer(CONFIG_MAPS, lambda raw: decode_json(ConfigMap, raw))
-    queue: WorkQueue[Key] = WorkQueue(parts.clock)
+def controller(context: ControllerContext, _settings: Settings) -> QueueController[Key]:
+    maps = context.informer(CONFIG_MAPS, lambda raw: decode_json(ConfigMap, raw))
+    queue: WorkQueue[Key] = WorkQueue(context.clock)
 
     def changed(key: Key, _before: ConfigMap | None, after: ConfigMap | None) -> None:
         if after is not None and MARK in after.metadata.labels:
             queue.add(key)
 
     maps.subscribe(changed)
-    return QueueController("copying", Copying(parts, maps), queue, parts.meter, parts.clock, workers=2)
+    return QueueController("copying", Copying(context, maps), queue, context.metrics, context.clock, workers=2)
 
 
 if __name__ == "__main__":

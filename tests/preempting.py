@@ -9,7 +9,7 @@ from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
 from kube_store import JSON
 
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.preemption import PreemptionController, controller
 from berthmaster.controllers.preemption.challengers import Kind
 from berthmaster.controllers.preemption.store import POLICIES
@@ -126,8 +126,8 @@ class Stage:
         self.api = api or an_api()
         self.clock = HandClock()
         self.notebook = Notebook()
-        self.parts = Parts(self.api, self.clock, self.notebook, self.notebook)
-        self.controller = cast("PreemptionController", controller(self.parts))
+        self.context = ControllerContext(self.api, self.clock, self.notebook, self.notebook)
+        self.controller = cast("PreemptionController", controller(self.context))
         self.queue = self.controller._workers.queue
         for each in stored:
             self.put(each)
@@ -206,7 +206,7 @@ class Stage:
 
     def _informer(self, manifest: JSON) -> Any:
         watched = POLICIES[manifest["kind"]]
-        return self.parts.informer(watched.collection, watched.read)
+        return self.context.informer(watched.collection, watched.read)
 
 
 def refusing(status: int, *, times: int = 1, method: str = "PATCH", part: str = "") -> Fault:

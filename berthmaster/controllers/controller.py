@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
@@ -17,7 +18,7 @@ _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class Requeue:
     """Work that went well, and is to be looked at again in a while."""
 
     after_s: float
@@ -26,7 +27,7 @@ class Again:
 class Reconciler(Protocol[K_contra]):
     """Brings about what should be."""
 
-    def reconcile(self, key: K_contra) -> Again | None:
+    def reconcile(self, key: K_contra) -> Requeue | None:
         """Look at the latest state of what ``key`` names, and write what is missing.
 
         Raises:
@@ -34,7 +35,7 @@ class Reconciler(Protocol[K_contra]):
         """
 
 
-class Load(NamedTuple):
+class ControllerLoad(NamedTuple):
     """How much a controller has to do.
 
     Attributes:
@@ -57,7 +58,7 @@ class Controller(Protocol):
 
     name: str
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """How much there is to do; for metrics and health. Called from any thread, also before the start."""
 
     def start(self) -> None:
@@ -65,16 +66,6 @@ class Controller(Protocol):
 
     def stop(self) -> None:
         """Finish what is being worked on, and work on nothing any more. Returns when that is so, or given up."""
-
-
-class Meter(Protocol):
-    """Counts what reconcilers do."""
-
-    def reconciled(self, controller: str, result: str, seconds: float) -> None:
-        """A key was worked on; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
-
-    def preempted(self, result: str) -> None:
-        """A policy took over a resource, or could not; ``result`` is ``success`` or ``error``."""
 
 
 class QueueController(Generic[K]):
@@ -86,12 +77,18 @@ class QueueController(Generic[K]):
     """
 
     def __init__(
-        self, name: str, reconciler: Reconciler[K], queue: WorkQueue[K], meter: Meter, clock: Clock, workers: int = 1
+        self,
+        name: str,
+        reconciler: Reconciler[K],
+        queue: WorkQueue[K],
+        metrics: ControllerMetrics,
+        clock: Clock,
+        workers: int = 1,
     ) -> None:
         self.name = name
         self.queue = queue
         self._reconciler = reconciler
-        self._meter = meter
+        self._metrics = metrics
         self._clock = clock
         self._began_s: dict[str, float] = {}
         self._running = False
@@ -105,12 +102,12 @@ class QueueController(Generic[K]):
             thread.start()
         self._running = True
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """See ``Controller``."""
         now_s = self._clock.monotonic_s()
         longest_s = max((now_s - began_s for began_s in list(self._began_s.values())), default=0.0)
         dead = sum(not thread.is_alive() for thread in self._threads) if self._running else 0
-        return Load(len(self.queue), longest_s, dead)
+        return ControllerLoad(len(self.queue), longest_s, dead)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """See ``Controller``."""
@@ -128,7 +125,7 @@ class QueueController(Generic[K]):
             result = self._reconcile(key)
             self.queue.done(key)
             del self._began_s[worker]
-            self._meter.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
+            self._metrics.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
 
     def _reconcile(self, key: K) -> str:
         """Work on one key; how that went, in a word."""

@@ -56,39 +56,39 @@ INFORMER_STALE: Final = Gauge(
 )
 
 
-class PrometheusMeter:
-    """``berthmaster.controllers.controller.Meter``, and what the runtime counts besides."""
+class ControllerMetrics:
+    """Counts what the controllers of this process do."""
 
     def reconciled(self, controller: str, result: str, seconds: float) -> None:
-        """See ``Meter``."""
+        """Count a reconcile; ``result`` is ``success``, ``requeued``, ``conflict``, ``error`` or ``crash``."""
         RECONCILES.labels(controller, result).inc()
         RECONCILE_SECONDS.labels(controller, result).observe(seconds)
         if result not in _SUCCESSES:
             RETRIES.labels(controller).inc()
 
     def preempted(self, result: str) -> None:
-        """A policy took over a resource, or could not; named as karmada-controller-manager's metric."""
+        """Count a preemption; ``result`` is ``success`` or ``error``, as in karmada-controller-manager's metric."""
         PREEMPTIONS.labels(result).inc()
 
     def requested(self, verb: str, status: int, seconds: float) -> None:
-        """A request to the API server was answered, or was not."""
+        """Count a request to the API server; ``status`` is 0 if no response arrived."""
         API_REQUESTS.labels(verb, str(status)).inc()
         API_SECONDS.labels(verb).observe(seconds)
 
     def event(self, result: str) -> None:
-        """Something became of an event."""
+        """Count an event; ``result`` is ``created``, ``repeated``, ``dropped`` or ``failed``."""
         EVENTS.labels(result).inc()
 
-    def watch_leader(self, leading: Callable[[], bool]) -> None:
-        """Ask whether this process leads whenever metrics are read."""
+    def observe_leader(self, leading: Callable[[], bool]) -> None:
+        """Read at each scrape whether this process leads."""
         LEADER.set_function(lambda: float(leading()))
 
-    def watch_controller(self, controller: str, waiting: Callable[[], float], longest_s: Callable[[], float]) -> None:
-        """Ask how much a controller has to do whenever metrics are read."""
+    def observe_controller(self, controller: str, waiting: Callable[[], float], longest_s: Callable[[], float]) -> None:
+        """Read at each scrape the queue depth and the age of the oldest reconcile."""
         QUEUE_DEPTH.labels(controller).set_function(waiting)
         LONGEST_WORK.labels(controller).set_function(longest_s)
 
-    def watch_informer(self, resource: str, objects: Callable[[], float], stale_s: Callable[[], float]) -> None:
-        """Ask how an informer is whenever metrics are read."""
+    def observe_informer(self, resource: str, objects: Callable[[], float], stale_s: Callable[[], float]) -> None:
+        """Read at each scrape the size and the staleness of an informer."""
         INFORMER_OBJECTS.labels(resource).set_function(objects)
         INFORMER_STALE.labels(resource).set_function(stale_s)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from berthmaster.controllers.controller import Controller
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import Settings
 from berthmaster.model.errors import InputError, shown
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, FeatureGates, Gate
@@ -25,12 +25,12 @@ class Registration:
     """
 
     name: str
-    build: Callable[[Parts, Settings], Controller]
+    build: Callable[[ControllerContext, Settings], Controller]
     by_default: bool = True
     gate: Gate | None = None
 
 
-def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
+def _binding_scheduler(context: ControllerContext, settings: Settings) -> Controller:
     from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options  # noqa: PLC0415 - see Registration
     from berthmaster.controllers.binding_scheduler.estimating import estimating  # noqa: PLC0415 - the same
     from berthmaster.controllers.binding_scheduler.failover import FailoverOptions  # noqa: PLC0415 - the same
@@ -40,7 +40,7 @@ def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
     )
 
     asked = settings.estimators
-    estimators = None if asked is None else estimating(asked, parts, PrometheusEstimatorMeter())
+    estimators = None if asked is None else estimating(asked, context, PrometheusEstimatorMeter())
     after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
     options = Options(
         scheduler_name=settings.scheduler_name,
@@ -49,19 +49,19 @@ def _binding_scheduler(parts: Parts, settings: Settings) -> Controller:
         priorities=settings.gates.on(PRIORITY_BASED_SCHEDULING),
         failover=FailoverOptions(after_s, settings.scheduler_name),
     )
-    return BindingScheduler(parts, options, PrometheusMeter(), estimators)
+    return BindingScheduler(context, options, PrometheusMeter(), estimators)
 
 
-def _workload_rebalancer(parts: Parts, settings: Settings) -> Controller:
+def _workload_rebalancer(context: ControllerContext, settings: Settings) -> Controller:
     from berthmaster.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
 
-    return controller(parts, settings.concurrent_rebalancers)
+    return controller(context, settings.concurrent_rebalancers)
 
 
-def _preemption(parts: Parts, _settings: Settings) -> Controller:
+def _preemption(context: ControllerContext, _settings: Settings) -> Controller:
     from berthmaster.controllers.preemption import controller  # noqa: PLC0415 - see Registration
 
-    return controller(parts)
+    return controller(context)
 
 
 REGISTRY: Final[tuple[Registration, ...]] = (

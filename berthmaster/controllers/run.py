@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.controllers.controller import Controller
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.health import Vitals, stale_s
-from berthmaster.controllers.metrics import PrometheusMeter
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import Settings
 from berthmaster.kube.connection import connect
@@ -109,19 +109,19 @@ class Runtime:
         self._stop = Stop()
         self._why = ""
         self._begun = False
-        self._meter = PrometheusMeter()
-        self._raw = CountedConnection(connection, clock, self._meter.requested)
+        self._metrics = ControllerMetrics()
+        self._raw = CountedConnection(connection, clock, self._metrics.requested)
         self._candidate = self._candidacy()
         # The fence is asked last: who waited for its turn may have lost the lease meanwhile.
         self._fence = FencedConnection(self._raw, lambda: self.leading)
         self._connection = limited(self._fence, clock, options.qps, options.burst)
         slowly = limited(self._raw, clock, _EVENTS_A_SECOND, _EVENTS_AT_ONCE)
-        self._recorder = EventRecorder(slowly, clock, REPORTING_CONTROLLER, socket.gethostname(), self._meter.event)
-        self._parts = Parts(self._connection, clock, self._recorder, self._meter)
-        self._controllers: list[Controller] = [each.build(self._parts, options.settings) for each in registrations]
+        self._recorder = EventRecorder(slowly, clock, REPORTING_CONTROLLER, socket.gethostname(), self._metrics.event)
+        self._context = ControllerContext(self._connection, clock, self._recorder, self._metrics)
+        self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
         self._vitals = Vitals(
             self._controllers,
-            lambda: list(self._parts.informers.values()),
+            lambda: list(self._context.informers.values()),
             lambda: self.leading,
             lambda: "" if self._candidate is None else self._candidate.problem(),
             clock,
@@ -167,17 +167,17 @@ class Runtime:
 
     def _watch(self) -> None:
         """Begin to list and watch, and to measure."""
-        self._meter.watch_leader(lambda: self.leading)
+        self._metrics.observe_leader(lambda: self.leading)
         for each in self._controllers:
-            self._meter.watch_controller(each.name, *_measures_of(each))
-        for informer in self._parts.informers.values():
-            self._meter.watch_informer(informer.collection.what, *_freshness_of(informer, self._clock))
+            self._metrics.observe_controller(each.name, *_measures_of(each))
+        for informer in self._context.informers.values():
+            self._metrics.observe_informer(informer.collection.what, *_freshness_of(informer, self._clock))
             informer.mute()
             informer.start(self._connection)
 
     def _wait_until_synced(self) -> bool:
         """Wait until everything was listed once; False if told to stop before."""
-        for informer in self._parts.informers.values():
+        for informer in self._context.informers.values():
             while not informer.wait(_LOOK_EVERY_S):
                 if self._stop.asked:
                     return False
@@ -200,7 +200,7 @@ class Runtime:
         self._recorder.start()
         if self._options.lease is not None:
             self._tell_of_election(self._options.lease)
-        for informer in list(self._parts.informers.values()):
+        for informer in list(self._context.informers.values()):
             informer.unmute()
         for each in self._controllers:
             each.start()
@@ -228,7 +228,7 @@ class Runtime:
             self._recorder.stop(_FLUSH_LIMIT_S)
         if self._candidate is not None:
             self._candidate.stop(_RELEASE_LIMIT_S)
-        for informer in list(self._parts.informers.values()):
+        for informer in list(self._context.informers.values()):
             threading.Thread(target=informer.stop, daemon=True).start()
 
     def _lost(self, why: str) -> None:

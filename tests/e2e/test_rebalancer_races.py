@@ -16,7 +16,7 @@ from e2e.processes import wait_for
 from e2e.rebalancing import LIMIT_S, NEXT_WEEK, WORK, Scene, access
 
 from berthmaster.controllers.controller import QueueController
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer import controller
 from berthmaster.controllers.rebalancer.marking import is_gone
 from berthmaster.controllers.rebalancer.reconciler import REBALANCERS
@@ -59,11 +59,11 @@ class Running:
 
     def __init__(self, kubeconfig: Path) -> None:
         self.connection = Meddled(kubeconfig)
-        parts = Parts(self.connection, SystemClock(), self, self)
-        built = controller(parts, workers=2)
+        context = ControllerContext(self.connection, SystemClock(), self, self)
+        built = controller(context, workers=2)
         assert isinstance(built, QueueController)
         self.controller = built
-        self.informer = parts.informers[REBALANCERS]
+        self.informer = context.informers[REBALANCERS]
         self.informer.start(self.connection)
         assert self.informer.wait(LIMIT_S)
         self.controller.start()

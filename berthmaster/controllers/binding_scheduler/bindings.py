@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec.structs
 
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.messages import Key
 from berthmaster.kube.requests import Collection
@@ -32,10 +32,10 @@ class Bindings:
     one; deciding on the older one would only end in a conflict.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, context: ControllerContext) -> None:
         self._placements: dict[bytes, Placement] = {}
         self._informers = [
-            parts.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+            context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
         self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
         self._writing = threading.Lock()

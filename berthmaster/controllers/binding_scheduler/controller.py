@@ -12,8 +12,8 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, SchedulingMeter
 from berthmaster.controllers.binding_scheduler.watching import IncomingMeter, Watching
-from berthmaster.controllers.controller import Load, QueueController
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import ControllerLoad, QueueController
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.messages import Key
 from berthmaster.runtime.logs import log_exceptions
@@ -56,29 +56,31 @@ class BindingScheduler:
 
     name = NAME
 
-    def __init__(self, parts: Parts, options: Options, meter: Meter, estimating: Estimating | None = None) -> None:
+    def __init__(
+        self, context: ControllerContext, options: Options, meter: Meter, estimating: Estimating | None = None
+    ) -> None:
         self._meter = meter
         self._estimating = estimating
         # The first informer is the first to tell: what bindings have on its way counts on clusters that are known.
-        clusters = parts.informer(*KARMADA_CLUSTERS)
-        self._bindings = Bindings(parts)
+        clusters = context.informer(*KARMADA_CLUSTERS)
+        self._bindings = Bindings(context)
         self._desk = Desk(
-            options.profile, parts.clock, options.failover, estimating.ask if estimating is not None else None
+            options.profile, context.clock, options.failover, estimating.ask if estimating is not None else None
         )
-        self._queue = SchedulingQueue(parts.clock, self._priority if options.priorities else lambda _: 0)
+        self._queue = SchedulingQueue(context.clock, self._priority if options.priorities else lambda _: 0)
         self._watching = Watching(self._bindings, self._desk, self._queue, meter, options.scheduler_name)
         reconciler = BindingReconciler(
             self._bindings,
             self._desk,
             self._queue,
-            parts.connection,
-            parts.recorder,
+            context.client,
+            context.recorder,
             meter,
-            parts.clock,
+            context.clock,
             options.scheduler_name,
         )
         self._workers: QueueController[Key] = QueueController(
-            NAME, reconciler, self._queue, parts.meter, parts.clock, options.workers
+            NAME, reconciler, self._queue, context.metrics, context.clock, options.workers
         )
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
@@ -87,7 +89,7 @@ class BindingScheduler:
         clusters.subscribe(self._watching.cluster_changed)
         self._bindings.subscribe(self._watching.binding_changed)
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """See ``Controller``."""
         return self._workers.load()
 

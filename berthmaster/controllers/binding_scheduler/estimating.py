@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.addresses import Naming
 from berthmaster.controllers.estimators.bounds import Question
 from berthmaster.controllers.estimators.enabling import Settings, open_estimators
 from berthmaster.controllers.estimators.estimators import Estimators, Meter
 from berthmaster.controllers.estimators.tls import TLSOptions
-from berthmaster.controllers.parts import Parts
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.messages import Key
 from berthmaster.model.cluster import Cluster
@@ -36,7 +36,7 @@ class Estimating:
         self._estimators.close()
 
 
-def estimating(settings: EstimatorSettings, parts: Parts, meter: Meter) -> Estimating:
+def estimating(settings: EstimatorSettings, context: ControllerContext, meter: Meter) -> Estimating:
     """The estimators that the settings mean.
 
     Raises:
@@ -44,5 +44,5 @@ def estimating(settings: EstimatorSettings, parts: Parts, meter: Meter) -> Estim
     """
     tls = TLSOptions(settings.ca_file, settings.cert_file, settings.key_file, insecure_skip_verify=not settings.verify)
     naming = Naming(settings.namespace, settings.prefix, settings.port)
-    estimators = open_estimators(Settings(naming, tls), parts.connection, parts.clock, meter)
+    estimators = open_estimators(Settings(naming, tls), context.client, context.clock, meter)
     return Estimating(estimators, settings.timeout_s)

@@ -14,7 +14,7 @@ from berthmaster.controllers.binding_scheduler.eligibility import eligible
 from berthmaster.controllers.binding_scheduler.plan import QUOTA_EXCEEDED, SCHEDULED, SCHEDULER_ERROR, Verdict, Version
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.step import Step
-from berthmaster.controllers.controller import Again
+from berthmaster.controllers.controller import Requeue
 from berthmaster.kube.events import Recorder, Reference
 from berthmaster.kube.messages import Key
 from berthmaster.kube.requests import ONLY_METADATA, merge_patch
@@ -85,7 +85,7 @@ class BindingReconciler:
         self._scheduler_name = scheduler_name
         self._reports: dict[Key, _Report] = {}
 
-    def reconcile(self, key: Key) -> Again | None:
+    def reconcile(self, key: Key) -> Requeue | None:
         """See ``Reconciler``."""
         binding = self._bindings.get(key)
         self._desk.settle(key, binding)
@@ -110,7 +110,7 @@ class BindingReconciler:
             self._attempted("scheduled" if step.verdict.ok else "unschedulable", step, started_s)
         if step.waits_for_room:
             self._queue.park(key)
-        return Again(step.again_s) if step.again_s is not None else None
+        return Requeue(step.again_s) if step.again_s is not None else None
 
     def _concerns(self, binding: Binding) -> bool:
         """Whether there is anything to decide for a binding, now that its turn has come."""

@@ -158,8 +158,8 @@ def gains(before: Cluster, after: Cluster) -> bool:
 
 def _free(summary: ResourceSummary, name: str) -> int:
     """What is left of a resource, in its column's unit; negative where more is given away than there is."""
-    parts = (summary.allocatable, summary.allocated, summary.allocating)
-    have, *used = (amount_of(name, part[name]) if name in part else 0 for part in parts)
+    amounts = (summary.allocatable, summary.allocated, summary.allocating)
+    have, *used = (amount_of(name, part[name]) if name in part else 0 for part in amounts)
     return have - sum(used)
 
 

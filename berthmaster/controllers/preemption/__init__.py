@@ -6,8 +6,8 @@ resources on a queue, and a worker settles one after the other. The records of p
 
 from typing import Final
 
-from berthmaster.controllers.controller import Controller, Load, QueueController
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import Controller, ControllerLoad, QueueController
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.preemption.challengers import Challengers
 from berthmaster.controllers.preemption.drops import Drops
 from berthmaster.controllers.preemption.reconciler import PreemptionReconciler
@@ -31,7 +31,7 @@ class PreemptionController:
         self._workers = workers
         self._watches = watches
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         """See ``Controller``."""
         return self._workers.load()
 
@@ -45,26 +45,28 @@ class PreemptionController:
         self._watches.stop()
 
 
-def controller(parts: Parts, workers: int = 1) -> Controller:
+def controller(context: ControllerContext, workers: int = 1) -> Controller:
     """The preemption controller. Whether its gate is open is the caller's business.
 
     Args:
-        parts: what controllers share; its informers of policies are asked for here.
+        context: what controllers share; its informers of policies are asked for here.
         workers: how many resources are settled at once.
     """
-    queue: WorkQueue[Subject] = WorkQueue(parts.clock)
+    queue: WorkQueue[Subject] = WorkQueue(context.clock)
     challengers = Challengers()
     triggers = Triggers(challengers, queue.add)
-    informers = {kind: parts.informer(watched.collection, watched.read) for kind, watched in POLICIES.items()}
+    informers = {kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES.items()}
     for informer in informers.values():
         informer.subscribe(triggers)
 
     def known(policy: PolicyReference) -> Policy | None:
         return informers[policy.kind].get((policy.namespace, policy.name))
 
-    store = Store(parts.connection, Discovery(parts.connection, parts.clock))
-    story = Story(parts.recorder)
-    takeover = Takeover(store, challengers, known, story, parts.meter)
-    watches = Watches(store, parts.clock, challengers, queue.add)
+    store = Store(context.client, Discovery(context.client, context.clock))
+    story = Story(context.recorder)
+    takeover = Takeover(store, challengers, known, story, context.metrics)
+    watches = Watches(store, context.clock, challengers, queue.add)
     reconciler = PreemptionReconciler(challengers, watches, takeover, Drops(store, challengers, takeover, story))
-    return PreemptionController(QueueController(NAME, reconciler, queue, parts.meter, parts.clock, workers), watches)
+    return PreemptionController(
+        QueueController(NAME, reconciler, queue, context.metrics, context.clock, workers), watches
+    )

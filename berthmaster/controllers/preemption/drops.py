@@ -3,7 +3,7 @@
 import logging
 from typing import Final
 
-from berthmaster.controllers.controller import Again
+from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.preemption.challengers import Challengers
 from berthmaster.controllers.preemption.store import Store
 from berthmaster.controllers.preemption.story import Story
@@ -28,7 +28,7 @@ class Drops:
         self._takeover = takeover
         self._story = story
 
-    def handle(self, reference: PolicyReference) -> Again | None:
+    def handle(self, reference: PolicyReference) -> Requeue | None:
         """Let those preempt whose turn it is since a policy has dropped in priority, then clear the record of it.
 
         The record is cleared only if the policy is still as it was read: what has dropped since is not lost.
@@ -49,7 +49,7 @@ class Drops:
             raise
         if ANNOTATION in after.metadata.annotations:
             self._story.kept(dropped)
-            return Again(KEPT_WAIT_S)
+            return Requeue(KEPT_WAIT_S)
         done = "the fall of %s from %d to %d in priority is handled"
         _LOG.info(done, dropped, drop.from_, drop.to, extra=fields(kind=dropped.kind))
         return None

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from berthmaster.controllers.controller import Again
+from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.preemption.challengers import Challengers, Kind
 from berthmaster.controllers.preemption.drops import Drops
 from berthmaster.controllers.preemption.takeover import Takeover
@@ -26,7 +26,7 @@ class PreemptionReconciler:
         self._takeover = takeover
         self._drops = drops
 
-    def reconcile(self, key: Subject) -> Again | None:
+    def reconcile(self, key: Subject) -> Requeue | None:
         """See ``Reconciler``."""
         match key:
             case Resource():
@@ -36,8 +36,8 @@ class PreemptionReconciler:
             case Kind():
                 return self._watch(key)
 
-    def _watch(self, kind: Kind) -> Again | None:
+    def _watch(self, kind: Kind) -> Requeue | None:
         kept = self._watches.keep(kind)
         if not self._challengers.wants(kind):
             return None
-        return Again(SERVED_WAIT_S if kept else UNSERVED_WAIT_S)
+        return Requeue(SERVED_WAIT_S if kept else UNSERVED_WAIT_S)

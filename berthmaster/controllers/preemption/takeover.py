@@ -8,7 +8,8 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
-from berthmaster.controllers.controller import Again, Meter
+from berthmaster.controllers.controller import Requeue
+from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.preemption.challengers import Challengers
 from berthmaster.controllers.preemption.store import Found, Store
 from berthmaster.controllers.preemption.story import Story
@@ -57,7 +58,7 @@ class Takeover:
         challengers: the policies that preempt, as they were heard of.
         known: a policy as it was heard of; None for one nobody has heard of.
         story: tells people.
-        meter: counts.
+        metrics: counts.
     """
 
     def __init__(
@@ -66,17 +67,17 @@ class Takeover:
         challengers: Challengers,
         known: Callable[[PolicyReference], Policy | None],
         story: Story,
-        meter: Meter,
+        metrics: ControllerMetrics,
     ) -> None:
         self._store = store
         self._challengers = challengers
         self._known = known
         self._story = story
-        self._meter = meter
+        self._metrics = metrics
         # Contests whose write failed: it may have been carried out all the same, where just the answer is lost.
         self._doubtful: dict[Resource, Contest] = {}
 
-    def settle(self, resource: Resource) -> Again | None:
+    def settle(self, resource: Resource) -> Requeue | None:
         """Give a resource to the strongest policy that names it, if a weaker one has it.
 
         Returns:
@@ -100,7 +101,7 @@ class Takeover:
         held = self._known(loser) or self._store.policy(loser)
         contest = self._contest(resource, candidates, loser, held)
         if contest is None:
-            return Again(ORPHAN_WAIT_S) if held is None else None
+            return Requeue(ORPHAN_WAIT_S) if held is None else None
         if (confirmed := self._confirmed(resource, contest)) is not None:
             self._take(resource, found, confirmed)
         return None
@@ -137,7 +138,7 @@ class Takeover:
                 return  # the resource is gone
             if not error.conflicting:
                 self._doubtful[resource] = contest
-                self._meter.preempted("error")
+                self._metrics.preempted("error")
                 self._story.failed(contest.challenger, resource, found, contest.loser, error)
             raise
         self._tell(resource, found, contest)
@@ -145,6 +146,6 @@ class Takeover:
     def _tell(self, resource: Resource, found: Found, contest: Contest) -> None:
         """Count a takeover, and tell of it."""
         challenger, loser, held = contest
-        self._meter.preempted("success")
+        self._metrics.preempted("success")
         self._story.took(challenger, resource, found, loser, held)
         _LOG.info("%s has taken over %s from %s", challenger, resource, loser, extra=fields(kind=resource.kind))

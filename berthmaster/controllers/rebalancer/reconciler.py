@@ -4,8 +4,8 @@ import logging
 from http import HTTPStatus
 from typing import Any, Final
 
-from berthmaster.controllers.controller import Again, Controller, QueueController
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import Controller, QueueController, Requeue
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer.marking import TRIES, is_gone, mark
 from berthmaster.controllers.rebalancer.notices import Notice, of_mark, of_plan
 from berthmaster.controllers.rebalancer.plan import Marked, Outcome, Outcomes, Plan, Unsettled, plan, working_list
@@ -27,32 +27,32 @@ LONGEST_PASS_S: Final = 60.0
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
-def controller(parts: Parts, workers: int = 1) -> Controller:
+def controller(context: ControllerContext, workers: int = 1) -> Controller:
     """The controller of WorkloadRebalancers.
 
     It works on a rebalancer that is new or whose spec has changed, and when its time to live is over. A changed status
     wakes nobody: that is what two controllers beside each other would keep each other awake with.
     """
-    queue: WorkQueue[Key] = WorkQueue(parts.clock)
+    queue: WorkQueue[Key] = WorkQueue(context.clock)
 
     def told(key: Key, before: WorkloadRebalancer | None, after: WorkloadRebalancer | None) -> None:
         if after is not None and (before is None or _wish(before) != _wish(after)):
             queue.add(key)
 
-    parts.informer(REBALANCERS, _decode).subscribe(told)
-    return QueueController(NAME, RebalancerReconciler(parts), queue, parts.meter, parts.clock, workers)
+    context.informer(REBALANCERS, _decode).subscribe(told)
+    return QueueController(NAME, RebalancerReconciler(context), queue, context.metrics, context.clock, workers)
 
 
 class RebalancerReconciler:
     """Brings one rebalancer to its end."""
 
-    def __init__(self, parts: Parts) -> None:
-        self._connection = parts.connection
-        self._clock = parts.clock
-        self._recorder = parts.recorder
-        self._informer = parts.informer(REBALANCERS, _decode)
+    def __init__(self, context: ControllerContext) -> None:
+        self._connection = context.client
+        self._clock = context.clock
+        self._recorder = context.recorder
+        self._informer = context.informer(REBALANCERS, _decode)
 
-    def reconcile(self, key: Key) -> Again | None:
+    def reconcile(self, key: Key) -> Requeue | None:
         """See ``Reconciler``.
 
         What the informer knows is good enough to begin with, as every write holds only for the version it was decided
@@ -68,11 +68,11 @@ class RebalancerReconciler:
                 if done.open:
                     if (trouble := _trouble(done, outcomes)) is not None:
                         raise trouble
-                    return Again(0.0)
+                    return Requeue(0.0)
                 if done.remaining_s is None:
                     return None
                 if done.remaining_s > 0:
-                    return Again(min(done.remaining_s, LONGEST_WAIT_S))
+                    return Requeue(min(done.remaining_s, LONGEST_WAIT_S))
                 if fresh and not done.changed and self._delete(key, known):
                     return None
             latest = self._read(key)

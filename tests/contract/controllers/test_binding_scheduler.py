@@ -21,7 +21,7 @@ from kube_store import JSON
 
 from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Request
 from berthmaster.runtime.clock import SystemClock
@@ -130,18 +130,18 @@ def api() -> KubeInMemory:
 def scheduler(api: KubeInMemory) -> Iterator[Counting]:
     """A scheduler that runs for a while."""
     counting = Counting()
-    parts = Parts(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
-    controller = BindingScheduler(parts, Options(workers=4), counting)
-    for informer in parts.informers.values():
+    context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
+    controller = BindingScheduler(context, Options(workers=4), counting)
+    for informer in context.informers.values():
         informer.start(api)
-    for informer in parts.informers.values():
+    for informer in context.informers.values():
         assert informer.wait(LIMIT_S)
     controller.start()
     try:
         yield counting
     finally:
         controller.stop()
-        for informer in parts.informers.values():
+        for informer in context.informers.values():
             informer.stop()
     assert counting.results["crash"] == 0
 

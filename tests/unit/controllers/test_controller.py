@@ -5,7 +5,7 @@ import time
 import pytest
 from fake_clock import FakeClock
 
-from berthmaster.controllers.controller import Again, Load, QueueController
+from berthmaster.controllers.controller import ControllerLoad, QueueController, Requeue
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import SystemClock
@@ -27,7 +27,7 @@ class Doing:
         self.steps = list(steps)
         self.keys: list[str] = []
 
-    def reconcile(self, key: str) -> Again | None:
+    def reconcile(self, key: str) -> Requeue | None:
         self.keys.append(key)
         step = self.steps.pop(0) if self.steps else None
         if isinstance(step, Exception):
@@ -53,7 +53,7 @@ def wait_until(check) -> None:
     ("step", "results"),
     [
         pytest.param(None, ["success"], id="all went well"),
-        pytest.param(Again(0.001), ["requeued", "success"], id="to be looked at again"),
+        pytest.param(Requeue(0.001), ["requeued", "success"], id="to be looked at again"),
         pytest.param(ApiError(409, "Conflict", "x"), ["conflict", "success"], id="somebody else wrote"),
         pytest.param(ApiError(429, "", "x", 0.01), ["error", "success"], id="too many requests"),
         pytest.param(ApiError(0, "", "x"), ["error", "success"], id="nobody answers"),
@@ -107,15 +107,15 @@ def test_the_load_says_what_waits_and_how_long_the_oldest_work_takes():
     running = Running(Doing(lambda: begun.set() or (let_go.wait(5) and None)))
     clock = FakeClock()
     running.controller._clock = clock
-    assert running.controller.load() == Load()
+    assert running.controller.load() == ControllerLoad()
     for key in "abc":
         running.queue.add(key)
     running.controller.start()
     assert begun.wait(5)
     clock.pass_by(7)
-    assert running.controller.load() == Load(waiting=2, longest_s=7.0)
+    assert running.controller.load() == ControllerLoad(waiting=2, longest_s=7.0)
     let_go.set()
-    wait_until(lambda: running.controller.load() == Load())
+    wait_until(lambda: running.controller.load() == ControllerLoad())
     running.controller.stop()
 
 

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from fake_clock import FakeClock
 
-from berthmaster.controllers.controller import Load
+from berthmaster.controllers.controller import ControllerLoad
 from berthmaster.controllers.health import STUCK_S, Vitals, stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
@@ -13,9 +13,9 @@ class Toy:
     name = "toy"
 
     def __init__(self) -> None:
-        self.now = Load()
+        self.now = ControllerLoad()
 
-    def load(self) -> Load:
+    def load(self) -> ControllerLoad:
         return self.now
 
     def start(self) -> None: ...
@@ -55,10 +55,12 @@ def test_well_it_is_alive_and_ready(process):
 @pytest.mark.parametrize(
     ("load", "told"),
     [
-        pytest.param(Load(waiting=10_000), "", id="much to do is no illness"),
-        pytest.param(Load(longest_s=STUCK_S), "", id="slow work neither"),
-        pytest.param(Load(longest_s=STUCK_S + 1), "toy: work on one key is under way for 301 s", id="stuck work"),
-        pytest.param(Load(dead_workers=1), "toy: 1 of its workers have ended", id="a worker that died"),
+        pytest.param(ControllerLoad(waiting=10_000), "", id="much to do is no illness"),
+        pytest.param(ControllerLoad(longest_s=STUCK_S), "", id="slow work neither"),
+        pytest.param(
+            ControllerLoad(longest_s=STUCK_S + 1), "toy: work on one key is under way for 301 s", id="stuck work"
+        ),
+        pytest.param(ControllerLoad(dead_workers=1), "toy: 1 of its workers have ended", id="a worker that died"),
     ],
 )
 def test_only_what_a_new_process_would_mend_is_death(process, load, told):

@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
 from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS, Bindings
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Informer
 from berthmaster.model.binding import Binding
 
@@ -17,19 +17,19 @@ KEY = "ns", "web"
 
 
 @pytest.fixture
-def parts() -> Parts:
-    return Parts(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # nothing is told or counted
+def context() -> ControllerContext:
+    return ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # nothing is told or counted
 
 
 @pytest.fixture
-def bindings(parts: Parts) -> Bindings:
-    return Bindings(parts)
+def bindings(context: ControllerContext) -> Bindings:
+    return Bindings(context)
 
 
 @pytest.fixture
-def informer(parts: Parts, bindings: Bindings) -> Informer[Binding]:
+def informer(context: ControllerContext, bindings: Bindings) -> Informer[Binding]:
     bindings.subscribe(lambda _key, _before, _after: None)
-    return parts.informers[RESOURCE_BINDINGS]
+    return context.informers[RESOURCE_BINDINGS]
 
 
 def raw(version: str, **spec: Any) -> msgspec.Raw:

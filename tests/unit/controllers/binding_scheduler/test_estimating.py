@@ -15,7 +15,7 @@ from berthmaster.controllers.binding_scheduler.desk import Desk
 from berthmaster.controllers.binding_scheduler.estimating import estimating
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.plan import Version
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.resources import requests_of
@@ -172,8 +172,8 @@ def test_estimators_follow_the_clusters_and_the_settings():
     services = Services({"est-a": None}, otherwise=403)
     services.lead(server)
     services.known = {"est-a": services.known["karmada-scheduler-estimator-a"]}
-    parts = Parts(services, HandClock(), None, None)
-    opened = estimating(EstimatorSettings(prefix="est"), parts, Meter())
+    context = ControllerContext(services, HandClock(), None, None)
+    opened = estimating(EstimatorSettings(prefix="est"), context, Meter())
     try:
         changed, gone = CLUSTERS[0], replace(CLUSTERS[0])
         opened.cluster_changed(("", "a"), None, changed)

@@ -15,7 +15,7 @@ from berthmaster.controllers.binding_scheduler.eligibility import MANAGED_BY, el
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.watching import Watching, gains
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.messages import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
@@ -96,8 +96,8 @@ class Heard:
         clock = FakeClock()
         self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
         self.queue = SchedulingQueue(clock, lambda _: 0)
-        self._parts = Parts(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # nothing is told or counted
-        bindings = Bindings(self._parts)
+        self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # nothing is told or counted
+        bindings = Bindings(self._context)
         self.watching = Watching(bindings, self.desk, self.queue, Uncounted(), "me")
         self.watching.cluster_changed(("", "m"), None, cluster("m", cpu=10))
 
@@ -105,7 +105,7 @@ class Heard:
         """These are there, and nobody has looked at them yet."""
         for each in bindings:
             key = each.metadata.namespace, each.metadata.name
-            self._parts.informers[RESOURCE_BINDINGS].put(key, msgspec.Raw(encode_json(each)))
+            self._context.informers[RESOURCE_BINDINGS].put(key, msgspec.Raw(encode_json(each)))
 
     def work_off(self) -> list[Key]:
         """The keys that are ready, which are taken and done."""

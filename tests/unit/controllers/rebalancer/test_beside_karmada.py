@@ -18,8 +18,8 @@ from kube_store import JSON
 from patches import merged
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, manifest, put_binding, text, workload
 
-from berthmaster.controllers.controller import Again
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import Requeue
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer.reconciler import REBALANCERS, RebalancerReconciler
 from berthmaster.kube.requests import Collection, delete, merge_patch, replace
 from berthmaster.model.errors import ApiError
@@ -35,8 +35,8 @@ class World:
     def __init__(self, content: JSON, marks: dict[str, Any]) -> None:
         self.api = KubeInMemory()
         self.minutes = 0
-        self.parts = Parts(self.api, self, self, self)
-        self.ours = RebalancerReconciler(self.parts)
+        self.context = ControllerContext(self.api, self, self, self)
+        self.ours = RebalancerReconciler(self.context)
         self.marks: dict[str, str] = {}
         for name, marked in marks.items():
             put_binding(self.api, name, marked=marked)
@@ -62,9 +62,9 @@ class World:
     def look(self) -> None:
         """Our informer hears of what there is."""
         if (stored := self.rebalancer()) is None:
-            self.parts.informers[REBALANCERS].drop(KEY)
+            self.context.informers[REBALANCERS].drop(KEY)
         else:
-            self.parts.informers[REBALANCERS].put(KEY, msgspec.Raw(json.dumps(stored).encode()))
+            self.context.informers[REBALANCERS].put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 
     def check(self) -> None:
         """No mark has gone back."""
@@ -82,7 +82,7 @@ class World:
         except ApiError:
             return False
         self.check()
-        return again is None or isinstance(again, Again)
+        return again is None or isinstance(again, Requeue)
 
 
 class Karmada:

@@ -11,8 +11,8 @@ from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
 
-from berthmaster.controllers.controller import Again
-from berthmaster.controllers.parts import Parts
+from berthmaster.controllers.controller import Requeue
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer import controller
 from berthmaster.controllers.rebalancer.marking import TRIES
 from berthmaster.controllers.rebalancer.reconciler import (
@@ -36,9 +36,9 @@ class Bench:
         self.api = KubeInMemory()
         self.seconds = 0.0
         self.told: list[str] = []
-        self.parts = Parts(self.api, self, self, self)
-        self.reconciler = RebalancerReconciler(self.parts)
-        self.informer = self.parts.informers[REBALANCERS]
+        self.context = ControllerContext(self.api, self, self, self)
+        self.reconciler = RebalancerReconciler(self.context)
+        self.informer = self.context.informers[REBALANCERS]
 
     def now(self):
         return LATER + timedelta(seconds=self.seconds)
@@ -67,7 +67,7 @@ class Bench:
         else:
             self.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 
-    def reconcile(self) -> Again | None:
+    def reconcile(self) -> Requeue | None:
         return self.reconciler.reconcile(KEY)
 
     def status(self) -> dict[str, Any]:
@@ -200,14 +200,14 @@ def test_a_long_list_is_worked_off_in_parts_of_bounded_length(bench):
         put_binding(bench.api, name)
     bench.create(manifest(names, ttl_s=30))
     a_slow_server(bench, 10.0)
-    assert bench.reconcile() == Again(0.0)
+    assert bench.reconcile() == Requeue(0.0)
     assert bench.seconds < 2 * LONGEST_PASS_S
     assert 0 < list(bench.results().values()).count("Successful") < len(names), "what is done is in the status"
     assert "finishTime" not in bench.status()
     for _ in names:
         bench.see()
         last = bench.reconcile()
-    assert last == Again(30.0)
+    assert last == Requeue(30.0)
     assert set(bench.results().values()) == {"Successful"}
     assert [each for each in bench.told if each.endswith(" night")] == ["RebalanceSucceed night"]
 
@@ -308,10 +308,10 @@ def test_zero_it_goes_at_once(bench):
 
 def test_it_waits_for_its_time_and_goes(bench):
     bench.create(manifest(ttl_s=90))
-    assert bench.reconcile() == Again(90)
+    assert bench.reconcile() == Requeue(90)
     bench.see()
     bench.seconds = 89
-    assert bench.reconcile() == Again(1)
+    assert bench.reconcile() == Requeue(1)
     bench.seconds = 90
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is None
@@ -319,7 +319,7 @@ def test_it_waits_for_its_time_and_goes(bench):
 
 def test_a_long_time_is_waited_for_in_parts(bench):
     bench.create(manifest(ttl_s=2**31 - 1))
-    assert bench.reconcile() == Again(LONGEST_WAIT_S)
+    assert bench.reconcile() == Requeue(LONGEST_WAIT_S)
 
 
 def test_a_changed_time_to_live_counts_from_now(bench):
@@ -327,7 +327,7 @@ def test_a_changed_time_to_live_counts_from_now(bench):
     bench.reconcile()
     bench.seconds = 80
     bench.edit_spec(ttlSecondsAfterFinished=30)
-    assert bench.reconcile() == Again(30)
+    assert bench.reconcile() == Requeue(30)
     bench.edit_spec(ttlSecondsAfterFinished=None)
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is not None
@@ -339,7 +339,7 @@ def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(be
     bench.see()
     bench.seconds = 90
     bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
-    assert bench.reconcile() == Again(90)
+    assert bench.reconcile() == Requeue(90)
     assert bench.results() == {"api": "Successful", "web": "Successful"}
     assert DELETE not in bench.writes()
 
@@ -356,7 +356,7 @@ def test_what_a_fresh_read_brought_to_light_is_done_and_read_again_before_the_en
 @pytest.mark.parametrize(
     ("spec", "left"),
     [
-        pytest.param({"workloads": [workload("web"), workload("api")]}, Again(90), id="a workload: it is done first"),
+        pytest.param({"workloads": [workload("web"), workload("api")]}, Requeue(90), id="a workload: it is done first"),
         pytest.param({"ttlSecondsAfterFinished": None}, None, id="its time to live taken back: it stays"),
     ],
 )
@@ -468,7 +468,7 @@ def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
     ],
 )
 def test_it_is_worked_on_when_this_changes(bench, change, queued):
-    made = controller(bench.parts, workers=2)
+    made = controller(bench.context, workers=2)
     bench.create(manifest())
     assert made.name == "workload-rebalancer"
     assert len(made.queue) == 1
@@ -483,7 +483,7 @@ def test_it_is_worked_on_when_this_changes(bench, change, queued):
 
 
 def test_workers_bring_it_to_its_end(bench):
-    made = controller(bench.parts)
+    made = controller(bench.context)
     bench.create(manifest(["web"], ttl_s=0))
     assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
     made.start()

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from berthmaster.controllers.controller import Meter
+from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.events import Recorder
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
@@ -13,26 +13,26 @@ from berthmaster.runtime.clock import Clock
 T = TypeVar("T")
 
 
-class Parts:
-    """The connection, what is known through it, and who hears of what was done.
+class ControllerContext:
+    """The API server client, the informers, the event recorder and the metrics.
 
     Attributes:
-        connection: to the API server.
-        clock: tells the time.
-        recorder: of events.
-        meter: of metrics.
-        informers: those that controllers have asked for, by their collection; started before the first controller is.
+        client: sends requests to the API server.
+        clock: the time.
+        recorder: records events.
+        metrics: counts reconciles.
+        informers: one per collection that a controller asked for. They start before the first controller does.
     """
 
-    def __init__(self, connection: Connection, clock: Clock, recorder: Recorder, meter: Meter) -> None:
-        self.connection = connection
+    def __init__(self, client: Connection, clock: Clock, recorder: Recorder, metrics: ControllerMetrics) -> None:
+        self.client = client
         self.clock = clock
         self.recorder = recorder
-        self.meter = meter
+        self.metrics = metrics
         self.informers: dict[Collection, Informer[Any]] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:
-        """The informer of a collection; the same one for all who ask."""
+        """Return the informer of a collection. All callers share it; ``read`` decodes an object."""
         if collection not in self.informers:
             self.informers[collection] = Informer(collection, read, self.clock)
         return self.informers[collection]
