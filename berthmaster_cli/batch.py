@@ -8,19 +8,27 @@ from typing import Final
 import msgspec
 from rich.progress import Progress, TaskID
 
+from berthmaster.model.base import Count
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.fleet import Fleet, fleet_of
+from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit
+from berthmaster.scheduling.kubeadmiral.profile import profile_of
+from berthmaster.scheduling.kubeadmiral.request import placed, request_of
+from berthmaster.scheduling.kubeadmiral.unit import GPU
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Profile, Scheduler
-from berthmaster_cli.batch_kubeadmiral import FederationAnswer, FederationLine, answer_federation
 from berthmaster_cli.console import stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_A_REPORT: Final = 16
+_PROFILE: Final = profile_of()
 
 
 class NamedBinding(msgspec.Struct):
@@ -55,6 +63,49 @@ class Answer(msgspec.Struct):
     results: list[Result]
 
 
+class FederatedWorkload(msgspec.Struct, rename="camel"):
+    """The object: what it is, how many replicas of it are wanted, and where it is now.
+
+    Attributes:
+        api_version, kind, resource, namespace, name: of the object; ``resource`` is the plural and plays no part.
+        replicas: wanted in Divide mode.
+        gpu: ``nvidia.com/gpu`` for each replica; None requests none.
+        current: replicas by cluster, None where the number is not set.
+    """
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    resource: str = ""
+    replicas: Count = 0
+    gpu: Count | None = None
+    current: dict[str, Count | None] = {}
+
+
+class FederationLine(msgspec.Struct):
+    """A federation, the spec of a policy, taken as written, and an object to schedule."""
+
+    clusters: tuple[FederatedCluster, ...]
+    policy: KubeAdmiralSpec
+    object: FederatedWorkload
+    id: str | int | None = None
+
+
+class FederationResult(msgspec.Struct):
+    """Replicas by cluster, None where the mode assigns none; or why nothing was decided."""
+
+    clusters: dict[str, int | None]
+    error: str | None
+
+
+class FederationAnswer(msgspec.Struct):
+    """The result of a line."""
+
+    id: str | int | None
+    result: FederationResult
+
+
 class Problem(msgspec.Struct):
     """What is wrong with a line: the JSON path, and what is accepted there."""
 
@@ -67,6 +118,10 @@ class Refusal(msgspec.Struct):
 
     id: str | int | None
     error: Problem
+
+
+class _Identified(msgspec.Struct):
+    id: str | int | None = None
 
 
 def answer_lines(profile: Profile) -> None:
@@ -134,10 +189,6 @@ def _id_of(line: bytes) -> str | int | None:
         return None
 
 
-class _Identified(msgspec.Struct):
-    id: str | int | None = None
-
-
 @contextmanager
 def _progress() -> Iterator["_Advance"]:
     """Counts lines on stderr, if somebody looks at it."""
@@ -161,3 +212,29 @@ class _Advance:
         self._lines += 1
         if self._bar is not None and self._task is not None and self._lines % _LINES_A_REPORT == 0:
             self._bar.update(self._task, completed=self._lines)
+
+
+def answer_federation(line: FederationLine) -> FederationAnswer:
+    """Decide where the object goes.
+
+    Raises:
+        FieldError: a cluster has no name, or the name of another.
+    """
+    try:
+        fleet = fleet_of([as_cluster(each) for each in line.clusters])
+    except FieldError as problem:
+        raise problem.below("clusters") from None
+    wanted = line.object
+    workload = Workload(
+        api_version=wanted.api_version,
+        kind=wanted.kind,
+        name=wanted.name,
+        namespace=wanted.namespace,
+        replicas=wanted.replicas,
+        requests={GPU: Quantity.parse(wanted.gpu)} if wanted.gpu is not None else {},
+        current=wanted.current,
+    )
+    unit = policy_unit(workload, line.policy)
+    decision = Scheduler(fleet, _PROFILE).schedule(request_of(unit))
+    error = decision.failure.kind.value if decision.failure is not None else None
+    return FederationAnswer(line.id, FederationResult(placed(unit, decision), error))

@@ -1,18 +1,27 @@
 """The options of everything that has to do with certificates: where they are kept, for whom, and how long they live."""
 
 import re
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from functools import reduce
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import click
 
+from berthmaster.kube.connection import connect
+from berthmaster.kube.event_recorder import EventRecorder
 from berthmaster.runtime import logs
+from berthmaster.runtime.clock import SystemClock
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
+from certs.journal import Journal
+from certs.metrics import Metrics
 from certs.options import Options, Origin, Serving, Target
+from certs.upkeep import Upkeep
+from certs.world import Clusters
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _DNS_NAME: Final = re.compile(
@@ -22,6 +31,7 @@ _OBJECT_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MAX_NAMES: Final = 100
 _SHORTEST_LIFE_DAYS: Final = 1 / 8640
 _LONGEST_LIFE_DAYS: Final = 36_500
+_REPORTER: Final = "berthmaster.io/certs"
 
 
 class ServingSecret(click.ParamType[Serving]):
@@ -134,3 +144,49 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+class Parts(NamedTuple):
+    """Everything that is needed.
+
+    Attributes:
+        clusters: the connections.
+        options: what is kept.
+        metrics: what is counted.
+        upkeep: keeps it.
+    """
+
+    clusters: Clusters
+    options: Options
+    metrics: Metrics
+    upkeep: Upkeep
+
+
+@contextmanager
+def parts(given: dict[str, Any]) -> Iterator[Parts]:
+    """The parts for what options name; logs go to standard error from here on. Events are written until the end.
+
+    Raises:
+        InputError: there is no access to a cluster, or options do not go together.
+    """
+    options = options_of(given)
+    logs.configure(given["log_level"])
+    clusters = _clusters(given)
+    clock, metrics = SystemClock(), Metrics()
+    recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
+    journal = Journal(recorders[clusters.host], recorders[clusters.target], metrics)
+    for recorder in recorders.values():
+        recorder.start()
+    try:
+        yield Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
+    finally:
+        for recorder in recorders.values():
+            recorder.stop()
+
+
+def _clusters(given: dict[str, Any]) -> Clusters:
+    """Host and target: the same one where no other is named."""
+    host = connect(given["kubeconfig"], given["context"])
+    if given["target_kubeconfig"] is None and given["target_context"] is None:
+        return Clusters(host, host)
+    return Clusters(host, connect(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"]))

@@ -10,11 +10,9 @@ import click
 
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.serving.probes import Probes, ProbeServer
-from berthmaster_cli.addresses import Address
-from berthmaster_cli.certificate_options import certificate_options
-from berthmaster_cli.certificate_parts import parts
-from berthmaster_cli.config_file import config_option
+from berthmaster_cli.certificate_options import certificate_options, parts
 from berthmaster_cli.console import output_option, print_data, print_table, stdout
+from berthmaster_cli.options import Address, config_option
 from certs.inspection import Item, Verdict, inspect
 from certs.leaf import told
 from certs.upkeep import Report

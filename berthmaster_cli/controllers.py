@@ -11,10 +11,8 @@ from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES, EstimatorSettings, Settings
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
-from berthmaster_cli.addresses import Address
-from berthmaster_cli.config_file import config_option
 from berthmaster_cli.inputs import profile
-from berthmaster_cli.serving_options import log_level_option
+from berthmaster_cli.options import Address, config_option, log_level_option
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions

@@ -14,8 +14,17 @@ from berthmaster.simulation.world import ResourceName, Workload, World
 from berthmaster_cli.console import output_option, print_data, stdout
 from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
 from berthmaster_cli.group_table import print_group
-from berthmaster_cli.inputs import input_options, now, profile, read_manifests, resource_name, workload_affinity_on
-from berthmaster_cli.remote import Remote, explain_remotely, server_options
+from berthmaster_cli.inputs import (
+    Remote,
+    explain_remotely,
+    input_options,
+    now,
+    profile,
+    read_manifests,
+    resource_name,
+    server_options,
+    workload_affinity_on,
+)
 
 
 @click.command()

@@ -9,10 +9,8 @@ from berthmaster.model.selector_text import parse_selector
 from berthmaster.model.template import ReplicaPath
 from berthmaster.runtime import logs
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.addresses import Address
-from berthmaster_cli.config_file import config_option
 from berthmaster_cli.inputs import deciding_options, profile, workload_affinity_on
-from berthmaster_cli.serving_options import lifetime_options, server_options
+from berthmaster_cli.options import Address, config_option, lifetime_options, server_options
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _MIB: Final = 2**20

@@ -1,23 +1,81 @@
 """``berthmaster lint``: the webhook's defaults and rules over manifests, for pipelines."""
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Final
+from pathlib import Path, PurePath
+from typing import Any, Final
 
 import click
+import msgspec
+import yaml
 
 from berthmaster.manifests import read_documents
 from berthmaster.manifests.document import Document
-from berthmaster_cli.lines import Lines
-from berthmaster_cli.lint_output import FORMATS, Finding, write
+from berthmaster.version import __version__
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.context import Context
-from webhook.admission.lint import lint
+from webhook.admission.lint import OWN_RULES, lint
 from webhook.admission.problem import Problem
+from webhook.admission.rules.catalog import ALL_RULES
 from webhook.admission.settings import Settings
 
 _NO_ID: Final = ""
+FORMATS: Final = ("text", "json", "sarif", "github")
+_SARIF_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_MAX_BYTES: Final = 4 * 2**20
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One finding.
+
+    Attributes:
+        level: ``error`` or ``warning``.
+        rule: the id of the rule; ``invalid`` for what can never be stored.
+        source: the file.
+        document, line: which document of the file, and which line of the file, from 1.
+        object: kind, namespace and name.
+        path: the field.
+        message: what is wrong and what to do.
+    """
+
+    level: str
+    rule: str
+    source: str
+    document: int
+    line: int
+    object: str
+    path: str
+    message: str
+
+
+class Lines:
+    """Where fields stand in one file. It is parsed once more for that, with the marks that values have lost."""
+
+    def __init__(self, path: str) -> None:
+        self._documents: list[Any] = []
+        try:
+            if Path(path).stat().st_size <= _MAX_BYTES:
+                self._documents = list(yaml.compose_all(Path(path).read_text("utf-8"), Loader=_LOADER))
+        except (OSError, ValueError, yaml.YAMLError, RecursionError):
+            self._documents = []  # stdin, say; then every field is on line 1
+
+    def line(self, document: int, path: str) -> int:
+        """The line, from 1, of the deepest part of a path that is there. ``document`` counts from 1."""
+        # Numbers count the empty documents as well, which the composer yields as None.
+        if not 0 < document <= len(self._documents):
+            return 1
+        node = self._documents[document - 1]
+        line = node.start_mark.line + 1 if node is not None else 1
+        for index, key in _TOKENS.findall(path):
+            found = _child(node, index or key)
+            if found is None:
+                return line
+            line, node = found
+        return line
 
 
 @click.command(
@@ -82,3 +140,94 @@ def _finding(document: Document, lines: Lines, level: str, problem: Problem) -> 
         path=path,
         message=problem.detail,
     )
+
+
+def write(findings: Sequence[Finding], output: str, *, documents: int) -> None:
+    """Print findings on standard output."""
+    errors = sum(each.level == "error" for each in findings)
+    warnings = len(findings) - errors
+    match output:
+        case "json":
+            summary = {"documents": documents, "errors": errors, "warnings": warnings}
+            _write_json({"findings": findings, "summary": summary})
+        case "sarif":
+            _write_json(_sarif(findings))
+        case "github":
+            for each in findings:
+                click.echo(_github(each))
+        case _:
+            for each in findings:
+                click.echo(f"{each.source}:{each.line}: {each.level}: {each.path}: {each.message} [{each.rule}]")
+            click.echo(f"{_count(documents, 'document')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _write_json(value: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def _github(finding: Finding) -> str:
+    """A workflow command, which GitHub shows beside the line."""
+    properties = {"file": finding.source, "line": finding.line, "title": f"{finding.rule} ({finding.object})"}
+    shown = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
+    return f"::{finding.level} {shown}::{_escaped(f'{finding.path}: {finding.message}')}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text
+
+
+def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
+    """A log of SARIF 2.1.0."""
+    summaries = {rule.id: rule.summary for rule in ALL_RULES} | OWN_RULES
+    used = sorted({each.rule for each in findings})
+    driver = {
+        "name": "berthmaster",
+        "version": __version__,
+        "rules": [
+            {"id": rule, "shortDescription": {"text": summaries.get(rule, "What can never be stored.")}}
+            for rule in used
+        ],
+    }
+    results = [
+        {
+            "ruleId": each.rule,
+            "ruleIndex": used.index(each.rule),
+            "level": each.level,
+            "message": {"text": f"{each.object}: {each.path}: {each.message}"},
+            "locations": [
+                {
+                    "physicalLocation": {
+                        "artifactLocation": {"uri": _uri(each.source)},
+                        "region": {"startLine": each.line},
+                    },
+                    "logicalLocations": [{"fullyQualifiedName": each.path}],
+                }
+            ],
+        }
+        for each in findings
+    ]
+    return {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
+
+
+def _uri(source: str) -> str:
+    path = PurePath(source)
+    return Path(source).as_uri() if path.is_absolute() else path.as_posix()
+
+
+def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - a node of PyYAML's
+    if isinstance(node, yaml.SequenceNode):
+        if not token.isdecimal() or int(token) >= len(node.value):
+            return None
+        entry = node.value[int(token)]
+        return entry.start_mark.line + 1, entry
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == token:
+                return key.start_mark.line + 1, value
+    return None

@@ -12,9 +12,8 @@ from berthmaster.manifests.document import Document, Limits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.certificate_options import certificate_options
-from berthmaster_cli.certificate_parts import parts
-from berthmaster_cli.config_file import config_option
+from berthmaster_cli.certificate_options import certificate_options, parts
+from berthmaster_cli.options import config_option
 from certs.reachability import wait_until_reachable
 from certs.registration import Registrar, Result, endpoints
 from certs.upkeep import Upkeep

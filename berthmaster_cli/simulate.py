@@ -16,9 +16,18 @@ from berthmaster.simulation.run import run, unplaced
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.console import complain, output_option, print_data, print_table, stdout
 from berthmaster_cli.federation import simulate_federation
-from berthmaster_cli.inputs import input_options, now, profile, read_manifests, resource_name, workload_affinity_on
+from berthmaster_cli.inputs import (
+    Remote,
+    input_options,
+    now,
+    on_the_wire,
+    profile,
+    read_manifests,
+    resource_name,
+    server_options,
+    workload_affinity_on,
+)
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.remote import Remote, on_the_wire, server_options
 
 _NO_PLACE = "nowhere"
 _NOTHING = "no resource among the manifests: there is nothing to schedule"

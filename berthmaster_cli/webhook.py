@@ -7,10 +7,8 @@ import click
 
 from berthmaster.runtime import logs
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.addresses import Address
-from berthmaster_cli.config_file import config_option
+from berthmaster_cli.options import Address, config_option, lifetime_options, server_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
-from berthmaster_cli.serving_options import lifetime_options, server_options
 from webhook.admission.settings import Mode, Settings
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)

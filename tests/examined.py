@@ -22,8 +22,8 @@ from berthmaster_cli.doctor.facts import (
 )
 from berthmaster_cli.doctor.fields import KINDS
 from berthmaster_cli.doctor.finding import Finding
-from berthmaster_cli.doctor.judge.everything import GROUPS, findings
-from berthmaster_cli.doctor.judge.registration import WANTED
+from berthmaster_cli.doctor.judge import GROUPS, findings
+from berthmaster_cli.doctor.judge.webhooks import WANTED
 from certs.authority import KeyPair, issue, new_authority
 from certs.bundle import Bundle
 

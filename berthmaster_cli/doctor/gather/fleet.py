@@ -7,10 +7,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from berthmaster.kube.lease import LEASES
 from berthmaster.kube.messages import ListMeta
-from berthmaster.kube.requests import Collection, page
-from berthmaster_cli.doctor.facts import Bindings, Fleet
-from berthmaster_cli.doctor.gather.asking import Asker
+from berthmaster.kube.requests import Collection, Request, get, page
+from berthmaster.model.errors import ApiError
+from berthmaster_cli.doctor.facts import Bindings, Fleet, LeaseSeen
+from berthmaster_cli.doctor.gather.asker import Asker
 
 MAX_PAGES: Final = 20
 CLUSTERS: Final = Collection.of("cluster.karmada.io/v1alpha1", "clusters")
@@ -19,6 +21,7 @@ BINDINGS: Final = tuple(
 )
 _SETTLED: Final = timedelta(seconds=60)
 """A binding that was made later than that may well not have been scheduled yet."""
+_MAX_LEASES: Final = 2000
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
@@ -146,3 +149,52 @@ def _refused(binding: _Binding) -> str | None:
         if each.type == "Scheduled" and each.status != "True":
             return each.reason or "Unknown"
     return None
+
+
+class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+    renew_time: datetime | None = None
+    lease_duration_seconds: int | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    metadata: _Metadata
+    spec: _LeaseSpec = _LeaseSpec()
+
+    def seen(self) -> LeaseSeen:
+        spec = self.spec
+        return LeaseSeen(
+            self.metadata.namespace,
+            self.metadata.name,
+            spec.holder_identity or "",
+            spec.renew_time,
+            spec.lease_duration_seconds or 0,
+        )
+
+
+class _Leases(msgspec.Struct, frozen=True):
+    items: list[_Lease] = []
+
+
+def lease(asker: Asker, namespace: str, name: str) -> LeaseSeen | None:
+    """A lease; None if there is none.
+
+    Raises:
+        ApiError: it cannot be read.
+    """
+    try:
+        return asker.read_as(_Lease, get(LEASES, (namespace, name))).seen()
+    except ApiError as error:
+        if error.absent:
+            return None
+        raise
+
+
+def leases_named(asker: Asker, name: str) -> list[LeaseSeen]:
+    """The leases of a name in all namespaces.
+
+    Raises:
+        ApiError: they cannot be listed.
+    """
+    query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
+    return [each.seen() for each in asker.read_as(_Leases, Request(LEASES.path, query)).items]

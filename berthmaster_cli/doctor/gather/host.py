@@ -2,14 +2,17 @@
 
 import base64
 import binascii
+import http.client
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import PurePosixPath
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from berthmaster.kube.requests import Collection, Request, get
 from berthmaster.model.errors import ApiError
-from berthmaster_cli.doctor.facts import Setup, Stored, Workload
-from berthmaster_cli.doctor.gather.asking import Asker
+from berthmaster_cli.doctor.facts import Probe, Setup, Stored, Workload
+from berthmaster_cli.doctor.gather.asker import Asker
 from certs.reading import certificate_of, key_fits
 from certs.secrets import SECRETS
 
@@ -17,6 +20,8 @@ DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
 _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
 _OURS: Final = frozenset({"webhook", "controllers", "extender"})
 _MAX_DEPLOYMENTS: Final = 500
+_MAX_BYTES: Final = 64 * 1024
+_PLAIN_PORT: Final = 80
 
 
 def workloads(asker: Asker, setup: Setup) -> list[Workload]:
@@ -82,3 +87,27 @@ def _decoded(text: object) -> bytes:
         return base64.b64decode(str(text or ""))
     except (binascii.Error, ValueError):
         return b""
+
+
+def probe(url: str, limit_s: float) -> Probe:
+    """What ``/readyz`` of a server says.
+
+    Args:
+        url: ``http://HOST[:PORT]``; a path in it takes the place of ``/readyz``.
+        limit_s: how long the server may be silent.
+    """
+    try:
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            return Probe(url, 0, "it is no URL as http://127.0.0.1:9080")
+        path = parts.path if parts.path not in {"", "/"} else "/readyz"
+        with closing(http.client.HTTPConnection(parts.hostname, parts.port or _PLAIN_PORT, timeout=limit_s)) as link:
+            link.request("GET", path)
+            answer = link.getresponse()
+            return Probe(url, answer.status, _line(answer.read(_MAX_BYTES)))
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return Probe(url, 0, str(error) or type(error).__name__)
+
+
+def _line(body: bytes) -> str:
+    return " ".join(body.decode(errors="replace").split())[:200]

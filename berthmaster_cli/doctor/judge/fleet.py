@@ -5,7 +5,7 @@ from typing import Final
 
 from berthmaster_cli.doctor.facts import Bindings, Facts, Fleet, Unknown
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.leadership import live
+from berthmaster_cli.doctor.judge.controllers import live
 
 _KARMADA_SCHEDULER: Final = "default-scheduler"
 _SHOWN: Final = 3

@@ -8,7 +8,7 @@ from certified import AUTHORITY, CONFIGURATIONS, LEAVES, TARGETS, Installation, 
 from click.testing import CliRunner
 
 from berthmaster.model.errors import InputError, ServiceError
-from berthmaster_cli import certificate_parts, register
+from berthmaster_cli import certificate_options, register
 from berthmaster_cli.certs import command as certs
 from berthmaster_cli.register import command as registering
 
@@ -23,8 +23,8 @@ HOOKS = CONFIGURATIONS[TARGETS[0]]
 def installation(monkeypatch):
     """A cluster that the commands are connected to."""
     made = Installation()
-    monkeypatch.setattr(certificate_parts, "connect", lambda *_: made.cluster)
-    monkeypatch.setattr(certificate_parts, "SystemClock", lambda: made.clock)
+    monkeypatch.setattr(certificate_options, "connect", lambda *_: made.cluster)
+    monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
     monkeypatch.setattr("berthmaster.kube.event_recorder._LOOK_EVERY_S", 0.01)
     return made
 
@@ -97,7 +97,7 @@ class TestCerts:
     def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
         target = Installation()
         files = {"host": installation.cluster, "target": target.cluster}
-        monkeypatch.setattr(certificate_parts, "connect", lambda file, _context: files[str(file)])
+        monkeypatch.setattr(certificate_options, "connect", lambda file, _context: files[str(file)])
         run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", *FLAGS)
         assert target.injected() == {installation.bundle().pem}
         assert AUTHORITY not in target.cluster.objects

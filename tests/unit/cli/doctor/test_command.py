@@ -11,10 +11,9 @@ from told_api import ToldApi
 
 from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor import command as module
-from berthmaster_cli.doctor.command import command
+from berthmaster_cli.doctor.command import as_data, command, print_findings
 from berthmaster_cli.doctor.facts import Bindings, Fleet, Served
 from berthmaster_cli.doctor.finding import Verdict, failed, ok, warning
-from berthmaster_cli.doctor.report import as_data, print_findings
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34"}
 

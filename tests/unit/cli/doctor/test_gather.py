@@ -17,11 +17,11 @@ from told_api import ToldApi
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.requests import Request
 from berthmaster.model.errors import ApiError
-from berthmaster_cli.doctor.facts import Setup, Unknown
-from berthmaster_cli.doctor.gather import fleet, hooks, host, leases, probes, rights, server, trial
-from berthmaster_cli.doctor.gather.asking import Asker, InNameOf, seen
-from berthmaster_cli.doctor.gather.everything import Round
-from berthmaster_cli.doctor.judge.everything import GROUPS
+from berthmaster_cli.doctor.facts import Setup, Unknown, Workload
+from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
+from berthmaster_cli.doctor.gather.asker import Asker, InNameOf, seen
+from berthmaster_cli.doctor.gather.collector import Round
+from berthmaster_cli.doctor.judge import GROUPS
 from certs.authority import issue, new_authority
 from certs.bundle import EMPTY, Bundle
 from certs.reachability import Endpoint
@@ -73,12 +73,12 @@ class TestAsking:
 class TestServer:
     @pytest.mark.parametrize("ahead_s", [-3600, 0, 90])
     def test_the_clock_is_read_from_the_answer(self, ahead_s):
-        told = server.server(asker({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
+        told = api_server.server(asker({"GET /version": VERSION}, now=NOW + ahead_s * SECOND), lambda: NOW)
         assert (told.version, told.number) == ("v1.34.1", (1, 34))
         assert abs(told.ahead - ahead_s * SECOND) <= told.slack
 
     def test_a_server_that_tells_no_time(self):
-        assert server.server(asker({"GET /version": VERSION}), lambda: NOW).ahead is None
+        assert api_server.server(asker({"GET /version": VERSION}), lambda: NOW).ahead is None
 
     def test_schemas_are_found_through_references_and_end_where_they_refer_to_themselves(self):
         meant = [{"group": "x.io", "version": "v1", "kind": "Thing"}]
@@ -95,7 +95,7 @@ class TestServer:
             "GET /apis/x.io/v1": {"resources": [{"name": "things"}, {"name": "things/status"}]},
             "GET /openapi/v3/apis/x.io/v1": {"components": {"schemas": schemas}},
         }
-        kinds = server.kinds(asker(answers), "x.io/v1")
+        kinds = api_server.kinds(asker(answers), "x.io/v1")
         assert kinds.plurals == {"things"}
         found = kinds.schemas["Thing"]["properties"]
         assert found["spec"]["properties"]["again"]["properties"]["name"] == {"type": "string"}
@@ -107,7 +107,7 @@ class TestHooks:
     def test_ours_and_those_about_the_same_objects(self):
         about = {"apiGroups": ["policy.karmada.io"], "resources": ["propagationpolicies"]}
         client = {"service": {"name": "w", "namespace": "n", "path": "/mutate-propagationpolicy"}}
-        webhooks = [
+        registered_webhooks = [
             {"name": "a.karmada.io", "clientConfig": {"url": "https://k:443/x"}, "rules": [about]},
             {"name": "pods.example.org", "clientConfig": {"url": "https://p/"},
              "rules": [{"apiGroups": [""], "resources": ["pods"]}]},
@@ -118,11 +118,11 @@ class TestHooks:
         registered = "GET /apis/admissionregistration.k8s.io/v1"
         answers = {
             f"{registered}/mutatingwebhookconfigurations": {
-                "items": [{"metadata": {"name": "x"}, "webhooks": webhooks}]
+                "items": [{"metadata": {"name": "x"}, "webhooks": registered_webhooks}]
             },
             f"{registered}/validatingwebhookconfigurations": {"items": []},
         }
-        found = {each.name: each for each in hooks.hooks(asker(answers))}
+        found = {each.name: each for each in webhooks.hooks(asker(answers))}
         assert set(found) == {"a.karmada.io", "b.berthmaster.io", "c.berthmaster.io"}
         ours = found["b.berthmaster.io"]
         assert (ours.url, ours.path) == ("https://w.n.svc:443/mutate-propagationpolicy", "/mutate-propagationpolicy")
@@ -186,32 +186,32 @@ class TestServed:
     )
     def test_what_a_client_that_trusts_the_bundle_says(self, tls, change, code):
         pair = self.leaf(**change)
-        found = hooks.served(tls(pair), Bundle([self.OURS.certificate]), 5)
+        found = webhooks.served(tls(pair), Bundle([self.OURS.certificate]), 5)
         assert (found.contact, found.mistrust_code) == ("served", code), found
         assert found.leaf == pair.certificate
         assert bool(found.mistrust) is bool(code)
 
     def test_without_a_bundle_it_is_only_looked_at(self, tls):
-        assert hooks.served(tls(self.leaf()), EMPTY, 5).mistrust == ""
+        assert webhooks.served(tls(self.leaf()), EMPTY, 5).mistrust == ""
 
     @pytest.mark.parametrize(
         ("host", "contact"), [("nowhere.invalid", "unresolved"), ("127.0.0.1", "unreachable")],
     )  # fmt: skip
     def test_where_nobody_is(self, host, contact):
-        assert hooks.served(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
+        assert webhooks.served(Endpoint(host, 1, "/"), EMPTY, 1).contact == contact
 
     def test_a_server_without_tls(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             thread = threading.Thread(target=answer_plainly, args=(listener,))
             thread.start()
-            found = hooks.served(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
+            found = webhooks.served(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 5)
             thread.join()
         assert found.contact == "refused"
 
     def test_a_server_that_says_nothing(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             started = time.monotonic()
-            found = hooks.served(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
+            found = webhooks.served(Endpoint("127.0.0.1", listener.getsockname()[1], "/"), EMPTY, 0.2)
         assert found.contact == "unreachable"
         assert time.monotonic() - started < 5
 
@@ -229,19 +229,19 @@ class TestTrial:
 
     def test_nothing_is_stored(self):
         api = ToldApi({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
-        came = trial.trial(Asker(api, 1), "default", time.monotonic)
+        came = webhooks.trial(Asker(api, 1), "default", time.monotonic)
         assert came.stored == {"kind": "PropagationPolicy"}
-        assert len(came.took_s) == trial.TRIES
+        assert len(came.took_s) == webhooks.TRIES
         assert all(("dryRun", "All") in each.query for each in api.asked)
 
     def test_warnings_are_read(self):
         there = ToldApi({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
         there.headers = {"Warning": ['299 - "spec.x: no [rule]"', '299 - "other"']}
-        assert trial.trial(Asker(there, 1), "default", time.monotonic).bad_warnings == ("spec.x: no [rule]", "other")
+        assert webhooks.trial(Asker(there, 1), "default", time.monotonic).bad_warnings == ("spec.x: no [rule]", "other")
 
     def test_a_refusal_ends_it(self):
         api = ToldApi({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
-        came = trial.trial(Asker(api, 1), "default", time.monotonic)
+        came = webhooks.trial(Asker(api, 1), "default", time.monotonic)
         assert (came.stored, came.problem, came.status) == (None, "failed calling webhook", 500)
         assert len(api.asked) == 1
 
@@ -249,13 +249,13 @@ class TestTrial:
 class TestRights:
     def test_each_verb_of_each_resource_is_asked_about_where_it_is_needed(self):
         setup = Setup(lease=("leases", "mine"), controllers=("binding-scheduler",), estimators=True)
-        asked = {each.told for each in rights.questions(rules_of(setup.controllers, estimators=True), setup)}
+        asked = {each.told for each in api_server.questions(rules_of(setup.controllers, estimators=True), setup)}
         assert "patch resourcebindings/status.work.karmada.io" in asked
         assert "update leases.coordination.k8s.io in leases" in asked
         assert "get services in karmada-system" in asked
         named = [
             each.attributes
-            for each in rights.questions(rules_of(setup.controllers), setup)
+            for each in api_server.questions(rules_of(setup.controllers), setup)
             if "name" in each.attributes
         ]
         assert {each["name"] for each in named} == {"mine"}
@@ -266,7 +266,7 @@ class TestRights:
             return {"status": {"allowed": b'"patch"' not in request.body}}
 
         answers = {"POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews": review}
-        found = rights.rights(asker(answers), SETUP)
+        found = api_server.rights(asker(answers), SETUP)
         assert found.user == "", "a server before 1.28 does not tell"
         assert {told for _, told in found.denied} == {
             "patch events.events.k8s.io", "patch resourcebindings.work.karmada.io",
@@ -332,7 +332,7 @@ class TestHost:
         assert [each.component for each in found] == ([component] if component else [])
 
     def test_options_in_both_forms_the_last_one_counts(self):
-        workload = host.Workload("x", "controllers", ("--a=1", "--b", "2", "--a=3"))
+        workload = Workload("x", "controllers", ("--a=1", "--b", "2", "--a=3"))
         assert (workload.option("a"), workload.option("b"), workload.option("c", "4")) == ("3", "2", "4")
 
     def test_a_serving_secret(self):
@@ -358,14 +358,14 @@ class TestLeases:
         root = "/apis/coordination.k8s.io/v1"
         answers = {f"GET {root}/namespaces/n/leases/l": content, f"GET {root}/leases": {"items": [content]}}
         api = asker(answers)
-        assert leases.lease(api, "n", "l") == leases.leases_named(api, "l")[0]
-        assert leases.lease(api, "n", "l").renewed == NOW
-        assert leases.lease(api, "n", "other") is None
+        assert fleet.lease(api, "n", "l") == fleet.leases_named(api, "l")[0]
+        assert fleet.lease(api, "n", "l").renewed == NOW
+        assert fleet.lease(api, "n", "other") is None
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://[broken", "http://", "127.0.0.1:9080"])
 def test_a_probe_that_does_not_answer_or_has_no_proper_url(url):
-    found = probes.probe(url, 1)
+    found = host.probe(url, 1)
     assert (found.url, found.status) == (url, 0)
     assert found.told
 

@@ -2,16 +2,19 @@
 
 import base64
 import binascii
+import re
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from berthmaster.kube.requests import Request
-from berthmaster.model.errors import InputError
-from berthmaster_cli.doctor.facts import Hook, Served
-from berthmaster_cli.doctor.gather.asking import Asker
+from berthmaster.kube.requests import Collection, Request, create
+from berthmaster.kube.transport import ask, body_of
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, InputError
+from berthmaster_cli.doctor.facts import Hook, Served, Trial
+from berthmaster_cli.doctor.gather.asker import Asker, on_trial, read_as
 from certs.bundle import EMPTY, Bundle
 from certs.injection import MUTATING, VALIDATING, ConfigurationKind, places
 from certs.reachability import Endpoint
@@ -20,6 +23,27 @@ from certs.reading import certificate_of
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
 """Webhooks about anything else are nobody's business here."""
 _DEFAULT_TIMEOUT_S: Final = 10.0  # the API server's, where a webhook does not say
+TRIES: Final = 5
+_API: Final = "policy.karmada.io/v1alpha1"
+_POLICIES: Final = Collection.of(_API, "propagationpolicies")
+_CLUSTER_POLICIES: Final = Collection.of(_API, "clusterpropagationpolicies")
+_METADATA: Final = {"generateName": "berthmaster-doctor-"}
+_SELECTOR: Final = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "berthmaster-doctor"}
+# What the schema has no default for, and every webhook for policies has: spreadByField and minGroups.
+GOOD: Final[dict[str, Any]] = {
+    "apiVersion": _API,
+    "kind": "PropagationPolicy",
+    "metadata": _METADATA,
+    "spec": {"resourceSelectors": [_SELECTOR], "placement": {"spreadConstraints": [{"maxGroups": 2}]}},
+}
+# Acceptable to karmada-webhook; against our rule preemption-without-namespace.
+BAD: Final[dict[str, Any]] = {
+    "apiVersion": _API,
+    "kind": "ClusterPropagationPolicy",
+    "metadata": _METADATA,
+    "spec": {"resourceSelectors": [_SELECTOR], "preemption": "Always", "priority": 1},
+}
+_WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, section 5.5
 
 
 def hooks(asker: Asker) -> list[Hook]:
@@ -123,3 +147,34 @@ def _bundle(text: str) -> Bundle:
         return Bundle.parse(base64.b64decode(text))
     except (binascii.Error, ValueError):
         return EMPTY
+
+
+def trial(asker: Asker, namespace: str, monotonic_s: Callable[[], float]) -> Trial:
+    """Try a good policy several times, and a bad one once."""
+    request = on_trial(create(_POLICIES, namespace, GOOD))._replace(silence_s=asker.silence_s)
+    took_s = []
+    for _ in range(TRIES):
+        started_s = monotonic_s()
+        try:
+            body = ask(asker.connection, request)
+        except ApiError as error:
+            return Trial(None, str(error), error.status, (monotonic_s() - started_s,), bad_tried=False)
+        took_s.append(monotonic_s() - started_s)
+    problem, warnings = _bad(asker)
+    return Trial(
+        stored=decode_json(dict[str, Any], body),
+        took_s=tuple(took_s),
+        bad_problem=problem,
+        bad_warnings=warnings,
+    )
+
+
+def _bad(asker: Asker) -> tuple[str, tuple[str, ...]]:
+    request: Request = on_trial(create(_CLUSTER_POLICIES, "", BAD))
+    try:
+        with asker.send(request) as answer:
+            lines = answer.header("Warning")
+            read_as(dict[str, Any], body_of(answer))
+    except ApiError as error:
+        return str(error), ()
+    return "", tuple(found for line in lines for found in _WARNING.findall(line))

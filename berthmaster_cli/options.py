@@ -1,22 +1,40 @@
-"""Options from a YAML file: keys are the names of the flags without their dashes in front.
+"""Addresses as options write them."""
 
-Flags win over environment variables, and those over the file. A key that is no flag is refused, because a setting
-that is silently not in force is worse than one that is missing.
-"""
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from berthmaster.manifests.document import Limits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
+from berthmaster.runtime import logs
+from berthmaster.serving.tls import TLSFiles
+
+if TYPE_CHECKING:
+    from berthmaster.serving.server import ServerOptions
 
 _MAX_BYTES: Final = 2**20
 _LIMITS: Final = Limits(file_bytes=_MAX_BYTES, depth=8, documents=1)
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``HOST:PORT``, an IPv6 host in brackets."""
+
+    name = "HOST:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
+        """Take it apart."""
+        if isinstance(value, tuple):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        bracketed = host.startswith("[") and host.endswith("]")
+        if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535 or (":" in host and not bracketed):
+            self.fail(f"{value!r} is not HOST:PORT, as in 0.0.0.0:8443 or [::]:8443", param, ctx)
+        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what an empty host means everywhere
 
 
 def config_option(command: Any) -> Any:  # noqa: ANN401 - a decorator of click's
@@ -84,3 +102,52 @@ def _text(value: object, place: str) -> str:
     if not isinstance(value, str | int | float):
         raise InputError(f"{place}: {shown(value)} is not a single value")
     return str(value)
+
+
+def server_options(name: str, given: Mapping[str, Any], tls: TLSFiles | None) -> "ServerOptions":
+    """How to serve, from the options that all services have; ``name`` is what its processes are called."""
+    from berthmaster.serving.server import ServerOptions  # noqa: PLC0415 - `--help` must not wait for the server
+
+    return ServerOptions(
+        name=name,
+        host=given["bind"][0],
+        port=given["bind"][1],
+        probe_host=given["probe_bind"][0],
+        probe_port=given["probe_bind"][1],
+        tls=tls,
+        workers=given["workers"],
+        threads=given["threads"],
+        request_timeout_s=given["request_timeout_s"],
+        keepalive_s=given["keepalive_s"],
+        drain_s=given["drain_s"],
+        grace_s=given["grace_s"],
+    )
+
+
+def log_level_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--log-level``."""
+    option = click.option(
+        "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="What is logged."
+    )
+    return option(command)
+
+
+def lifetime_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """How many processes serve, how long connections stay, and how an end comes about."""
+    options = (
+        click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Processes."),
+        click.option(
+            "--keepalive-s", type=click.IntRange(1, 3600), default=120, show_default=True,
+            help="How long idle connections stay.",
+        ),
+        click.option(
+            "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
+            help="How long /readyz fails before connections are refused.",
+        ),
+        click.option(
+            "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
+            help="How long requests under way may take after that.",
+        ),
+        log_level_option,
+    )  # fmt: skip
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)

@@ -1,17 +1,72 @@
-"""Others who do the same work: a second scheduler, Karmada's own preemption and rebalancing."""
+"""The controllers' lease: whether somebody leads, and gives signs of life."""
 
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 from berthmaster_cli.doctor.facts import Facts, LeaseSeen, Setup, Unknown, Workload
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.leadership import live
 
+SLACK: Final = timedelta(seconds=5)
+"""Clocks of the holder, the API server and this machine may differ by that without a person noticing."""
+_CHECK: Final = "controllers/leader"
 _THEIR_GATE: Final = "PropagationPolicyPreemption"
 _OUR_GATE: Final = "PolicyPreemption"
 _THEIR_REBALANCER: Final = "workloadRebalancer"
 _OUR_REBALANCER: Final = "workload-rebalancer"
 _NO_ELECTION: Final = "--no-leader-elect"
+_FINE: Final = 200
+_OURS: Final = frozenset({"webhook", "extender", "controllers"})
+
+
+def live(lease: LeaseSeen | None, facts: Facts) -> bool:
+    """Whether somebody holds a lease and has renewed it in time."""
+    if lease is None or not lease.holder or lease.renewed is None:
+        return False
+    return facts.now - lease.renewed <= timedelta(seconds=lease.duration_s) + SLACK
+
+
+def leadership(facts: Facts) -> Iterator[Finding]:
+    """One finding."""
+    lease, setup = facts.lease, facts.setup
+    if isinstance(lease, Unknown):
+        yield skipped(_CHECK, f"the lease cannot be read: {lease.problem}")
+        return
+    if lease is None:
+        pods = f"{setup.in_release} get pods {setup.controllers_pods}"
+        remedy = f"Start them, or name their lease with --leader-elect-namespace and --leader-elect-name: {pods}"
+        yield failed(_CHECK, f"no controllers have ever led: there is no lease {_where(setup)}", remedy)
+        return
+    yield _held(lease, facts)
+
+
+def _held(lease: LeaseSeen, facts: Facts) -> Finding:
+    setup, where = facts.setup, _where(facts.setup)
+    logs = f"{setup.in_release} logs {setup.controllers_pods} --tail=50"
+    if not lease.holder:
+        return failed(
+            _CHECK,
+            f"nobody leads: {where} was given back, and nobody took it",
+            f"Start the controllers: {setup.in_release} get pods {setup.controllers_pods}",
+        )
+    if lease.renewed is None:
+        return failed(_CHECK, f"{lease.holder} holds {where} and has never renewed it", f"See what it does: {logs}")
+    age = facts.now - lease.renewed
+    if not live(lease, facts):
+        told = f"{lease.holder} leads by {where} and has given no sign for {_seconds(age)}"
+        return failed(_CHECK, told, f"See why it and all others are stuck: {logs}")
+    if age < -SLACK:
+        told = f"the clock of {lease.holder} is {_seconds(-age)} ahead of the API server's"
+        return warning(_CHECK, told, "Synchronize the host's machines with NTP: timedatectl timesync-status")
+    return ok(_CHECK, f"{lease.holder} leads, its last sign is {_seconds(max(age, timedelta(0)))} old")
+
+
+def _where(setup: Setup) -> str:
+    return "/".join(setup.lease)
+
+
+def _seconds(span: timedelta) -> str:
+    return f"{span.total_seconds():.0f} s"
 
 
 def conflicts(facts: Facts) -> Iterator[Finding]:
@@ -130,3 +185,33 @@ def _runs(workload: Workload, name: str, *, by_default: bool) -> bool:
     """As ``--controllers`` of both is read: ``*``, ``name``, ``-name``."""
     switches = [each.strip() for each in workload.option("controllers", "*").split(",")]
     return f"-{name}" not in switches and (name in switches or (by_default and "*" in switches))
+
+
+def probes(facts: Facts) -> Iterator[Finding]:
+    """One finding each."""
+    workloads = () if facts.workloads is None or isinstance(facts.workloads, Unknown) else facts.workloads
+    for workload in workloads:
+        if workload.component in _OURS:
+            yield _pods(workload, facts.setup)
+    for each in facts.probes:
+        if each.status == _FINE:
+            yield ok("probes/ready", f"{each.url} is ready")
+        elif each.status:
+            remedy = f"Read what it waits for in its log: {facts.setup.in_release} get pods"
+            yield failed("probes/ready", f"{each.url} is not ready ({each.status}): {each.told}", remedy)
+        else:
+            remedy = f"Forward the port first: {facts.setup.in_release} port-forward deploy/NAME 9080"
+            yield failed("probes/ready", f"{each.url} does not answer: {each.told}", remedy)
+
+
+def _pods(workload: Workload, setup: Setup) -> Finding:
+    check = "probes/pods"
+    told = f"{workload.name} has {workload.ready} of {workload.wanted} pods ready"
+    if workload.ready >= workload.wanted > 0:
+        return ok(check, told)
+    if not workload.wanted:
+        return warning(check, told, f"Scale it up: {setup.in_release} scale deploy {workload.name} --replicas=2")
+    remedy = (
+        f"See what they wait for: {setup.in_release} describe pods -l app.kubernetes.io/component={workload.component}"
+    )
+    return warning(check, told, remedy) if workload.ready else failed(check, told, remedy)

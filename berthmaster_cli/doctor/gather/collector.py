@@ -11,9 +11,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import Facts, Hook, Seen, Served, Server, Setup, Unknown
 from berthmaster_cli.doctor.fields import API_VERSIONS
-from berthmaster_cli.doctor.gather import fleet, hooks, host, leases, rights, server, trial
-from berthmaster_cli.doctor.gather.asking import Asker, InNameOf, seen
-from berthmaster_cli.doctor.gather.probes import probe
+from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
+from berthmaster_cli.doctor.gather.asker import Asker, InNameOf, seen
 from certs.bundle import Bundle
 from certs.reachability import Endpoint, endpoint_of
 
@@ -53,39 +52,39 @@ class Round:
     def facts(self) -> Facts:
         """Everything that can be seen; of a target that does not answer, just that."""
         there, setup = Asker(self.target, self.limit_s), self.setup
-        target = self._seen(partial(server.server, there, self.clock.now))
+        target = self._seen(partial(api_server.server, there, self.clock.now))
         now = self.clock.now()
         if isinstance(target, Unknown):
             return Facts(setup, now, target)
         now = _by(target, now)
-        registered = self._if("registration certificates admission", partial(hooks.hooks, there))
+        registered = self._if("registration certificates admission", partial(webhooks.hooks, there))
         # What may not be there is named first: in place, None would be taken for "was not looked for" by the checker.
         stored = self._on_host("certificates", lambda asker: host.stored(asker, setup))
-        leader = self._if("controllers fleet", partial(leases.lease, there, *setup.lease))
-        theirs = self._if("fleet", partial(leases.lease, there, setup.karmada_namespace, _KARMADA_LEASE))
+        leader = self._if("controllers fleet", partial(fleet.lease, there, *setup.lease))
+        theirs = self._if("fleet", partial(fleet.lease, there, setup.karmada_namespace, _KARMADA_LEASE))
         asked = Asker(InNameOf(self.target, self.user), self.limit_s) if self.user else there
         return Facts(
             setup=setup,
             now=now,
             target=target,
             host=self._host_server(),
-            kinds={each: self._seen(partial(server.kinds, there, each)) for each in self._api_versions()},
+            kinds={each: self._seen(partial(api_server.kinds, there, each)) for each in self._api_versions()},
             hooks=registered,
             served=self._served(registered),
             stored=stored,
             trial=self._if(
                 "certificates admission",
-                partial(trial.trial, there, setup.trial_namespace, self.clock.monotonic_s),
-                times=trial.TRIES + 1,
+                partial(webhooks.trial, there, setup.trial_namespace, self.clock.monotonic_s),
+                times=webhooks.TRIES + 1,
             ),
-            rights=self._if("rights", partial(rights.rights, asked, setup), times=_LONG),
+            rights=self._if("rights", partial(api_server.rights, asked, setup), times=_LONG),
             lease=leader,
-            other_leases=self._if("conflicts", partial(leases.leases_named, there, setup.lease[1])),
+            other_leases=self._if("conflicts", partial(fleet.leases_named, there, setup.lease[1])),
             karmada_lease=theirs,
             fleet=self._if("fleet", partial(fleet.fleet, there), times=_LONG),
             bindings=self._if("fleet", partial(fleet.bindings, there, setup.scheduler_name, now), times=_LONG),
             workloads=self._on_host("conflicts registration fleet probes", lambda asker: host.workloads(asker, setup)),
-            probes=[probe(url, self.limit_s) for url in self.probes],
+            probes=[host.probe(url, self.limit_s) for url in self.probes],
         )  # fmt: skip
 
     def _seen(self, question: Callable[[], Value], times: int = 1) -> Seen[Value]:
@@ -103,7 +102,7 @@ class Round:
     def _host_server(self) -> Seen[Server] | None:
         if self.host is None or self.host is self.target:
             return None
-        return self._seen(partial(server.server, Asker(self.host, self.limit_s), self.clock.now))
+        return self._seen(partial(api_server.server, Asker(self.host, self.limit_s), self.clock.now))
 
     def _api_versions(self) -> Sequence[str]:
         return API_VERSIONS if "definitions" in self.groups else ()
@@ -122,7 +121,7 @@ class Round:
                 wanted.setdefault((endpoint.host, endpoint.port, each.bundle), endpoint)
         found = []
         for (_, _, bundle), endpoint in [*wanted.items()][:_MOST_ENDPOINTS]:
-            answer = self._seen(partial(hooks.served, endpoint, bundle, self.limit_s), times=2)
+            answer = self._seen(partial(webhooks.served, endpoint, bundle, self.limit_s), times=2)
             if isinstance(answer, Unknown):
                 answer = Served(endpoint.host, endpoint.port, "unreachable", answer.problem)
             found.append(answer)
