@@ -7,7 +7,7 @@ from typing import Final
 from berthmaster.kube.backoff import Backoff
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.runtime.stopping import Stop
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 from certs.inspection import Item, Verdict, inspect
 from certs.metrics import Metrics
 from certs.options import Options
@@ -30,7 +30,7 @@ class Keeper:
         self._backoff = Backoff(first_s=min(_FIRST_RETRY_S, interval_s), longest_s=interval_s)
         self._draw = random.Random()  # noqa: S311 - spreads load, guards nothing
         self._stop = Stop()
-        self._health = Health("the certificates have not been looked at yet")
+        self._health = Readiness("the certificates have not been looked at yet")
 
     def run(self) -> None:
         """Keep, until told to stop."""
@@ -41,7 +41,7 @@ class Keeper:
         """End after the present look. Safe in a signal handler."""
         self._stop.ask()
 
-    def health(self) -> Health:
+    def health(self) -> Readiness:
         """Ready once everything has been looked at; what is wrong with certificates is a note, no reason to restart."""
         return self._health
 
@@ -69,8 +69,8 @@ class Keeper:
             self._metrics.failed()
             _LOG.error("certificates cannot all be kept: %s", problem)
             never = self._health.problem
-            self._health = Health(never and problem, problem)
+            self._health = Readiness(never and problem, problem)
             return self._backoff.next_s()
         self._backoff.reset()
-        self._health = Health(note=bad)
+        self._health = Readiness(note=bad)
         return self._draw.uniform((1 - _JITTER) * self._interval_s, self._interval_s)

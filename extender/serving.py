@@ -16,7 +16,7 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import Application, PostHealth, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
@@ -184,7 +184,7 @@ class _Extender:
         with self._state.reading() as memory:
             clusters, bindings, freshness = len(memory.fleet), memory.bindings, self._state.freshness
             lookups = memory.scheduler.take_lookups()
-        post(_health(freshness) if self._source is not None else Health())
+        post(_health(freshness) if self._source is not None else Readiness())
         metrics.CLUSTERS.set(clusters)
         metrics.BINDINGS.set(bindings)
         metrics.STALE.set(freshness.stale_since is not None)
@@ -228,9 +228,9 @@ class _Extender:
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
 
 
-def _health(freshness: Freshness) -> Health:
+def _health(freshness: Freshness) -> Readiness:
     if not freshness.synced:
-        return Health(f"no fleet is known yet{f': {freshness.problem}' if freshness.problem else ''}")
+        return Readiness(f"no fleet is known yet{f': {freshness.problem}' if freshness.problem else ''}")
     if freshness.stale_since is not None:
-        return Health("", f"stale since {freshness.stale_since.isoformat(timespec='seconds')}: {freshness.problem}")
-    return Health()
+        return Readiness("", f"stale since {freshness.stale_since.isoformat(timespec='seconds')}: {freshness.problem}")
+    return Readiness()

@@ -3,7 +3,7 @@
 import logging
 from dataclasses import dataclass, field
 
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import Application, PostHealth, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from webhook.admission.routes import ROUTES
@@ -48,7 +48,7 @@ class _Webhook:
         return Application(create_app(reviewer, body_bytes=self._options.body_bytes), ROUTES)
 
     def started(self, post: PostHealth) -> None:
-        post(Health())
+        post(Readiness())
 
     def certificate_loaded(self, expires_at: float) -> None:
         from webhook import metrics  # noqa: PLC0415 - see the class

@@ -6,7 +6,7 @@ from typing import Any, Final
 from berthmaster.controllers.controller import Controller
 from berthmaster.kube.informer import Informer
 from berthmaster.runtime.clock import Clock
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 
 STUCK_S: Final = 300.0
 """Work on one key that is under way for so long will not end: every request in it has a limit far below."""
@@ -45,19 +45,19 @@ class Vitals:
                 return f"{each.name}: {load.dead_workers} of its workers have ended"
         return self._election_problem()
 
-    def health(self) -> Health:
+    def health(self) -> Readiness:
         """Ready means: everything is known, so that this process could lead or does."""
         if self.stopping:
-            return Health("stopping")
+            return Readiness("stopping")
         informers = list(self._informers())
         missing = [_lack(each) for each in informers if not each.listed]
         if missing:
-            return Health(f"not synced: {'; '.join(missing)}")
+            return Readiness(f"not synced: {'; '.join(missing)}")
         lost = [f"{each.collection.what} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
                 for each in informers if each.problem]  # fmt: skip
         owed = [f"{each.owed} changes of {each.collection.what} have to be told again: the log says why"
                 for each in informers if each.owed]  # fmt: skip
-        return Health("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
+        return Readiness("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
 
 
 def stale_s(informer: Informer[Any], clock: Clock) -> float:

@@ -1,6 +1,7 @@
-"""The plain port: ``/livez``, ``/readyz`` and ``/metrics``, apart from what is served over TLS.
+"""The plain HTTP port for ``/livez``, ``/readyz`` and ``/metrics``.
 
-It runs wherever ``serve_forever`` is called. Answers come from two functions, so that it knows nothing of the service.
+It is separate from the port that serves requests over TLS. Functions supply the answers, so this module knows nothing
+about the service.
 """
 
 import socket
@@ -13,12 +14,12 @@ _TEXT: Final = "text/plain; charset=utf-8"
 _CLIENT_TIMEOUT_S: Final = 5.0
 
 
-class Health(NamedTuple):
-    """How a service is.
+class Readiness(NamedTuple):
+    """The state of a service for ``/readyz``.
 
     Attributes:
-        problem: why it should get no requests now; empty when it should.
-        note: what people should know although requests are welcome; empty if nothing.
+        problem: the reason why the service should get no requests; empty if it is ready.
+        note: a remark about a ready service; empty if there is none.
     """
 
     problem: str = ""
@@ -26,21 +27,24 @@ class Health(NamedTuple):
 
 
 class Probes(NamedTuple):
-    """What the port answers from.
+    """The functions that supply the answers.
 
     Attributes:
-        health: how the service is.
-        metrics: the content type and the text of all metrics.
-        dead: why the process has to be started anew; empty while it need not.
+        readiness: returns the state of the service.
+        metrics: returns the content type and the text of all metrics.
+        dead: returns the reason why the process must be restarted; empty if it need not.
     """
 
-    health: Callable[[], Health]
+    readiness: Callable[[], Readiness]
     metrics: Callable[[], tuple[str, bytes]]
     dead: Callable[[], str] = lambda: ""
 
 
 class ProbeServer(ThreadingHTTPServer):
-    """A plain HTTP server for probes. Unless a service knows better, being able to answer makes ``/livez`` succeed."""
+    """An HTTP server for probes. Call ``serve_forever`` to run it.
+
+    ``/livez`` succeeds whenever the server can answer, unless ``Probes.dead`` returns a reason.
+    """
 
     daemon_threads = True
     allow_reuse_address = True
@@ -49,7 +53,7 @@ class ProbeServer(ThreadingHTTPServer):
         """Bind the port.
 
         Raises:
-            OSError: it cannot be bound.
+            OSError: the port cannot be bound.
         """
         if ":" in host:
             self.address_family = socket.AF_INET6
@@ -57,7 +61,7 @@ class ProbeServer(ThreadingHTTPServer):
         super().__init__((host, port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the base class's types
-        """A client that goes away early is no event."""
+        """Ignore clients that disconnect early."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -70,20 +74,21 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.partition("?")[0].rstrip("/")
         if path == "/livez":
             problem = self.server.probes.dead()
-            status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            self._answer(status, f"{problem or 'ok'}\n".encode(), _TEXT)
+            self._answer_text(problem, problem or "ok")
         elif path == "/readyz":
-            problem, note = self.server.probes.health()
-            status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-            lines = f"{problem or 'ok'}\n{note}\n" if note else f"{problem or 'ok'}\n"
-            self._answer(status, lines.encode(), _TEXT)
+            problem, note = self.server.probes.readiness()
+            self._answer_text(problem, problem or "ok", *filter(None, [note]))
         elif path == "/metrics":
             content_type, text = self.server.probes.metrics()
             self._answer(HTTPStatus.OK, text, content_type)
         else:
-            self._answer(HTTPStatus.NOT_FOUND, b"there are /livez, /readyz and /metrics\n", _TEXT)
+            self._answer(HTTPStatus.NOT_FOUND, b"the paths are /livez, /readyz and /metrics\n", _TEXT)
 
     do_HEAD = do_GET  # noqa: N815 - the base class's name
+
+    def _answer_text(self, problem: str, *lines: str) -> None:
+        status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+        self._answer(status, "".join(f"{line}\n" for line in lines).encode(), _TEXT)
 
     def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
         self.send_response(status)
@@ -94,4 +99,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Probes come every few seconds: they are not logged."""
+        """Do not log probes: they come every few seconds."""

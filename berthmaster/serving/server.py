@@ -21,7 +21,7 @@ from gunicorn.glogging import Logger
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.serving.connection_balance import Crew
-from berthmaster.serving.probes import Health, Probes, ProbeServer
+from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 from berthmaster.serving.tls import TLSFiles, TLSSource
 from berthmaster.serving.worker_health import Board
 
@@ -95,7 +95,7 @@ class Service(Protocol):
 class PostHealth(Protocol):
     """Tells the probes how this worker is."""
 
-    def __call__(self, health: Health) -> None:
+    def __call__(self, health: Readiness) -> None:
         """Say it; it holds until something else is said."""
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 
 _DRAINING: Final = "draining"
 _WORKER: Final = "worker-"
@@ -18,7 +18,7 @@ class Board:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def post(self, pid: int, health: Health) -> None:
+    def post(self, pid: int, health: Readiness) -> None:
         """A worker says how it is."""
         notice = self._folder / f"{_WORKER}{pid}"
         draft = notice.with_name(f".{notice.name}")
@@ -35,21 +35,23 @@ class Board:
         """The server is about to stop."""
         (self._folder / _DRAINING).touch()
 
-    def health(self) -> Health:
+    def health(self) -> Readiness:
         """How the server is: ready if it is not about to stop and all workers that have begun are."""
         if (self._folder / _DRAINING).exists():
-            return Health("draining")
+            return Readiness("draining")
         notices = [health for each in self._folder.glob(f"{_WORKER}*") if (health := _read(each)) is not None]
         if not notices:
-            return Health("no worker is ready")
-        return next((each for each in notices if each.problem), next((each for each in notices if each.note), Health()))
+            return Readiness("no worker is ready")
+        return next(
+            (each for each in notices if each.problem), next((each for each in notices if each.note), Readiness())
+        )
 
 
-def _read(notice: Path) -> Health | None:
+def _read(notice: Path) -> Readiness | None:
     try:
         return _DECODER.decode(notice.read_bytes())
     except FileNotFoundError:
         return None  # its worker ended in between
 
 
-_DECODER: Final = msgspec.json.Decoder(Health)
+_DECODER: Final = msgspec.json.Decoder(Readiness)

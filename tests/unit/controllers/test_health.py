@@ -6,7 +6,7 @@ from berthmaster.controllers.controller import ControllerLoad
 from berthmaster.controllers.health import STUCK_S, Vitals, stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
-from berthmaster.serving.probes import Health
+from berthmaster.serving.probes import Readiness
 
 
 class Toy:
@@ -47,9 +47,9 @@ def process() -> Well:
 
 def test_well_it_is_alive_and_ready(process):
     assert process.vitals.dead() == ""
-    assert process.vitals.health() == Health("", "leading")
+    assert process.vitals.health() == Readiness("", "leading")
     process.leading = False
-    assert process.vitals.health() == Health("", "standing by"), "a standby is ready as well"
+    assert process.vitals.health() == Readiness("", "standing by"), "a standby is ready as well"
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_what_is_not_listed_is_named(process):
 def test_what_is_lost_later_is_a_note(process):
     process.informers[0].lose("nobody answers")
     process.clock.pass_by(12)
-    assert process.vitals.health() == Health("", "leading; bindings not watched since 12 s: nobody answers")
+    assert process.vitals.health() == Readiness("", "leading; bindings not watched since 12 s: nobody answers")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
 
 
@@ -94,9 +94,9 @@ def test_changes_that_a_handler_failed_at_are_a_note(process):
     process.informers[0].subscribe(lambda *_: 1 // 0)
     process.informers[0].put(("", "a"), msgspec.Raw(b"{}"))
     told = "leading; 1 changes of bindings have to be told again: the log says why"
-    assert process.vitals.health() == Health("", told)
+    assert process.vitals.health() == Readiness("", told)
 
 
 def test_stopping_it_is_not_ready(process):
     process.vitals.stopping = True
-    assert process.vitals.health() == Health("stopping")
+    assert process.vitals.health() == Readiness("stopping")

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from berthmaster.serving.probes import Health, Probes, ProbeServer
+from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 
 
 class State:
-    health = Health()
+    readiness = Readiness()
     dead = ""
 
 
@@ -20,7 +20,7 @@ def state() -> State:
 
 @pytest.fixture
 def url(state) -> Iterator[str]:
-    probes = Probes(lambda: state.health, lambda: ("text/plain", b"metric 1\n"), lambda: state.dead)
+    probes = Probes(lambda: state.readiness, lambda: ("text/plain", b"metric 1\n"), lambda: state.dead)
     server = ProbeServer("127.0.0.1", 0, probes)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
     thread.start()
@@ -39,18 +39,20 @@ def get(url: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize(
-    ("health", "dead", "path", "answer"),
+    ("readiness", "dead", "path", "answer"),
     [
-        pytest.param(Health(), "", "livez", (200, "ok\n"), id="alive"),
-        pytest.param(Health(), "stuck", "livez", (503, "stuck\n"), id="not alive"),
-        pytest.param(Health("x"), "", "livez", (200, "ok\n"), id="alive though not ready"),
-        pytest.param(Health(), "", "readyz", (200, "ok\n"), id="ready"),
-        pytest.param(Health("", "stale"), "", "readyz/", (200, "ok\nstale\n"), id="ready, with a note"),
-        pytest.param(Health("not synced"), "", "readyz?verbose", (503, "not synced\n"), id="not ready"),
-        pytest.param(Health(), "", "metrics", (200, "metric 1\n"), id="metrics"),
-        pytest.param(Health(), "", "other", (404, "there are /livez, /readyz and /metrics\n"), id="no such path"),
+        pytest.param(Readiness(), "", "livez", (200, "ok\n"), id="alive"),
+        pytest.param(Readiness(), "stuck", "livez", (503, "stuck\n"), id="not alive"),
+        pytest.param(Readiness("x"), "", "livez", (200, "ok\n"), id="alive but not ready"),
+        pytest.param(Readiness(), "", "readyz", (200, "ok\n"), id="ready"),
+        pytest.param(Readiness("", "stale"), "", "readyz/", (200, "ok\nstale\n"), id="ready, with a note"),
+        pytest.param(Readiness("not synced"), "", "readyz?verbose", (503, "not synced\n"), id="not ready"),
+        pytest.param(Readiness(), "", "metrics", (200, "metric 1\n"), id="metrics"),
+        pytest.param(
+            Readiness(), "", "other", (404, "the paths are /livez, /readyz and /metrics\n"), id="an unknown path"
+        ),
     ],
 )
-def test_answers(state, url, health, dead, path, answer):
-    state.health, state.dead = health, dead
+def test_answers(state, url, readiness, dead, path, answer):
+    state.readiness, state.dead = readiness, dead
     assert get(f"{url}/{path}") == answer
