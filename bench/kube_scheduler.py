@@ -16,8 +16,8 @@ import msgspec
 from served import measure, post, serving
 from timing import median_ms
 
+from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
-from berthmaster.model.node import Node, cluster_of_node
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile

@@ -29,9 +29,8 @@ from workloads import (
 )
 
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, Toleration
 from berthmaster.model.decode import decode_json, encode_json
-from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.profile import profile_of
 from berthmaster.scheduling.kubeadmiral.request import request_of

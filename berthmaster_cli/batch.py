@@ -8,14 +8,12 @@ from typing import Final
 import msgspec
 from rich.progress import Progress, TaskID
 
-from berthmaster.model.base import Count
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
-from berthmaster.model.kubeadmiral import KubeAdmiralSpec
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
+from berthmaster.model.meta import Count, ObjectMeta
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.fleet import Fleet, fleet_of
 from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit

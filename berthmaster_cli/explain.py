@@ -7,10 +7,9 @@ from rich.markup import escape
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.scheduler import Profile
-from berthmaster.simulation.loading import world_of
 from berthmaster.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from berthmaster.simulation.run import run
-from berthmaster.simulation.world import ResourceName, Workload, World
+from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World, world_of
 from berthmaster_cli.console import output_option, print_data, stdout
 from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
 from berthmaster_cli.group_table import print_group
@@ -82,7 +81,7 @@ def _explain_here(name: ResourceName, world: World, decide: Profile) -> Explanat
     return explanation(run(world, decide, now(), diagnose=True)[1][index])
 
 
-def _not_one(resource: str, found: list[Workload], world: World) -> str:
+def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:
     if found:
         return f"{resource} means {', '.join(map(str, found))}; name it as NAMESPACE/KIND/NAME"
     known = ", ".join(str(workload) for workload in list(world.workloads)[:8])

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import click
 
-from berthmaster.model.selector_text import parse_selector
-from berthmaster.model.template import ReplicaPath
+from berthmaster.model.replicas import ReplicaPath
+from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
 from berthmaster_cli.inputs import deciding_options, profile, workload_affinity_on

@@ -9,17 +9,12 @@ from rich.markup import escape
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
-from berthmaster.model.template import ReplicaPath
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.trigger import Trigger
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy
 from berthmaster.simulation.changes import Change
-from berthmaster.simulation.federation import (
-    FederationOutcome,
-    apply_to_federation,
-    federation_of,
-    run_federation,
-)
+from berthmaster.simulation.federation import FederatedResult, apply_to_federation, federation_of, run_federation
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.console import print_data, print_table, stdout
 from berthmaster_cli.group_table import print_group
@@ -125,14 +120,14 @@ def print_federation_explanation(console: Console, told: FederationExplanation, 
         console.print(workload.message, markup=False)
 
 
-def _without_namespace(outcome: FederationOutcome, name: ResourceName) -> ResourceName | None:
+def _without_namespace(outcome: FederatedResult, name: ResourceName) -> ResourceName | None:
     """The asked name, if it gives no namespace and otherwise fits."""
     own = outcome.bound.name
     same = not name.namespace and name.kind.lower() == own.kind.lower() and name.name == own.name
     return name if same else None
 
 
-def _row(outcome: FederationOutcome) -> FederationRow:
+def _row(outcome: FederatedResult) -> FederationRow:
     bound, decision = outcome.bound, outcome.decision
     failure = decision.failure if decision is not None else None
     policy = bound.policy
@@ -147,7 +142,7 @@ def _row(outcome: FederationOutcome) -> FederationRow:
     )
 
 
-def _change(before: FederationOutcome, after: FederationOutcome) -> FederationChange:
+def _change(before: FederatedResult, after: FederatedResult) -> FederationChange:
     then, now_ = before.bound.workload.current, after.bound.workload.current
     moved = {
         name: (then.get(name), now_.get(name))
@@ -157,7 +152,7 @@ def _change(before: FederationOutcome, after: FederationOutcome) -> FederationCh
     return FederationChange(str(after.bound.name), _row(before), _row(after), moved)
 
 
-def _unplaced(outcomes: Sequence[FederationOutcome]) -> bool:
+def _unplaced(outcomes: Sequence[FederatedResult]) -> bool:
     return any(each.decision is not None and each.decision.failure is not None for each in outcomes)
 
 

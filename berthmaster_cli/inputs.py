@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from berthmaster.manifests import Manifests, load
+from berthmaster.manifests import Manifests, load_manifests
 from berthmaster.model.binding import binding_name
-from berthmaster.model.defaults import DEFAULT_NAMESPACE
 from berthmaster.model.errors import ServiceError
-from berthmaster.model.template import ReplicaPath
+from berthmaster.model.policy import DEFAULT_NAMESPACE
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.plugins import built_in, with_third_parties
 from berthmaster.scheduling.scheduler import Profile
-from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
-from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.world import ResourceName
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def read_manifests(paths: tuple[str, ...], replica_paths: tuple[str, ...]) -> tu
     if not paths:
         raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for stdin)")
     parsed = [ReplicaPath.parse(text) for text in replica_paths]
-    return load(paths, stdin=sys.stdin.buffer), parsed
+    return load_manifests(paths, stdin=sys.stdin.buffer), parsed
 
 
 def resource_name(text: str) -> ResourceName:

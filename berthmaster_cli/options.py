@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests.document import Limits
+from berthmaster.manifests.document import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.runtime import logs
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from berthmaster.serving.server import ServerOptions
 
 _MAX_BYTES: Final = 2**20
-_LIMITS: Final = Limits(file_bytes=_MAX_BYTES, depth=8, documents=1)
+_LIMITS: Final = ManifestLimits(file_bytes=_MAX_BYTES, depth=8, documents=1)
 
 
 class Address(click.ParamType[tuple[str, int]]):

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from berthmaster.kube.lease_removal import remove_lease
-from berthmaster.manifests.document import Document, Limits
+from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
@@ -22,7 +22,7 @@ _ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
 _EPILOG: Final = (
     "Every option is also read from the environment, --timeout-s from BERTHMASTER_REGISTER_TIMEOUT_S and so on."
 )
-_LIMITS: Final = Limits(file_bytes=4 * 2**20, documents=1000)
+_LIMITS: Final = ManifestLimits(file_bytes=4 * 2**20, documents=1000)
 _POLL_S: Final = 1.0
 _HOLDER_PATIENCE_S: Final = 60.0
 """How long controllers that were told to stop may go on."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from berthmaster.model.scope import Scope
+from berthmaster.model.kinds import Scope
 from webhook.admission.rules.catalog import RULE_IDS
 from webhook.admission.settings import Level
 

@@ -5,14 +5,14 @@ from datetime import timedelta
 import click
 from rich.markup import escape
 
-from berthmaster.model.base import INT32_MAX
+from berthmaster.model.cluster import EFFECTS, Taint
+from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.model.taint import EFFECTS, Taint
 from berthmaster.scheduling.trigger import Trigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
-from berthmaster.simulation.loading import world_of
 from berthmaster.simulation.report import ChangeRow, Row, change_row, row
 from berthmaster.simulation.run import run, unplaced
+from berthmaster.simulation.world import world_of
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.console import complain, output_option, print_data, print_table, stdout
 from berthmaster_cli.federation import simulate_federation

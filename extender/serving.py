@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
-from berthmaster.model.template import ReplicaPath
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.plugins import built_in

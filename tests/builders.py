@@ -8,15 +8,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from berthmaster.model.binding import (
-    Binding,
-    BindingSpec,
-    BindingStatus,
-    ObjectReference,
-    ReplicaRequirements,
-    TargetCluster,
-    binding_name,
-)
+from berthmaster.model.binding import Binding, BindingSpec, BindingStatus, ObjectReference, TargetCluster, binding_name
 from berthmaster.model.cluster import (
     APIEnablement,
     APIResource,
@@ -27,13 +19,14 @@ from berthmaster.model.cluster import (
     ResourceModel,
     ResourceModelRange,
     ResourceSummary,
+    Taint,
 )
 from berthmaster.model.decode import convert
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, PropagationSpec, ResourceSelector
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.taint import Taint
+from berthmaster.model.replicas import ReplicaRequirements
 
 SERVED = (
     APIEnablement(

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
-from berthmaster.model.node import Node, cluster_of_node
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile

@@ -9,19 +9,20 @@ from typing import Any
 
 from builders import quantities, taint
 
-from berthmaster.model.base import Timestamp
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
-from berthmaster.model.federated_cluster import (
+from berthmaster.model.kubeadmiral import (
     APIResourceType,
+    ClusterSelectorTerm,
     FederatedCluster,
+    FederatedClusterResources,
     FederatedClusterSpec,
     FederatedClusterStatus,
-    Resources,
+    KubeAdmiralPolicy,
+    KubeAdmiralSpec,
     as_cluster,
 )
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm, KubeAdmiralPolicy, KubeAdmiralSpec
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, Timestamp
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
@@ -62,7 +63,7 @@ def member(
                 FederatedClusterStatus,
                 {
                     "conditions": [each for each in conditions if each["status"]],
-                    "resources": Resources(
+                    "resources": FederatedClusterResources(
                         allocatable=there, available=there if available is None else quantities(available)
                     ),
                     "apiResourceTypes": tuple(serves),

@@ -7,11 +7,9 @@ that it is fit for small fleets only, and for no more than 12 clusters, up to wh
 from dataclasses import dataclass
 from math import inf
 
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster
-from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement
-from berthmaster.model.taint import repelling_taints
+from berthmaster.model.cluster import Cluster, repelling_taints
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
 
 UNLIMITED = 2**31 - 1
 

@@ -14,7 +14,7 @@ from berthmaster.controllers.preemption import PreemptionController, controller
 from berthmaster.controllers.preemption.challengers import Kind
 from berthmaster.controllers.preemption.store import POLICIES
 from berthmaster.kube.events import Reference
-from berthmaster.model.priority_drop import ANNOTATION
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
 API = "policy.karmada.io/v1alpha1"
@@ -70,7 +70,7 @@ def policy(
     if given:
         metadata["labels"] = {f"{C if cluster_scoped else P}permanent-id": given}
     if drop is not None:
-        metadata["annotations"] = {ANNOTATION: drop}
+        metadata["annotations"] = {PRIORITY_DROP_ANNOTATION: drop}
     selectors = [dict(each) for each in names]
     if cluster_scoped and selectors == [WEB]:
         selectors = [{**WEB, "namespace": "default"}]

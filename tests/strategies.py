@@ -4,10 +4,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from berthmaster.model.binding import Binding, TargetCluster
-from berthmaster.model.cluster import Cluster, ClusterStatus
+from berthmaster.model.cluster import Cluster, ClusterStatus, Toleration
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import ClusterAffinity, Placement
-from berthmaster.model.taint import Toleration
 
 NAMES = ("m1", "m2", "m3", "m4", "m5", "m6", "m7", "m8", "m9", "m10")
 REGIONS = ("r1", "r2", "r3", "r4")

@@ -14,8 +14,8 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.micro_time import micro_time
 from berthmaster.kube.requests import Collection, create, merge_patch
 from berthmaster.kube.transport import Connection, ask
-from berthmaster.model.defaults import DEFAULT_NAMESPACE
 from berthmaster.model.errors import ApiError
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.clock import Clock
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")

@@ -5,12 +5,10 @@ from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from berthmaster.kube.requests import Collection
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
-from berthmaster.model.defaults import defaulted
-from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
-from berthmaster.model.node import Node, cluster_of_node
-from berthmaster.model.policy import Policy
+from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
+from berthmaster.model.policy import Policy, defaulted
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from berthmaster.kube.messages import Key
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, shown
-from berthmaster.model.meta import may_be_name
+from berthmaster.model.meta import is_valid_name
 
 PAGE_SIZE: Final = 500
 ANSWER_LIMIT_S: Final = 30.0
@@ -186,6 +186,6 @@ def delete(collection: Collection, key: Key, *, uid: str = "", resource_version:
 
 def _segment(name: str) -> str:
     """A name as a part of a path. Names come from what users wrote: none of them may lead elsewhere."""
-    if not may_be_name(name):
+    if not is_valid_name(name):
         raise InputError(f"{shown(name)} cannot be the name of an object")
     return quote(name, safe=":")

@@ -1,7 +1,7 @@
 """Manifests from files, folders and standard input."""
 
-from berthmaster.manifests.document import Document, Limits
+from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.fleet_set import Ignored, Manifests, load
+from berthmaster.manifests.loader import Ignored, Manifests, load_manifests
 
-__all__ = ["Document", "Ignored", "Limits", "Manifests", "load", "read_documents"]
+__all__ = ["Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "read_documents"]

@@ -8,7 +8,7 @@ from berthmaster.model.errors import FieldError, ManifestError
 STDIN: Final = "<stdin>"
 
 
-class Limits(NamedTuple):
+class ManifestLimits(NamedTuple):
     """How much is read before something is taken for a mistake or an attack.
 
     Attributes:
@@ -24,7 +24,7 @@ class Limits(NamedTuple):
     documents: int = 200_000
 
 
-DEFAULT_LIMITS: Final = Limits()
+DEFAULT_LIMITS: Final = ManifestLimits()
 
 
 @dataclass(frozen=True, slots=True)

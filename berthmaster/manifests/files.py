@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
-from berthmaster.manifests.document import DEFAULT_LIMITS, STDIN, Document, Limits
+from berthmaster.manifests.document import DEFAULT_LIMITS, STDIN, Document, ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import FieldError, ManifestError, shown
 
@@ -18,7 +18,7 @@ _NOT_AN_OBJECT: Final = "is not an object of an API, but"
 
 
 def read_documents(
-    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS
+    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
 ) -> Iterator[Document]:
     """Every object in files, in folders (all below, in the order of their paths) and, for ``-``, on stdin.
 
@@ -95,7 +95,7 @@ def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
     return data
 
 
-def _parsed(data: bytes, source: str, limits: Limits) -> Iterable[tuple[int, Any]]:
+def _parsed(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
     """The numbered documents of a file. What looks like JSON is read as JSON, whatever the file is called."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     is_json = source.endswith(".json")

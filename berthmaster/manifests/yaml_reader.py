@@ -5,15 +5,92 @@ it refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases
 should. Only dicts, lists, strings, numbers, booleans and None can come out of it.
 """
 
+import math
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
+from functools import lru_cache
 from typing import Any, Final
 
 import yaml
 
-from berthmaster.manifests.document import Limits
-from berthmaster.manifests.scalars import plain_scalar, tagged_scalar
+from berthmaster.manifests.document import ManifestLimits
 from berthmaster.model.errors import InputError, ManifestError, shown
+
+Scalar = str | int | float | bool | None
+
+_WORDS: Final[dict[str, bool | None]] = {
+    **dict.fromkeys(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"], True),
+    **dict.fromkeys(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"], False),
+    **dict.fromkeys(["", "~", "null", "Null", "NULL"]),
+}
+_NO_JSON: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_HINTS: Final = frozenset("yYnNtTfFoO~+-.0123456789")
+_INTEGER: Final = re.compile(
+    r"(?P<sign>[-+]?)(?:0[xX](?P<hex>[0-9a-fA-F]+)|0[bB](?P<binary>[01]+)|0[oO]?(?P<octal>[0-7]+)"
+    r"|(?P<decimal>0|[1-9][0-9]*))"
+)
+_BASES: Final = {"hex": 16, "binary": 2, "octal": 8, "decimal": 10}
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_MAX_INTEGER_LENGTH: Final = 70  # 64 binary digits, a sign and a prefix
+_JSON_INTEGERS_BELOW: Final = 1e21  # where Go begins to write exponents
+
+_TAG: Final = "tag:yaml.org,2002:"
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),),
+}  # fmt: skip
+
+
+@lru_cache(maxsize=8192)
+def plain_scalar(text: str) -> Scalar:
+    """The value of an unquoted scalar.
+
+    Raises:
+        InputError: it has no JSON form.
+    """
+    if text and text[0] not in _HINTS:
+        return text
+    if text in _WORDS:
+        return _WORDS[text]
+    if text[0] in "yYnNtTfFoO~":
+        return text
+    if _NO_JSON.fullmatch(text):
+        raise InputError(f"{text} has no JSON form; accepted are finite numbers")
+    return _number(text)
+
+
+def tagged_scalar(tag: str, text: str) -> Scalar:
+    """The value of a scalar with an explicit tag.
+
+    Raises:
+        InputError: the tag is none of YAML's own, or the text does not fit it.
+    """
+    name = tag.removeprefix(_TAG)
+    if tag == "!" or (name in {"str", "timestamp"} and name != tag):
+        return text
+    if name == tag or name not in _TYPES:
+        raise InputError(
+            f"tag {shown(tag)} means nothing in a manifest; accepted are !!str !!int !!float !!bool !!null"
+        )
+    value = plain_scalar(text)
+    if not isinstance(value, _TYPES[name]) or isinstance(value, bool) != (name == "bool"):
+        raise InputError(f"{shown(text)} is not a !!{name}")
+    return value
+
+
+def _number(text: str) -> Scalar:
+    plain = text if text[0] == "." else text.replace("_", "")
+    if len(plain) <= _MAX_INTEGER_LENGTH and (match := _INTEGER.fullmatch(plain)):
+        base = match.lastgroup or "decimal"
+        number = int(match[base], _BASES[base])
+        if -(2**63) <= (-number if match["sign"] == "-" else number) < (2**63 if match["sign"] else 2**64):
+            return -number if match["sign"] == "-" else number
+    if _FLOAT.fullmatch(plain):
+        value = float(plain)
+        if math.isfinite(value):
+            return int(value) if value.is_integer() and abs(value) < _JSON_INTEGERS_BELOW else value
+    return text
+
 
 _LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _COLLECTION_TAGS: Final = {None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
@@ -21,7 +98,7 @@ _MERGE: Final = object()
 _NO_KEY: Final = object()
 
 
-def read_yaml(data: bytes, source: str, limits: Limits) -> Iterator[tuple[int, Any]]:
+def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tuple[int, Any]]:
     """The documents of a YAML file with their numbers, from 1.
 
     Raises:
@@ -56,7 +133,7 @@ class _Frame:
 class _Builder:
     """Takes events, one after the other, and makes documents of them."""
 
-    def __init__(self, source: str, limits: Limits) -> None:
+    def __init__(self, source: str, limits: ManifestLimits) -> None:
         self.source = source
         self.number = 0
         self.inside = False

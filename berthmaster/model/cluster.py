@@ -1,11 +1,62 @@
-"""Karmada's Cluster (``cluster.karmada.io/v1alpha1``)."""
+"""Clusters and their taints: Karmada's Cluster, and nodes that represent clusters."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Final
 
-from berthmaster.model.base import Int64, Value
-from berthmaster.model.meta import ObjectMeta
+import msgspec
+
+from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.taint import Taint
+
+NO_SCHEDULE: Final = "NoSchedule"
+NO_EXECUTE: Final = "NoExecute"
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
+EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
+REPELLING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
+"""Effects that keep new workloads away."""
+
+
+class Taint(Value, frozen=True):
+    """What keeps workloads off a cluster unless they tolerate it."""
+
+    key: str
+    effect: str
+    value: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
+
+
+class Toleration(Value, frozen=True):
+    """What lets a workload onto a tainted cluster. Empty ``effect`` and ``key`` are wildcards."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: Int64 | None = None
+
+    def tolerates(self, taint: Taint) -> bool:
+        """Whether this taint is tolerated; ``toleration_seconds`` plays no part. An unknown operator tolerates none."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        if self.operator in {"", "Equal"}:
+            return self.value == taint.value
+        return self.operator == "Exists"
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    """Whether any of the tolerations tolerates the taint."""
+    return any(toleration.tolerates(taint) for toleration in tolerations)
+
+
+def repelling_taints(
+    taints: Iterable[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str] = REPELLING_EFFECTS
+) -> list[Taint]:
+    """The taints of some effects, those that keep a new workload away, that none of the tolerations tolerates."""
+    return [taint for taint in taints if taint.effect in effects and not tolerated(taint, tolerations)]
 
 
 class ResourceModelRange(Value, frozen=True):
@@ -123,3 +174,92 @@ class Cluster(Value, frozen=True):
         for enablement in self.status.api_enablements:
             for resource in enablement.resources:
                 yield enablement.group_version, resource.kind
+
+
+REGION_LABEL: Final = "topology.kubernetes.io/region"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
+"""The taint of a cordoned node. The control plane adds it a moment after ``spec.unschedulable`` was set."""
+
+_SCHEME_END: Final = "://"
+_PODS: Final = (APIEnablement("v1", (APIResource(name="pods", kind="Pod"),)),)
+
+
+class NodeMeta(Value, frozen=True):
+    """The part of a node's metadata that decides."""
+
+    name: str
+    labels: dict[str, str] = {}
+    deletion_timestamp: Timestamp | None = None
+
+
+class NodeSpec(Value, frozen=True):
+    """Where a node is and what keeps pods off it."""
+
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    provider_id: str = msgspec.field(name="providerID", default="")
+
+
+class NodeStatus(Value, frozen=True):
+    """What a node reports of itself."""
+
+    allocatable: dict[str, Quantity] | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class NodeIdentity(Value, frozen=True):
+    """A node without what it reports: enough for every filter, and much less to decode."""
+
+    metadata: NodeMeta
+    spec: NodeSpec = NodeSpec()
+
+
+class Node(NodeIdentity, frozen=True):
+    """A node."""
+
+    status: NodeStatus = NodeStatus()
+
+
+def cluster_of_node(node: NodeIdentity) -> Cluster:
+    """The cluster that a node stands for.
+
+    It serves pods and nothing else. What its pods have taken already a node does not say: its resource summary has
+    what is allocatable, and nothing as allocated. As in Kubernetes, a node that is not ready is kept free by its
+    taints and not by its condition.
+    """
+    meta, spec = node.metadata, node.spec
+    labels = meta.labels
+    zone = labels.get(ZONE_LABEL, "")
+    return Cluster(
+        metadata=ObjectMeta(name=meta.name, labels=labels, deletion_timestamp=meta.deletion_timestamp),
+        spec=ClusterSpec(
+            provider=_provider(spec.provider_id),
+            region=labels.get(REGION_LABEL, ""),
+            zone=zone,
+            zones=(zone,) if zone else (),
+            taints=_taints(spec),
+        ),
+        status=_status(node.status) if isinstance(node, Node) else _UNREPORTED,
+    )
+
+
+_UNREPORTED: Final = ClusterStatus(api_enablements=_PODS)
+
+
+def _status(status: NodeStatus) -> ClusterStatus:
+    summary = None if status.allocatable is None else ResourceSummary(allocatable=status.allocatable)
+    return ClusterStatus(api_enablements=_PODS, conditions=status.conditions, resource_summary=summary)
+
+
+def _taints(spec: NodeSpec) -> tuple[Taint, ...]:
+    """Its taints; a cordoned node has that of cordoned nodes at once."""
+    if spec.unschedulable and UNSCHEDULABLE not in spec.taints:
+        return (*spec.taints, UNSCHEDULABLE)
+    return spec.taints
+
+
+def _provider(provider_id: str) -> str:
+    """The scheme of a provider's id: ``aws`` of ``aws:///us-east-1a/i-0abc``."""
+    scheme, separator, _ = provider_id.partition(_SCHEME_END)
+    return scheme if separator else ""

@@ -6,19 +6,28 @@ passed over, and ``merged`` writes a changed value back into the raw document wi
 """
 
 import re
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from berthmaster.model.base import Value
-from berthmaster.model.decoders import decoder_of
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.meta import Value
 from berthmaster.model.quantity import Quantity
 
 T = TypeVar("T")
+
+_READING: Final = threading.Lock()
+
+
+def decoder_of(kind: type[T], hook: Callable[[type, Any], Any]) -> msgspec.json.Decoder[T]:
+    """A decoder of a type. Once it is there, msgspec knows the type, and ``msgspec.convert`` to it is safe, too."""
+    with _READING:
+        return msgspec.json.Decoder(kind, dec_hook=hook)
+
 
 _LOCATION: Final = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -50,7 +59,7 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
     """Make a typed value of decoded JSON or YAML; see ``decode_json``."""
-    _decoder(kind)  # see berthmaster.model.decoders
+    _decoder(kind)  # see decoder_of
     try:
         return msgspec.convert(raw, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError:

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from berthmaster.model.base import Int64, Timestamp, Value
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm
+from berthmaster.model.meta import Int64, Timestamp, Value
 
 _PREFIX: Final = "kubeadmiral.io/"
 
@@ -37,7 +37,7 @@ class ClusterSelectorTerms(Value, frozen=True):
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = ()
 
 
-class ClusterAffinity(Value, frozen=True):
+class ClusterAffinityOverride(Value, frozen=True):
     """Which clusters a workload may run on, and which it had better."""
 
     required_during_scheduling_ignored_during_execution: ClusterSelectorTerms | None = None
@@ -47,7 +47,7 @@ class ClusterAffinity(Value, frozen=True):
 class AffinityOverride(Value, frozen=True):
     """The annotation ``affinity``."""
 
-    cluster_affinity: ClusterAffinity = ClusterAffinity()
+    cluster_affinity: ClusterAffinityOverride = ClusterAffinityOverride()
 
 
 class ClusterReference(Value, frozen=True):

@@ -1,10 +1,11 @@
 """Resource quantities, exact (k8s.io/apimachinery ``resource.Quantity``)."""
 
 import re
+from collections.abc import Iterator, Mapping
 from typing import Final
 
-from berthmaster.model.base import INT64_MAX
-from berthmaster.model.errors import InputError, shown
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.meta import INT64_MAX
 
 NANOS: Final = 10**9
 MILLI_NANOS: Final = 10**6
@@ -99,6 +100,16 @@ class Quantity:
 
     def __repr__(self) -> str:
         return f"Quantity({self.text!r})"
+
+
+def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
+    """The amounts below zero in a list of resources that stands at ``path``."""
+    return (negative_error(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
+
+
+def negative_error(path: str, amount: Quantity) -> FieldError:
+    """Return the error for an amount below zero at a path."""
+    return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
 
 
 def _number_text(number: float) -> str:

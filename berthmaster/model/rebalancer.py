@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from berthmaster.model.base import Int32, Int64, Timestamp, Value
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import Int32, Int64, ObjectMeta, Timestamp, Value
 
 SUCCESSFUL: Final = "Successful"
 FAILED: Final = "Failed"

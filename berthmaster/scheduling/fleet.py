@@ -7,9 +7,8 @@ from typing import Final, TypeVar, cast
 import msgspec.structs
 import numpy as np
 
-from berthmaster.model.cluster import Cluster, ClusterSpec
+from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.taint import Taint
 from berthmaster.scheduling.columns import BoolArray, IntArray, Journal
 from berthmaster.scheduling.postings import Interned, Postings
 from berthmaster.scheduling.resources import Resources

@@ -5,9 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.decode import encode_json
-from berthmaster.model.placement import ClusterAffinity
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
 

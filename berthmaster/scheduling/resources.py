@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.base import INT32_MAX, INT64_MAX, INT64_MIN
 from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
 

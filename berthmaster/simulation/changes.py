@@ -1,6 +1,6 @@
-"""What-if: changes to a world, each done as the control plane would feel it."""
+"""What-if: changes to a world, each applied as the control plane would apply it."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -8,11 +8,13 @@ from typing import Final, Protocol
 
 import msgspec.structs
 
-from berthmaster.model.binding import Binding, GracefulEvictionTask
-from berthmaster.model.cluster import Cluster, Condition
+from berthmaster.model.binding import Binding, GracefulEvictionTask, binding_of
+from berthmaster.model.claims import Claim, Resource, claims, may_preempt, named_resources
+from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint, Toleration
 from berthmaster.model.errors import InputError
-from berthmaster.model.taint import NO_EXECUTE, NO_SCHEDULE, Taint, Toleration
-from berthmaster.simulation.world import ResourceName, Workload, World
+from berthmaster.model.policy import Policy
+from berthmaster.model.replicas import Replicas, Template, template_of
+from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 _PRODUCER: Final = "TaintManager"
@@ -128,7 +130,7 @@ class Scale:
             raise InputError(f"cannot scale {self.resource}: {len(found)} resources have this name; {_QUALIFY}")
         return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
 
-    def _scaled(self, workload: Workload) -> Workload:
+    def _scaled(self, workload: SimulatedWorkload) -> SimulatedWorkload:
         binding = workload.binding
         if binding is None:
             raise InputError(f"cannot scale {self.resource}: no policy claims it")
@@ -195,3 +197,82 @@ def _no_such_resource(world: World, name: ResourceName) -> str:
     known = [str(workload) for workload in world.workloads]
     close = get_close_matches(str(name), known, n=1)
     return f"there is no such resource; did you mean {close[0]}?" if close else "there is no such resource"
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """A policy is created, or replaces the one of its kind, namespace and name.
+
+    Attributes:
+        policy: with its defaults (``policy.defaulted``).
+        check: called before each workload is looked at; what it raises ends the change.
+    """
+
+    policy: Policy
+    check: Callable[[], None] = lambda: None
+
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a policy takes effect at once
+        """The world in which it is in force and every workload has the binding that comes of it."""
+        others = [each for each in world.policies if each.reference != self.policy.reference]
+        policies = (*others, self.policy)
+        workloads = [self._reclaimed(each, policies, world) for each in world.workloads]
+        return replace(world, policies=policies, workloads=workloads)
+
+    def _reclaimed(self, workload: SimulatedWorkload, policies: Sequence[Policy], world: World) -> SimulatedWorkload:
+        self.check()
+        template = _template(workload)
+        matching = claims(template, policies)
+        holder = self._holder(workload, template, matching)
+        if holder is None:
+            # Nobody's: a binding that has lost its policy stays as it is, as Karmada leaves it.
+            return replace(workload, claims=())
+        ordered = (holder, *(each for each in matching if each is not holder))
+        if workload.claim is not None and holder.policy is workload.claim.policy:
+            return replace(workload, claims=ordered)
+        binding = binding_of(
+            _raw(workload),
+            holder.policy,
+            _replicas(workload),
+            current=workload.binding,
+            workload_affinity=world.workload_affinity,
+        )
+        return replace(workload, claims=ordered, binding=binding)
+
+    def _holder(self, workload: SimulatedWorkload, template: Template, matching: Sequence[Claim]) -> Claim | None:
+        """Whose it is afterwards."""
+        if not matching or (workload.claim is None and workload.binding is not None):
+            return None
+        before = workload.claim.policy.reference if workload.claim is not None else None
+        kept = next((each for each in matching if each.policy.reference == before), None)
+        if kept is None:
+            return matching[0]
+        mine = next((each for each in matching if each.policy is self.policy), None)
+        return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
+
+
+def _takes(challenger: Policy, holder: Policy, template: Template) -> bool:
+    resource = Resource(template.api_version, template.kind, template.namespace, template.name)
+    return may_preempt(challenger, holder) and resource in named_resources(challenger)
+
+
+def _template(workload: SimulatedWorkload) -> Template:
+    if workload.template is not None:
+        return template_of(workload.template)
+    resource = workload.resource
+    return Template(resource.api_version, resource.kind, resource.name, resource.namespace)
+
+
+def _raw(workload: SimulatedWorkload) -> dict[str, object]:
+    if workload.template is not None:
+        return dict(workload.template)
+    resource = workload.resource
+    metadata = {"name": resource.name, "namespace": resource.namespace, "uid": resource.uid}
+    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+
+
+def _replicas(workload: SimulatedWorkload) -> Replicas:
+    """The binding's number, which may have been scaled since, before the template's."""
+    binding: Binding | None = workload.binding
+    if binding is None:
+        return workload.replicas
+    return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

@@ -13,9 +13,8 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.binding import ObjectReference
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
-from berthmaster.model.scheduling_profile import SchedulingProfile
-from berthmaster.model.template import BUILT_IN, ReplicaPath, replicas_of, template_of
+from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
+from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
@@ -36,7 +35,7 @@ UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class FederatedWorkload:
     """A workload and the policy that its labels bind it to.
 
     Attributes:
@@ -66,12 +65,12 @@ class Federation:
     """Clusters by name, and workloads. ``forced``: every workload is scheduled, whatever has changed."""
 
     clusters: Mapping[str, Cluster]
-    workloads: Sequence[Bound]
+    workloads: Sequence[FederatedWorkload]
     forced: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class FederationOutcome:
+class FederatedResult:
     """What became of a workload.
 
     Attributes:
@@ -83,7 +82,7 @@ class FederationOutcome:
         notes: what is worth knowing: annotations that were passed over, changes that do not count.
     """
 
-    bound: Bound
+    bound: FederatedWorkload
     trigger: Trigger
     unit: SchedulingUnit | None = None
     decision: Decision | None = None
@@ -111,7 +110,7 @@ def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (
 
 def run_federation(
     federation: Federation, now: datetime, *, diagnose: bool = False
-) -> tuple[Federation, list[FederationOutcome]]:
+) -> tuple[Federation, list[FederatedResult]]:
     """Schedule every workload that needs it.
 
     Args:
@@ -150,9 +149,9 @@ def _bound(
     policies: Mapping[tuple[str, str, str], KubeAdmiralPolicy],
     profiles: Mapping[str, PluginNames | FieldError],
     replica_paths: Sequence[ReplicaPath],
-) -> Bound:
+) -> FederatedWorkload:
     template, replicas = template_of(raw), replicas_of(raw, replica_paths)
-    known = next((each for each in (*replica_paths, *BUILT_IN) if (each.api_version, each.kind) == _kind_of(raw)), None)
+    known = replica_path_of(raw, replica_paths)
     workload = Workload(
         api_version=template.api_version,
         kind=template.kind,
@@ -170,14 +169,14 @@ def _bound(
     if named is None and (label := template.labels.get(CLUSTER_POLICY_LABEL)):
         named = ("ClusterPropagationPolicy", "", label)
     if named is None:
-        return Bound(workload, annotations)
+        return FederatedWorkload(workload, annotations)
     policy = policies.get(named)
     if policy is None:
-        return Bound(workload, annotations, missing=f"{named[0]} {named[2]} is not there")
+        return FederatedWorkload(workload, annotations, missing=f"{named[0]} {named[2]} is not there")
     profile = policy.spec.scheduling_profile
     if profile and profile not in profiles:
-        return Bound(workload, annotations, policy, missing=f"SchedulingProfile {profile} is not there")
-    return Bound(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+        return FederatedWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} is not there")
+    return FederatedWorkload(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
 
 
 def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
@@ -186,10 +185,6 @@ def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
         return plugin_names(profile)
     except FieldError as error:
         return FieldError(f"SchedulingProfile {profile.metadata.name}: {error.path}", error.problem)
-
-
-def _kind_of(raw: Mapping[str, Any]) -> tuple[str, str]:
-    return str(raw.get("apiVersion")), str(raw.get("kind"))
 
 
 class _Run:
@@ -203,36 +198,36 @@ class _Run:
         self._now = now
         self._diagnose = diagnose
 
-    def settle(self, bound: Bound) -> FederationOutcome:
+    def settle(self, bound: FederatedWorkload) -> FederatedResult:
         """Schedule a workload if it needs it."""
         if bound.missing:
-            return FederationOutcome(bound, Trigger.NONE, notes=(bound.missing,))
+            return FederatedResult(bound, Trigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
         bound = replace(bound, annotations=applied.annotations)
         snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._marks)
         verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
         if not verdict.schedules and not self._forced:
-            return FederationOutcome(bound, verdict.trigger, notes=verdict.deferred)
+            return FederatedResult(bound, verdict.trigger, notes=verdict.deferred)
         if bound.policy is None:
             nowhere = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
-            return FederationOutcome(nowhere, verdict.trigger, notes=(UNBOUND,))
+            return FederatedResult(nowhere, verdict.trigger, notes=(UNBOUND,))
         try:
             prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
         except FieldError as error:
-            return FederationOutcome(bound, verdict.trigger, decision=_failed(error))
+            return FederatedResult(bound, verdict.trigger, decision=_failed(error))
         notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
         if prepared.suppressed:
             # What has changed counts as seen: lifting the ban alone schedules nothing.
             seen = replace(bound, snapshot=snapshot.text)
-            return FederationOutcome(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+            return FederatedResult(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
         if isinstance(bound.plugins, FieldError):
-            return FederationOutcome(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
+            return FederatedResult(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
         decision, diagnosis = self._decide(bound.plugins, prepared.unit)
         settled = bound
         if decision.failure is None or decision.clears_assignment:
             current = placed(prepared.unit, decision)
             settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
-        return FederationOutcome(settled, verdict.trigger, prepared.unit, decision, diagnosis, notes)
+        return FederatedResult(settled, verdict.trigger, prepared.unit, decision, diagnosis, notes)
 
     def _decide(self, plugins: PluginNames, unit: SchedulingUnit) -> tuple[Decision, GroupDiagnosis | None]:
         if plugins not in self._schedulers:
@@ -259,7 +254,7 @@ def _scaled(federation: Federation, change: Scale) -> Federation:
     return replace(federation, workloads=[scaled if each is found[0] else each for each in federation.workloads])
 
 
-def _names(name: ResourceName, bound: Bound) -> bool:
+def _names(name: ResourceName, bound: FederatedWorkload) -> bool:
     workload = bound.workload
     return name.names(ObjectReference(workload.api_version, workload.kind, workload.name, workload.namespace))
 

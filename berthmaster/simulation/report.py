@@ -5,7 +5,7 @@ import msgspec
 from berthmaster.scheduling.decision import Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.trigger import Trigger
-from berthmaster.simulation.run import Outcome, moves
+from berthmaster.simulation.run import WorkloadResult, moves
 
 UNCLAIMED = "no policy selects it"
 
@@ -89,7 +89,7 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     diagnosis: Diagnosis | None
 
 
-def row(outcome: Outcome) -> Row:
+def row(outcome: WorkloadResult) -> Row:
     """What became of a workload."""
     claim, binding, failure = outcome.workload.claim, outcome.workload.binding, _failure(outcome)
     return Row(
@@ -104,12 +104,12 @@ def row(outcome: Outcome) -> Row:
     )
 
 
-def change_row(before: Outcome, after: Outcome) -> ChangeRow:
+def change_row(before: WorkloadResult, after: WorkloadResult) -> ChangeRow:
     """What changes did to a workload."""
     return ChangeRow(str(after.workload), row(before), row(after), moves(before, after))
 
 
-def explanation(outcome: Outcome) -> Explanation:
+def explanation(outcome: WorkloadResult) -> Explanation:
     """Why a workload is where it is. The outcome has to have its diagnosis."""
     workload, decision, failure = outcome.workload, outcome.decision, _failure(outcome)
     return Explanation(
@@ -131,11 +131,11 @@ def explanation(outcome: Outcome) -> Explanation:
     )
 
 
-def _failure(outcome: Outcome) -> Failure | None:
+def _failure(outcome: WorkloadResult) -> Failure | None:
     return outcome.decision.failure if outcome.decision is not None else None
 
 
-def _note(outcome: Outcome) -> str:
+def _note(outcome: WorkloadResult) -> str:
     if outcome.workload.binding is None:
         return UNCLAIMED
     failure = _failure(outcome)
@@ -144,7 +144,7 @@ def _note(outcome: Outcome) -> str:
     return f"{failure.kind.value}: {failure.message}{_rejected_by(outcome)}"
 
 
-def _rejected_by(outcome: Outcome) -> str:
+def _rejected_by(outcome: WorkloadResult) -> str:
     """Which filters ruled the clusters of the first group out, the busiest first."""
     if outcome.diagnosis is None or not outcome.diagnosis.groups:
         return ""

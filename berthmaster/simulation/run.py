@@ -15,11 +15,11 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Profile, Scheduler
 from berthmaster.scheduling.trigger import Trigger, trigger_of
-from berthmaster.simulation.world import Workload, World
+from berthmaster.simulation.world import SimulatedWorkload, World
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorkloadResult:
     """What became of a workload.
 
     Attributes:
@@ -29,7 +29,7 @@ class Outcome:
         diagnosis: the decision explained, where that was asked for or nothing was decided.
     """
 
-    workload: Workload
+    workload: SimulatedWorkload
     trigger: Trigger
     decision: Decision | None = None
     diagnosis: Diagnosis | None = None
@@ -49,7 +49,7 @@ class Outcome:
 
 def run(
     world: World, profile: Profile, now: datetime, *, diagnose: bool = False, check: Callable[[], None] = lambda: None
-) -> tuple[World, list[Outcome]]:
+) -> tuple[World, list[WorkloadResult]]:
     """Schedule every workload that needs it.
 
     Args:
@@ -77,7 +77,7 @@ def run(
     return replace(world, workloads=[outcome.workload for outcome in outcomes]), outcomes
 
 
-def moves(before: Outcome, after: Outcome) -> dict[str, tuple[int | None, int | None]]:
+def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
     """The replicas before and after of each cluster where they differ; None where it did not have the workload."""
     then, now = before.assignment, after.assignment
     return {
@@ -87,7 +87,7 @@ def moves(before: Outcome, after: Outcome) -> dict[str, tuple[int | None, int | 
     }
 
 
-def examine(scheduler: Scheduler, workload: Workload, now: datetime) -> Outcome:
+def examine(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) -> WorkloadResult:
     """What would become of one workload now, explained even where nothing triggers a scheduling. Changes nothing."""
     outcome = _settle(scheduler, workload, now, diagnose=True)
     if outcome.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
@@ -97,19 +97,19 @@ def examine(scheduler: Scheduler, workload: Workload, now: datetime) -> Outcome:
     return replace(outcome, diagnosis=explain(scheduler, request, decision))
 
 
-def _settle(scheduler: Scheduler, workload: Workload, now: datetime, *, diagnose: bool) -> Outcome:
+def _settle(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, *, diagnose: bool) -> WorkloadResult:
     """Schedule one workload if it needs it."""
     binding = workload.binding
     if binding is None:
-        return Outcome(workload, Trigger.NONE)
+        return WorkloadResult(workload, Trigger.NONE)
     trigger = trigger_of(binding, scheduler.fleet)
     if trigger is Trigger.NONE:
-        return Outcome(workload, trigger)
+        return WorkloadResult(workload, trigger)
     request = Request.of(binding)
     decision = scheduler.schedule(request)
     diagnosis = explain(scheduler, request, decision) if diagnose or decision.failure is not None else None
     settled = _recorded(binding, decision, now)
-    return Outcome(replace(workload, binding=settled), trigger, decision, diagnosis)
+    return WorkloadResult(replace(workload, binding=settled), trigger, decision, diagnosis)
 
 
 def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
@@ -129,6 +129,6 @@ def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
     return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
 
 
-def unplaced(outcomes: Sequence[Outcome]) -> list[Outcome]:
+def unplaced(outcomes: Sequence[WorkloadResult]) -> list[WorkloadResult]:
     """The claimed workloads that nothing was decided for."""
     return [outcome for outcome in outcomes if outcome.decision is not None and outcome.decision.failure is not None]

@@ -4,18 +4,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from berthmaster.model.application import binding_of
-from berthmaster.model.binding import Binding, ObjectReference, binding_name
-from berthmaster.model.claim import Claim, claims
+from berthmaster.manifests import Manifests
+from berthmaster.model.binding import Binding, ObjectReference, binding_name, binding_of
+from berthmaster.model.claims import Claim, claims
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import Policy
-from berthmaster.model.template import ReplicaPath, Replicas, replicas_of, template_of
+from berthmaster.model.replicas import ReplicaPath, Replicas, replicas_of, template_of
 
 _NO_REPLICAS: Final = Replicas()
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class SimulatedWorkload:
     """A resource and what becomes of it.
 
     Attributes:
@@ -80,11 +81,11 @@ class World:
     """
 
     clusters: Mapping[str, Cluster]
-    workloads: Sequence[Workload]
+    workloads: Sequence[SimulatedWorkload]
     policies: Sequence[Policy] = ()
     workload_affinity: bool = False
 
-    def find(self, name: ResourceName) -> list[Workload]:
+    def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         """The workloads that a name means."""
         return [workload for workload in self.workloads if name.names(workload.resource)]
 
@@ -105,7 +106,7 @@ class Claimant:
         self._replica_paths = replica_paths
         self._workload_affinity = workload_affinity
 
-    def claim(self, raw: Mapping[str, Any]) -> Workload:
+    def claim(self, raw: Mapping[str, Any]) -> SimulatedWorkload:
         """The workload that a resource is.
 
         Raises:
@@ -117,17 +118,36 @@ class Claimant:
         current = self._bindings.pop(_identity(resource), None)
         matching = tuple(claims(template, self._policies))
         if not matching:
-            return Workload(resource, (), current, raw, replicas)
+            return SimulatedWorkload(resource, (), current, raw, replicas)
         binding = binding_of(
             raw, matching[0].policy, replicas, current=current, workload_affinity=self._workload_affinity
         )
-        return Workload(resource, matching, binding, raw, replicas)
+        return SimulatedWorkload(resource, matching, binding, raw, replicas)
 
-    def unclaimed(self) -> list[Workload]:
+    def unclaimed(self) -> list[SimulatedWorkload]:
         """The bindings whose resource was never shown: they say all of it themselves."""
-        return [Workload(binding.spec.resource, (), binding) for binding in self._bindings.values()]
+        return [SimulatedWorkload(binding.spec.resource, (), binding) for binding in self._bindings.values()]
 
 
 def _identity(resource: ObjectReference) -> tuple[str, str]:
     """Karmada's own: the binding's name and namespace."""
     return resource.namespace, binding_name(resource.kind, resource.name)
+
+
+def world_of(
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (), *, workload_affinity: bool = False
+) -> World:
+    """The world that manifests describe: every resource with the policies that match it and the binding it has.
+
+    Raises:
+        ManifestError: something in a resource that decides has a wrong value.
+    """
+    claimant = Claimant(manifests.policies, manifests.bindings, replica_paths, workload_affinity=workload_affinity)
+    workloads = []
+    for document in manifests.templates:
+        try:
+            workloads.append(claimant.claim(document.raw))
+        except FieldError as error:
+            raise document.error(error) from None
+    clusters = {cluster.name: cluster for cluster in manifests.clusters}
+    return World(clusters, [*workloads, *claimant.unclaimed()], tuple(manifests.policies), workload_affinity)

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
-from berthmaster.manifests import load
+from berthmaster.manifests import load_manifests
 from berthmaster.manifests.files import SUFFIXES
 from berthmaster.model.errors import InputError
-from berthmaster.model.template import ReplicaPath
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.simulation.loading import world_of
-from berthmaster.simulation.world import World
+from berthmaster.simulation.world import World, world_of
 from extender.state.state import State
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
@@ -59,7 +58,7 @@ class FolderSource:
         self._listener = listener
         self._interval_s = interval_s
         self._read: Callable[[], World] = lambda: world_of(
-            load(paths), replica_paths, workload_affinity=workload_affinity
+            load_manifests(paths), replica_paths, workload_affinity=workload_affinity
         )
         self._signature: Signature | None = None
         self._retry_at_s = float("inf")

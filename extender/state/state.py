@@ -18,7 +18,7 @@ from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Profile, Scheduler
-from berthmaster.simulation.world import Workload, World
+from berthmaster.simulation.world import SimulatedWorkload, World
 
 BindingKey = tuple[str, str]
 """Namespace, empty for cluster-scoped ones, and name."""
@@ -55,9 +55,9 @@ class Memory:
         self.scheduler = Scheduler(Fleet(), profile)
         self._clusters: dict[str, Cluster] = {}
         self._world: World | None = World({}, ())
-        self._workloads: Sequence[Workload] = ()
+        self._workloads: Sequence[SimulatedWorkload] = ()
         self._policies: Sequence[Policy] = ()
-        self._by_binding: Mapping[BindingKey, Workload] = {}
+        self._by_binding: Mapping[BindingKey, SimulatedWorkload] = {}
 
     @property
     def fleet(self) -> Fleet:
@@ -81,7 +81,7 @@ class Memory:
             self._world = World(dict(self._clusters), self._workloads, self._policies)
         return self._world
 
-    def workload(self, key: BindingKey) -> Workload | None:
+    def workload(self, key: BindingKey) -> SimulatedWorkload | None:
         """The workload of a binding."""
         return self._by_binding.get(key)
 

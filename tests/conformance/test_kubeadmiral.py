@@ -9,7 +9,7 @@ import pytest
 from kubeadmiral_builders import unit_from
 
 from berthmaster.model.decode import convert
-from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
+from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.profile import profile_of
 from berthmaster.scheduling.kubeadmiral.request import placed, request_of

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 from preempting import READER, WEB, Stage, policy, template
 
 from berthmaster.kube.requests import Request
-from berthmaster.model.claim_metadata import claimed, holder
+from berthmaster.model.claims import Rank, Resource, claim_patch, holder, may_preempt, named_resources, rank
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Rank, Resource, may_preempt, named_resources, rank
 
 RESOURCES = (WEB, READER)
 QUIET_ROUNDS = 3
@@ -93,7 +92,7 @@ class Scene:
     def take(self, number: int, by: Policy) -> None:
         """Somebody else writes a claim, as Karmada's detector does."""
         stored = self.stage.get(template(of=RESOURCES[number]))
-        change = claimed(convert(ObjectMeta, stored["metadata"]), by)
+        change = claim_patch(convert(ObjectMeta, stored["metadata"]), by)
         for part, entries in change.items():
             merged = {**stored["metadata"].get(part, {}), **entries}
             stored["metadata"][part] = {key: value for key, value in merged.items() if value is not None}

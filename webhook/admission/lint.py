@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.base import Value
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError
+from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
+from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import WorkloadRebalancer
-from berthmaster.model.scope import group_of
 from webhook.admission.context import Context
 from webhook.admission.karmada.schema_defaults import apply_schema_defaults
 from webhook.admission.patch import Draft

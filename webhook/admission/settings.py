@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from berthmaster.model.scope import Scope, group_of, scope_of
+from berthmaster.model.kinds import Scope, group_of, scope_of
 
 
 class Mode(StrEnum):

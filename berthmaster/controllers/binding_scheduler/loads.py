@@ -8,8 +8,8 @@ import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.nodes import NodeClass, Nodes, nodes_of
 from berthmaster.kube.messages import Key
-from berthmaster.model.base import INT64_MAX
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
+from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.scheduling.resources import CPU, PODS, Requests, amount_of
 

@@ -10,10 +10,9 @@ from berthmaster.controllers.binding_scheduler.eligibility import eligible, name
 from berthmaster.controllers.binding_scheduler.plan import effective
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.kube.messages import Key
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, ResourceSummary
-from berthmaster.model.placement import ClusterAffinity
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity
 from berthmaster.scheduling.resources import amount_of
 
 _HEALTHY: Final = "Healthy"

@@ -9,9 +9,9 @@ from typing import Final
 
 from berthmaster.kube.requests import Collection, get
 from berthmaster.kube.transport import Connection, ask
-from berthmaster.model.base import Value
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError, shown
+from berthmaster.model.meta import Value
 
 LOOKUP_LIMIT_S: Final = 5.0
 """How long the API server may think about a Service."""

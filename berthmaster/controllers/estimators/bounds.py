@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from berthmaster.controllers.estimators.estimators import Estimators
-from berthmaster.model.binding import BindingSpec, ReplicaRequirements
+from berthmaster.model.binding import BindingSpec
+from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.scheduling.group import Group
 from berthmaster.scheduling.plan import Strategy, strategy_of
 from berthmaster.scheduling.request import Request

@@ -10,8 +10,8 @@ from typing import Any, Final, Protocol, TypeVar
 from berthmaster.controllers.estimators.breaker import Breaker
 from berthmaster.controllers.estimators.link import Directory, Link, Metadata, Result
 from berthmaster.controllers.estimators.messages import encode_requirements
-from berthmaster.model.binding import ReplicaRequirements
 from berthmaster.model.errors import InputError
+from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from berthmaster.controllers.estimators.protobuf import entries, int32, integer, message, text
-from berthmaster.model.base import Value
-from berthmaster.model.binding import NodeClaim, ReplicaRequirements
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
-from berthmaster.model.taint import Toleration
+from berthmaster.model.meta import Value
+from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
 METHOD: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas"
 

@@ -4,9 +4,8 @@ import threading
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from berthmaster.model.claims import PriorityDrop, Resource, named_resources, newly_eligible, strongest_first
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource, awaited, named_resources, strongest_first
-from berthmaster.model.priority_drop import Drop
 
 
 class Kind(NamedTuple):
@@ -48,10 +47,10 @@ class Challengers:
         with self._lock:
             return kind in self._named_of
 
-    def awaited(self, drop: Drop, dropped: Policy) -> list[Policy]:
+    def newly_eligible(self, drop: PriorityDrop, dropped: Policy) -> list[Policy]:
         """Whose turn it may be now that a policy has dropped in priority, the strongest first."""
         with self._lock:
-            return awaited(drop, dropped, self._policies.values())
+            return newly_eligible(drop, dropped, self._policies.values())
 
     def _add(self, policy: Policy) -> None:
         resources = named_resources(policy)

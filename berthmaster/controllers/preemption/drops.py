@@ -8,10 +8,9 @@ from berthmaster.controllers.preemption.challengers import Challengers
 from berthmaster.controllers.preemption.store import Store
 from berthmaster.controllers.preemption.story import Story
 from berthmaster.controllers.preemption.takeover import Takeover
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, named_resources, parse_priority_drop
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import named_resources
-from berthmaster.model.priority_drop import ANNOTATION, Drop, parse
 from berthmaster.runtime.logs import fields
 
 KEPT_WAIT_S: Final = 600.0
@@ -37,29 +36,33 @@ class Drops:
             BerthmasterError: somebody's turn failed, or the record could not be cleared: it stays.
         """
         dropped = self._store.policy(reference)
-        drop = parse(dropped.metadata.annotations.get(ANNOTATION)) if dropped is not None else None
+        drop = (
+            parse_priority_drop(dropped.metadata.annotations.get(PRIORITY_DROP_ANNOTATION))
+            if dropped is not None
+            else None
+        )
         if dropped is None or drop is None:
             return None
         self._settle(drop, dropped)
         try:
-            after = self._store.without_annotation(dropped, ANNOTATION)
+            after = self._store.without_annotation(dropped, PRIORITY_DROP_ANNOTATION)
         except ApiError as error:
             if error.absent:
                 return None
             raise
-        if ANNOTATION in after.metadata.annotations:
+        if PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._story.kept(dropped)
             return Requeue(KEPT_WAIT_S)
         done = "the fall of %s from %d to %d in priority is handled"
         _LOG.info(done, dropped, drop.from_, drop.to, extra=fields(kind=dropped.kind))
         return None
 
-    def _settle(self, drop: Drop, dropped: Policy) -> None:
+    def _settle(self, drop: PriorityDrop, dropped: Policy) -> None:
         """Settle what those name whose turn it is, the strongest first.
 
         A failure does not hold up the others, unless the server is lost.
         """
-        turns = (named_resources(policy) for policy in self._challengers.awaited(drop, dropped))
+        turns = (named_resources(policy) for policy in self._challengers.newly_eligible(drop, dropped))
         failure: BerthmasterError | None = None
         for resource in dict.fromkeys(resource for resources in turns for resource in resources):
             try:

@@ -8,8 +8,8 @@ from berthmaster.controllers.preemption.drops import Drops
 from berthmaster.controllers.preemption.takeover import Takeover
 from berthmaster.controllers.preemption.triggers import Subject
 from berthmaster.controllers.preemption.watches import Watches
+from berthmaster.model.claims import Resource
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.preemption import Resource
 
 UNSERVED_WAIT_S: Final = 30.0
 """How long until the API server is asked again for a kind that it does not serve."""

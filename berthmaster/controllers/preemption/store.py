@@ -9,12 +9,11 @@ from berthmaster.kube.kinds import KARMADA_POLICIES
 from berthmaster.kube.metadata import MetadataOnly
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.kube.transport import Connection, ask
-from berthmaster.model.claim_metadata import Change
+from berthmaster.model.claims import MetadataPatch, Resource
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource
 
 POLICIES: Final = dict(zip(("PropagationPolicy", "ClusterPropagationPolicy"), KARMADA_POLICIES, strict=True))
 """Where the policies of a kind are, and how they are read."""
@@ -73,7 +72,7 @@ class Store:
             raise
         return Found(served.collection, metadata_of(raw))
 
-    def change(self, found: Found, change: Change) -> None:
+    def change(self, found: Found, change: MetadataPatch) -> None:
         """Change the metadata of a resource, if it is still as it was found (else it raises a conflict)."""
         guarded = {**change, "resourceVersion": found.metadata.resource_version}
         key = (found.metadata.namespace, found.metadata.name)

@@ -4,11 +4,9 @@ from typing import Final, Literal
 
 from berthmaster.controllers.preemption.store import Found
 from berthmaster.kube.events import Recorder, Reference
-from berthmaster.model.claim_metadata import PERMANENT_ID
+from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource
-from berthmaster.model.priority_drop import ANNOTATION
 
 SUCCEEDED: Final = "PreemptPolicySucceed"
 FAILED: Final = "PreemptPolicyFailed"
@@ -54,7 +52,7 @@ class Story:
     def kept(self, dropped: Policy) -> None:
         """The record of a priority drop has been handled, but could not be cleared."""
         note = (
-            f"the annotation {ANNOTATION} has been handled, but admission does not let it go: "
+            f"the annotation {PRIORITY_DROP_ANNOTATION} has been handled, but admission does not let it go: "
             "name this controller's user with --drop-handler of the webhook"
         )
         self._tell(_policy(dropped), NOT_CLEARED, note, None, "Warning", "ClearingPriorityDrop")

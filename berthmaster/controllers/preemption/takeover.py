@@ -13,10 +13,17 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.preemption.challengers import Challengers
 from berthmaster.controllers.preemption.store import Found, Store
 from berthmaster.controllers.preemption.story import Story
-from berthmaster.model.claim_metadata import claimed, holder, permanent_id, set_aside
+from berthmaster.model.claims import (
+    Resource,
+    claim_patch,
+    claimed_externally,
+    holder,
+    may_preempt,
+    named_resources,
+    permanent_id,
+)
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource, may_preempt, named_resources
 from berthmaster.runtime.logs import fields
 
 ORPHAN_WAIT_S: Final = 30.0
@@ -91,7 +98,7 @@ class Takeover:
         served = self._store.served(resource.api_version, resource.kind) if candidates else None
         found = self._store.resource(resource, served) if served is not None else None
         doubtful = self._doubtful.pop(resource, None)
-        if found is None or found.metadata.deletion_timestamp is not None or set_aside(found.metadata):
+        if found is None or found.metadata.deletion_timestamp is not None or claimed_externally(found.metadata):
             return None
         loser = holder(found.metadata)
         if loser is None:
@@ -132,7 +139,7 @@ class Takeover:
 
     def _take(self, resource: Resource, found: Found, contest: Contest) -> None:
         try:
-            self._store.change(found, claimed(found.metadata, contest.challenger))
+            self._store.change(found, claim_patch(found.metadata, contest.challenger))
         except ApiError as error:
             if error.absent:
                 return  # the resource is gone

@@ -5,11 +5,9 @@ from typing import Final
 
 from berthmaster.controllers.preemption.challengers import Challengers, Kind, kinds_of
 from berthmaster.kube.messages import Key
-from berthmaster.model.base import INT32_MIN
-from berthmaster.model.claim_metadata import permanent_id
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, Resource, named_resources, permanent_id
+from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource, named_resources
-from berthmaster.model.priority_drop import ANNOTATION, Drop
 
 _BELOW_ALL: Final = INT32_MIN - 1
 Subject = Resource | Kind | PolicyReference
@@ -31,7 +29,7 @@ class Triggers:
     def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
         """A policy is new, has changed, or is gone."""
         self._challengers.update(before, after)
-        if after is not None and ANNOTATION in after.metadata.annotations:
+        if after is not None and PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._look(after.reference)
         if before is not None and after is not None and _relevant(before) == _relevant(after):
             return
@@ -49,8 +47,10 @@ class Triggers:
         A policy that is gone has fallen below all others: one by its name may come back with another priority before
         what it claimed is set free.
         """
-        drop = Drop(from_=before.explicit_priority, to=after.explicit_priority if after is not None else _BELOW_ALL)
-        for policy in self._challengers.awaited(drop, before):
+        drop = PriorityDrop(
+            from_=before.explicit_priority, to=after.explicit_priority if after is not None else _BELOW_ALL
+        )
+        for policy in self._challengers.newly_eligible(drop, before):
             for resource in named_resources(policy):
                 self._look(resource)
 

@@ -15,9 +15,8 @@ from berthmaster.kube.discovery import Served
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.messages import Key
 from berthmaster.kube.subscription import Handler
-from berthmaster.model.claim_metadata import holder, set_aside
+from berthmaster.model.claims import Resource, claimed_externally, holder
 from berthmaster.model.policy import PolicyReference
-from berthmaster.model.preemption import Resource
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 
@@ -30,7 +29,7 @@ class Standing(NamedTuple):
     """All that matters of a resource."""
 
     holder: PolicyReference | None = None
-    set_aside: bool = False
+    claimed_externally: bool = False
     going: bool = False
 
 
@@ -133,5 +132,5 @@ def standing_of(raw: bytes) -> Standing:
         FieldError: it cannot be read.
     """
     metadata = metadata_of(raw)
-    standing = Standing(holder(metadata), set_aside(metadata), metadata.deletion_timestamp is not None)
+    standing = Standing(holder(metadata), claimed_externally(metadata), metadata.deletion_timestamp is not None)
     return standing if standing != _NOBODYS else _NOBODYS

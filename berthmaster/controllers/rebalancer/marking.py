@@ -9,11 +9,10 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.messages import Key
 from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.kube.transport import Connection, ask
-from berthmaster.model.base import Timestamp, Value
 from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.meta import ObjectMeta, Timestamp, Value
 from berthmaster.model.rebalancer import RebalancedWorkload
 from berthmaster.model.selector import is_dns_subdomain
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from berthmaster.model.cluster import Cluster
-from berthmaster.model.taint import REPELLING_EFFECTS, Toleration, repelling_taints
+from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters import PlacementFilter

@@ -5,8 +5,8 @@ from typing import Final
 
 import numpy as np
 
-from berthmaster.model.base import INT64_MAX
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.cluster_column import ClusterColumn
 from berthmaster.scheduling.columns import Column, IntArray

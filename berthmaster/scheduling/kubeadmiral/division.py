@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from berthmaster.model.taint import NO_SCHEDULE
+from berthmaster.model.cluster import NO_SCHEDULE
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters.taint_toleration import untolerated_counts

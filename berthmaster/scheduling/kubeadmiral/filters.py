@@ -8,10 +8,9 @@ from typing import Final
 
 import numpy as np
 
-from berthmaster.model.cluster import Cluster
-from berthmaster.model.federated_cluster import JOINED
+from berthmaster.model.cluster import NO_EXECUTE, Cluster
+from berthmaster.model.kubeadmiral import JOINED
 from berthmaster.model.selector import Requirement
-from berthmaster.model.taint import NO_EXECUTE
 from berthmaster.scheduling.cluster_column import ClusterColumn
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import Context

@@ -8,7 +8,7 @@ that over could place replicas where somebody ordered them away, so that it is a
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.model.base import Timestamp, int64_of
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.federated_object import (
@@ -27,7 +27,7 @@ from berthmaster.model.federated_object import (
     ClusterReference,
 )
 from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
-from berthmaster.model.taint import Toleration
+from berthmaster.model.meta import Timestamp, int64_of
 from berthmaster.scheduling.kubeadmiral.placement import PART_NAMES, parts_of, preferences_of
 
 T = TypeVar("T")

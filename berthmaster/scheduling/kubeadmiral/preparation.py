@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from berthmaster.model.base import Timestamp
 from berthmaster.model.errors import FieldError
 from berthmaster.model.federated_object import NO_SCHEDULING
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.meta import Timestamp
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.overrides import migration_fields, overrides
 from berthmaster.scheduling.kubeadmiral.placement import candidates_of, parts_of, preferences_of
@@ -56,7 +56,7 @@ def prepare(workload: Workload, policy: KubeAdmiralSpec, annotations: Mapping[st
 
     Args:
         workload: the object.
-        policy: taken as it is; see ``berthmaster.model.kubeadmiral_defaults`` for one that no API server completed.
+        policy: not defaulted here; see ``model.kubeadmiral.defaulted_spec``.
         annotations: of the federated object.
         now: decides which clusters custom migration keeps clear.
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
+from berthmaster.model.kubeadmiral import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.placement import Placement
-from berthmaster.model.scheduling_profile import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.group import Affinities
 from berthmaster.scheduling.kubeadmiral.division import assign

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from berthmaster.model.taint import PREFER_NO_SCHEDULE
+from berthmaster.model.cluster import PREFER_NO_SCHEDULE
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.filters.taint_toleration import untolerated_counts

@@ -11,10 +11,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.model.base import Int64, Value
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
-from berthmaster.model.federated_cluster import JOINED
 from berthmaster.model.federated_object import (
     AFFINITY,
     APPLIED_MIGRATION,
@@ -28,7 +26,8 @@ from berthmaster.model.federated_object import (
     STICKY_CLUSTER,
     TOLERATIONS,
 )
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, KubeAdmiralSpec
+from berthmaster.model.kubeadmiral import JOINED, KubeAdmiralPolicy, KubeAdmiralSpec
+from berthmaster.model.meta import Int64, Value
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.fnv import fnv1_32
 from berthmaster.scheduling.kubeadmiral.preparation import Workload

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.taint import Toleration
 
 GPU = "nvidia.com/gpu"
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 
+from berthmaster.model.cluster import NodeIdentity
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
-from berthmaster.model.node import NodeIdentity
 from extender.protocols.kube_scheduler.wire import (
     Args,
     FilterResult,

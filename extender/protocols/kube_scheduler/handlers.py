@@ -5,9 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.errors import FieldError
-from berthmaster.model.node import Node, NodeIdentity, cluster_of_node
 from berthmaster.model.selector import LabelSelector
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.plugins import built_in

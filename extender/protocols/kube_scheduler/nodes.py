@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.placement import ClusterAffinity, Placement
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import BoolArray, IntArray
 from berthmaster.scheduling.fleet import Fleet

@@ -5,15 +5,15 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.model.claim import Template, claims
+from berthmaster.model.claims import claims
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert, decode_json, unknown_fields
-from berthmaster.model.defaults import defaulted_placement
 from berthmaster.model.errors import FieldError
+from berthmaster.model.kinds import reason_not_propagated
 from berthmaster.model.placement import Placement
-from berthmaster.model.policy import Policy
-from berthmaster.model.taint import Toleration
-from berthmaster.model.validity import placement_errors
-from berthmaster.model.watched import not_watched
+from berthmaster.model.policy import Policy, defaulted_placement
+from berthmaster.model.replicas import Template
+from berthmaster.model.validation import placement_errors
 from extender.protocols.kube_scheduler.pods import POD, templates_of
 from extender.protocols.kube_scheduler.wire import Pod
 
@@ -72,7 +72,7 @@ class Placings:
         return placement
 
     def _claiming(self, pod: Pod, policies: Sequence[Policy]) -> Policy | None:
-        if not_watched(*POD, pod.metadata.namespace) is not None:
+        if reason_not_propagated(*POD, pod.metadata.namespace) is not None:
             return None
         if policies is not self._policies:
             self._policies, self._by_kind = policies, _by_kind_and_namespace(policies)

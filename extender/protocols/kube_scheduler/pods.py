@@ -3,10 +3,9 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.claim import Template
 from berthmaster.model.meta import OwnerReference
 from berthmaster.model.placement import Placement
-from berthmaster.model.pod import pod_requests
+from berthmaster.model.replicas import Template, pod_requests
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
 from extender.protocols.kube_scheduler.wire import Pod

@@ -8,9 +8,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from berthmaster.model.base import Value
-from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.pod import PodSpec
+from berthmaster.model.meta import ObjectMeta, Value
+from berthmaster.model.replicas import PodSpec
 
 
 class PodStatus(Value, frozen=True):

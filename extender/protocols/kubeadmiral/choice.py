@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.base import INT64_MAX
-from berthmaster.model.cluster import Cluster
-from berthmaster.model.taint import NO_SCHEDULE, repelling_taints
+from berthmaster.model.cluster import NO_SCHEDULE, Cluster, repelling_taints
+from berthmaster.model.meta import INT64_MAX
 from berthmaster.scheduling.resources import Requests, left_of
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
 

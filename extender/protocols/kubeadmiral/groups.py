@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
 from berthmaster.model.decode import convert, decode_json, unknown_fields
 from berthmaster.model.errors import FieldError
-from berthmaster.model.federated_cluster import as_summary
-from berthmaster.model.placement import ClusterAffinityTerm
-from berthmaster.model.validity import affinity_errors
+from berthmaster.model.kubeadmiral import as_summary
+from berthmaster.model.placement import AffinityTerm, ClusterAffinityTerm
+from berthmaster.model.validation import affinity_errors
 from extender.protocols.kubeadmiral.wire import Member
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"

@@ -1,11 +1,9 @@
 """The payloads of KubeAdmiral's scheduler webhook (``pkg/apis/schedulerwebhook/v1alpha1``)."""
 
-from berthmaster.model.base import Int64, Value
-from berthmaster.model.federated_cluster import FederatedClusterSpec, Resources
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm
-from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.cluster import Toleration
+from berthmaster.model.kubeadmiral import ClusterSelectorTerm, FederatedClusterResources, FederatedClusterSpec
+from berthmaster.model.meta import Int64, ObjectMeta, Value
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.taint import Toleration
 
 
 class PlacementPreferences(Value, frozen=True):
@@ -48,7 +46,7 @@ class SchedulingUnit(Value, frozen=True):
 class MemberStatus(Value, frozen=True):
     """What groups look at of what a cluster reports."""
 
-    resources: Resources = Resources()
+    resources: FederatedClusterResources = FederatedClusterResources()
 
 
 class Member(Value, frozen=True):

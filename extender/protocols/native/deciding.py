@@ -6,7 +6,7 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.errors import FieldError
-from berthmaster.model.validity import binding_errors, cluster_errors
+from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of

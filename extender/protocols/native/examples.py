@@ -12,7 +12,7 @@ from berthmaster.scheduling.scheduler import Profile, Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import examine, run, unplaced
-from berthmaster.simulation.world import Workload, World
+from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.deciding import decide_on
 from extender.protocols.native.views import cluster_page
 from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
@@ -107,4 +107,4 @@ def _scheduler() -> Scheduler:
 def _world() -> World:
     binding = convert(Binding, BINDING)
     clusters = {raw["metadata"]["name"]: convert(Cluster, raw) for raw in CLUSTERS}
-    return World(clusters, [Workload(binding.spec.resource, (), binding)])
+    return World(clusters, [SimulatedWorkload(binding.spec.resource, (), binding)])

@@ -5,14 +5,13 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
-from berthmaster.model.defaults import defaulted
+from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.model.taint import EFFECTS
-from berthmaster.model.validity import policy_errors
+from berthmaster.model.validation import policy_errors
 from berthmaster.simulation import changes as simulated
-from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.changes import SetPolicy
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import run, unplaced
 from berthmaster.simulation.world import ResourceName, World

@@ -9,12 +9,11 @@ from typing import Annotated
 
 import msgspec
 
-from berthmaster.model.base import Count
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, Taint
+from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.taint import Taint
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.trigger import Trigger

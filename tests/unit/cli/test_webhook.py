@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from berthmaster.model.errors import InputError
-from berthmaster.model.scope import Scope
+from berthmaster.model.kinds import Scope
 from berthmaster_cli.webhook import command
 from webhook import serving
 from webhook.admission.settings import Level, Mode

@@ -5,7 +5,7 @@ import os
 import pytest
 from builders import deployment
 
-from berthmaster.manifests import Limits, read_documents
+from berthmaster.manifests import ManifestLimits, read_documents
 from berthmaster.model.errors import ManifestError
 
 CONFIG = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -240,15 +240,15 @@ def test_a_broken_link_in_a_folder(tmp_path):
 
 
 def test_the_size_of_a_file_is_bounded_even_where_it_has_none():
-    assert error_of("/dev/zero", limits=Limits(file_bytes=1000)) == "larger than 1000 bytes"
+    assert error_of("/dev/zero", limits=ManifestLimits(file_bytes=1000)) == "larger than 1000 bytes"
 
 
 def test_the_number_of_documents_is_bounded_over_all_files(tmp_path):
     one = written(tmp_path, {"kind": "List", "items": [CONFIG, CONFIG]}, "1.yaml")
     two = written(tmp_path, {"kind": "List", "items": [CONFIG, CONFIG]}, "2.yaml")
-    assert names(one, two, limits=Limits(documents=4)) == ["a"] * 4
+    assert names(one, two, limits=ManifestLimits(documents=4)) == ["a"] * 4
     with pytest.raises(ManifestError, match=r"2\.yaml: document 1: more than 3 documents in all$"):
-        names(one, two, limits=Limits(documents=3))
+        names(one, two, limits=ManifestLimits(documents=3))
 
 
 def test_times_stay_text(tmp_path):

@@ -1,10 +1,68 @@
 import msgspec
 import pytest
-from builders import binding, cluster
+from builders import binding, cluster, taint
+from kube_scheduler_builders import node
 
 from berthmaster.model.binding import BindingStatus, binding_name
-from berthmaster.model.cluster import APIEnablement, APIResource, Condition
+from berthmaster.model.cluster import (
+    UNSCHEDULABLE,
+    APIEnablement,
+    APIResource,
+    Condition,
+    Node,
+    NodeIdentity,
+    Taint,
+    Toleration,
+    cluster_of_node,
+    repelling_taints,
+)
 from berthmaster.model.decode import convert
+
+NOT_READY = taint("not-ready:NoSchedule")
+GPU = taint("gpu=true:NoExecute")
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated", "on"),
+    [
+        pytest.param(Toleration(key="gpu", value="true", effect="NoExecute"), True, GPU, id="all equal"),
+        pytest.param(Toleration(key="gpu", operator="Equal", value="true"), True, GPU, id="any effect"),
+        pytest.param(Toleration(key="gpu", operator="Equal", value="no"), False, GPU, id="another value"),
+        pytest.param(Toleration(key="gpu"), False, GPU, id="no value is the empty value"),
+        pytest.param(Toleration(key="not-ready"), True, NOT_READY, id="the empty value of a taint without one"),
+        pytest.param(Toleration(key="gpu", operator="Exists"), True, GPU, id="any value"),
+        pytest.param(Toleration(key="cpu", operator="Exists"), False, GPU, id="another key"),
+        pytest.param(Toleration(operator="Exists"), True, GPU, id="any key and value"),
+        pytest.param(Toleration(value="true"), True, GPU, id="an empty key is any key, its value counts"),
+        pytest.param(Toleration(operator="Exists", effect="NoSchedule"), False, GPU, id="another effect"),
+        pytest.param(Toleration(key="gpu", operator="exists"), False, GPU, id="an unknown operator"),
+        pytest.param(Toleration(operator="Exists", toleration_seconds=0), True, GPU, id="seconds play no part"),
+    ],
+)
+def test_tolerations(toleration, tolerated, on):
+    assert toleration.tolerates(on) is tolerated
+
+
+@pytest.mark.parametrize(
+    ("text", "repels"),
+    [("a:NoSchedule", True), ("a:NoExecute", True), ("a:PreferNoSchedule", False), ("a:Unheard", False)],
+)
+def test_only_hard_effects_repel(text, repels):
+    assert repelling_taints([taint(text)], ()) == ([taint(text)] if repels else [])
+
+
+def test_one_toleration_for_each_taint_is_needed():
+    tolerations = (Toleration(key="gpu", operator="Exists"),)
+    assert repelling_taints([GPU, NOT_READY], tolerations) == [NOT_READY]
+
+
+@pytest.mark.parametrize("text", ["a:NoSchedule", "a=b:NoExecute"])
+def test_taints_are_shown_as_kubectl_writes_them(text):
+    assert str(taint(text)) == text
+
+
+def test_a_value_with_an_equals_sign_or_colon_stays_whole():
+    assert taint("a=b=c:NoSchedule") == Taint(key="a", value="b=c", effect="NoSchedule")
 
 
 @pytest.mark.parametrize(
@@ -76,3 +134,86 @@ def test_when_a_rescheduling_is_requested(triggered, last, requested):
 )
 def test_names_of_bindings(kind, name, expected):
     assert binding_name(kind, name) == expected
+
+
+def node_cluster(**fields):
+    return cluster_of_node(convert(Node, node("n1", **fields)))
+
+
+def test_name_labels_and_deletion_are_the_nodes():
+    made = node_cluster(tier="gold", deleting=True)
+    assert (made.name, made.metadata.labels, made.deleting) == ("n1", {"tier": "gold"}, True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "region", "zones"),
+    [
+        pytest.param({}, "", (), id="without labels it is nowhere"),
+        pytest.param({"topology.kubernetes.io/region": "eu"}, "eu", (), id="the region is a label"),
+        pytest.param({"topology.kubernetes.io/zone": "eu-a"}, "", ("eu-a",), id="the zone is a label"),
+    ],
+)
+def test_region_and_zone(labels, region, zones):
+    made = node_cluster(**labels)
+    assert (made.spec.region, made.spec.zones) == (region, zones)
+
+
+@pytest.mark.parametrize(
+    ("provider_id", "provider"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param("aws:///us-east-1a/i-0abc", "aws", id="the scheme of the id"),
+        pytest.param("liqo://other-cluster", "liqo", id="of Liqo, too"),
+        pytest.param("no-scheme", "", id="an id without scheme names no provider"),
+    ],
+)
+def test_provider(provider_id, provider):
+    assert node_cluster(provider_id=provider_id).spec.provider == provider
+
+
+@pytest.mark.parametrize(
+    ("fields", "taints"),
+    [
+        pytest.param({}, (), id="none"),
+        pytest.param(
+            {"taints": [{"key": "k", "value": "v", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}]},
+            (taint("k=v:NoExecute"),),
+            id="its own",
+        ),
+        pytest.param({"unschedulable": True}, (UNSCHEDULABLE,), id="a cordoned node has its taint at once"),
+        pytest.param(
+            {"unschedulable": True, "taints": [{"key": UNSCHEDULABLE.key, "effect": "NoSchedule"}]},
+            (UNSCHEDULABLE,),
+            id="and not twice",
+        ),
+    ],
+)
+def test_taints(fields, taints):
+    assert node_cluster(**fields).spec.taints == taints
+
+
+def test_what_it_can_hold_is_its_summary_and_nothing_is_taken():
+    summary = node_cluster(cpu="2", pods="30").status.resource_summary
+    assert {name: amount.text for name, amount in summary.allocatable.items()} == {
+        "cpu": "2",
+        "memory": "8Gi",
+        "pods": "30",
+    }
+    assert summary.allocated == {}
+
+
+def test_a_node_that_reports_no_amounts_has_no_summary():
+    bare = cluster_of_node(convert(Node, {"metadata": {"name": "n1"}, "spec": None, "status": {}}))
+    assert bare.status.resource_summary is None
+
+
+def test_it_is_ready_as_its_condition_says_and_serves_pods():
+    made = node_cluster()
+    assert made.ready
+    assert list(made.enabled_kinds()) == [("v1", "Pod")]
+
+
+def test_an_identity_alone_makes_the_same_cluster_without_what_the_node_reports():
+    whole = node_cluster(tier="gold", provider_id="aws:///i", unschedulable=True)
+    short = cluster_of_node(convert(NodeIdentity, node("n1", tier="gold", provider_id="aws:///i", unschedulable=True)))
+    assert (short.metadata, short.spec) == (whole.metadata, whole.spec)

@@ -1,9 +1,22 @@
+import copy
+
 import pytest
+from builders import quantities
+from hypothesis import given
+from hypothesis import strategies as st
+from kubeadmiral_builders import member
 
 from berthmaster.model.decode import builtins, convert, unknown_fields
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, KubeAdmiralSpec
-from berthmaster.model.scheduling_profile import SchedulingProfile
+from berthmaster.model.kubeadmiral import (
+    FederatedCluster,
+    KubeAdmiralPolicy,
+    KubeAdmiralSpec,
+    SchedulingProfile,
+    as_cluster,
+    defaulted_spec,
+)
+from berthmaster.model.quantity import Quantity
 
 FULL = {
     "schedulingProfile": "fast",
@@ -78,3 +91,180 @@ def test_every_field_of_a_profile_is_read():
     (plugin,) = profile.spec.plugins.filter.enabled
     assert (plugin.name, plugin.type, plugin.weight) == ("a", "Webhook", 2)
     assert builtins(profile.spec) == PROFILE["spec"]
+
+
+WHEN = {
+    "policyContentChanged": True,
+    "clusterJoined": False,
+    "clusterLabelsChanged": False,
+    "clusterAPIResourcesChanged": False,
+}
+AVOID = {"avoidDisruption": True}
+WHOLE = {"rescheduleWhen": WHEN, "replicaRescheduling": AVOID}
+
+
+@pytest.mark.parametrize(
+    ("given_policy", "by_crd", "documented"),
+    [
+        pytest.param(None, WHOLE, {"disableRescheduling": False, **WHOLE}, id="absent"),
+        pytest.param(
+            {},
+            {"replicaRescheduling": AVOID},
+            {"disableRescheduling": False, **WHOLE},
+            id="empty: the CRD leaves open when",
+        ),
+        pytest.param(
+            {"disableRescheduling": True},
+            {"disableRescheduling": True, "replicaRescheduling": AVOID},
+            {"disableRescheduling": True, **WHOLE},
+            id="disabled",
+        ),
+        pytest.param(
+            {"rescheduleWhen": {"clusterJoined": True, "policyContentChanged": False}},
+            {**WHOLE, "rescheduleWhen": {**WHEN, "clusterJoined": True, "policyContentChanged": False}},
+            {
+                "disableRescheduling": False,
+                **WHOLE,
+                "rescheduleWhen": {**WHEN, "clusterJoined": True, "policyContentChanged": False},
+            },
+            id="what is said stays, the rest is completed",
+        ),
+        pytest.param(
+            {"rescheduleWhen": {}, "replicaRescheduling": {}},
+            WHOLE,
+            {"disableRescheduling": False, **WHOLE},
+            id="empty objects are completed",
+        ),
+        pytest.param(
+            {"rescheduleWhen": None, "replicaRescheduling": {"avoidDisruption": False}},
+            {"rescheduleWhen": None, "replicaRescheduling": {"avoidDisruption": False}},
+            {"disableRescheduling": False, "rescheduleWhen": WHEN, "replicaRescheduling": {"avoidDisruption": False}},
+            id="null is absent",
+        ),
+    ],
+)
+def test_rescheduling(given_policy, by_crd, documented):
+    spec = {} if given_policy is None else {"reschedulePolicy": given_policy}
+    assert defaulted_spec(spec)["reschedulePolicy"] == by_crd
+    assert defaulted_spec(spec, documented=True)["reschedulePolicy"] == documented
+
+
+@pytest.mark.parametrize(
+    ("given_spec", "migration"),
+    [
+        pytest.param({}, None, id="absent is off"),
+        pytest.param({"autoMigration": None}, None, id="null is off"),
+        pytest.param(
+            {"autoMigration": {}},
+            {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False},
+            id="given is on, with defaults",
+        ),
+        pytest.param(
+            {"autoMigration": {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True}},
+            {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True},
+            id="what is said stays",
+        ),
+    ],
+)
+def test_auto_migration(given_spec, migration):
+    assert defaulted_spec(given_spec).get("autoMigration") == migration
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"), [(None, "Spread"), ("", "Spread"), ("Binpack", "Binpack"), ("Other", "Other")]
+)
+def test_replicas_strategy(strategy, expected):
+    assert defaulted_spec({"replicasStrategy": strategy})["replicasStrategy"] == expected
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, [1], True])
+def test_what_is_of_the_wrong_type_is_for_others_to_refuse(wrong):
+    spec = {"reschedulePolicy": wrong, "autoMigration": wrong, "replicasStrategy": "Spread"}
+    assert defaulted_spec(spec) == spec
+
+
+LEAVES = st.none() | st.booleans() | st.text(max_size=3)
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "schedulingMode": LEAVES,
+        "replicasStrategy": LEAVES,
+        "reschedulePolicy": LEAVES
+        | st.fixed_dictionaries(
+            {},
+            optional={
+                "disableRescheduling": LEAVES,
+                "rescheduleWhen": LEAVES | st.dictionaries(st.sampled_from([*WHEN, "other"]), LEAVES),
+                "replicaRescheduling": LEAVES | st.dictionaries(st.sampled_from(["avoidDisruption"]), LEAVES),
+            },
+        ),
+        "autoMigration": LEAVES | st.dictionaries(st.sampled_from(["when", "keepUnschedulableReplicas"]), LEAVES),
+    },
+)
+
+
+@given(SPECS, st.booleans())
+def test_what_has_its_defaults_gets_no_more_and_what_was_given_is_left_alone(spec, documented):
+    before = copy.deepcopy(spec)
+    once = defaulted_spec(spec, documented=documented)
+    assert spec == before
+    assert defaulted_spec(once, documented=documented) == once
+    assert all(once[key] == value for key, value in spec.items() if isinstance(value, bool) or key == "schedulingMode")
+
+
+STORED = {
+    "apiVersion": "core.kubeadmiral.io/v1alpha1",
+    "kind": "FederatedCluster",
+    "metadata": {"name": "member1", "labels": {"az": "a"}, "deletionTimestamp": "2026-01-01T00:00:00Z"},
+    "spec": {"apiEndpoint": "https://member1", "taints": [{"key": "a", "effect": "NoSchedule", "timeAdded": None}]},
+    "status": {
+        "joinPerformed": True,
+        "conditions": [{"type": "Joined", "status": "True", "lastProbeTime": "2026-01-01T00:00:00Z"}],
+        "apiResourceTypes": [
+            {
+                "group": "apps",
+                "version": "v1",
+                "kind": "Deployment",
+                "pluralName": "deployments",
+                "scope": "Namespaced",
+            },
+            {"version": "v1", "kind": "ConfigMap", "pluralName": "configmaps"},
+        ],
+        "resources": {"schedulableNodes": 3, "allocatable": {"cpu": "4"}, "available": {"cpu": "1500m"}},
+    },
+}
+
+
+def test_what_is_stored_is_the_core_s_cluster():
+    cluster = as_cluster(convert(FederatedCluster, STORED))
+    assert (cluster.name, cluster.deleting, cluster.ready) == ("member1", True, False)
+    assert cluster.metadata.labels == {"az": "a"}
+    assert [str(each) for each in cluster.spec.taints] == ["a:NoSchedule"]
+    assert list(cluster.enabled_kinds()) == [("apps/v1", "Deployment"), ("v1", "ConfigMap")]
+
+
+@pytest.mark.parametrize(
+    ("available", "used"),
+    [
+        pytest.param({"cpu": "1500m"}, "2500m", id="what is not available"),
+        pytest.param({}, "4", id="all, if nothing is said to be available"),
+        pytest.param({"cpu": "-1"}, "5", id="more than there is, of an overcommitted cluster"),
+        pytest.param({"cpu": 4}, "0", id="nothing"),
+    ],
+)
+def test_what_is_used(available, used):
+    summary = member(allocatable={"cpu": 4}, available=available).status.resource_summary
+    assert summary.allocatable == quantities({"cpu": 4})
+    assert summary.allocated == {"cpu": Quantity.parse(used)}
+
+
+def test_a_cluster_that_reports_nothing():
+    cluster = as_cluster(convert(FederatedCluster, {"metadata": {"name": "new"}, "spec": None, "status": {}}))
+    assert cluster.status.conditions == ()
+    assert cluster.status.resource_summary.allocatable == {}
+
+
+def test_a_quantity_that_is_none_is_named():
+    with pytest.raises(FieldError) as raised:
+        convert(FederatedCluster, {"metadata": {"name": "x"}, "status": {"resources": {"available": {"cpu": "much"}}}})
+    assert raised.value.path == "status.resources.available[cpu]"

@@ -6,9 +6,9 @@ from io import BytesIO
 import pytest
 import yaml
 
-from berthmaster.manifests import load
+from berthmaster.manifests import load_manifests
+from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError, ManifestError
-from berthmaster.model.taint import Taint
 from berthmaster.scheduling.kubeadmiral.trigger import Trigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.federation import apply_to_federation, federation_of, run_federation
@@ -56,7 +56,7 @@ def shop(labels: dict | None = None, kind: str = "Deployment", **annotations: st
 
 
 def federation(*documents: dict):
-    return federation_of(load(["-"], stdin=BytesIO(yaml.safe_dump_all(documents).encode())))
+    return federation_of(load_manifests(["-"], stdin=BytesIO(yaml.safe_dump_all(documents).encode())))
 
 
 def outcome(*documents: dict):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from berthmaster.model.priority_drop import ANNOTATION, parse, write
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, format_priority_drop, parse_priority_drop
 from webhook.admission.karmada.policy import Policy
 from webhook.admission.karmada.priority_drop import Change, record_after
 from webhook.admission.patch import Draft
@@ -17,26 +17,29 @@ class DropReview(NamedTuple):
 
 def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool) -> DropReview:
     """Bring the annotation of a draft to what it must be. ``old`` is None for a policy that is created."""
-    sent = new.metadata.annotations.get(ANNOTATION)
+    sent = new.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
     if old is None:
         if sent is None:
             return DropReview((), {})
-        draft.remove("metadata", "annotations", ANNOTATION)
-        told = f"annotation {ANNOTATION} is removed: a policy that is created has not dropped in priority"
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+        told = f"annotation {PRIORITY_DROP_ANNOTATION} is removed: a policy that is created has not dropped in priority"
         return DropReview((told,), {})
-    stored = old.metadata.annotations.get(ANNOTATION)
+    stored = old.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
     wanted = record_after(Change(stored, sent, old.priority, new.priority, by_handler))
-    text = write(wanted) if wanted is not None else None
+    text = format_priority_drop(wanted) if wanted is not None else None
     warnings = []
     if new.priority < old.priority:
         warnings.append(_opened(new.kind, namespace, old.priority, new.priority))
     if sent not in (stored, text):
-        warnings.append(f"annotation {ANNOTATION} is kept by the admission webhook: the change to it is not taken over")
+        warnings.append(
+            f"annotation {PRIORITY_DROP_ANNOTATION} is kept by the admission webhook: "
+            "the change to it is not taken over"
+        )
     if text is not None and sent != text:
-        draft.set(text, "metadata", "annotations", ANNOTATION)
+        draft.set(text, "metadata", "annotations", PRIORITY_DROP_ANNOTATION)
     elif text is None and sent is not None:
-        draft.remove("metadata", "annotations", ANNOTATION)
-    audit = {"priority-drop": text or "cleared"} if wanted != parse(stored) else {}
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+    audit = {"priority-drop": text or "cleared"} if wanted != parse_priority_drop(stored) else {}
     return DropReview(tuple(warnings), audit)
 
 

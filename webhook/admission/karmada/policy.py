@@ -7,8 +7,8 @@ more values: a review must not refuse an object for a field that karmada-webhook
 
 from typing import Any
 
-from berthmaster.model.base import Int32, Int64, Value
 from berthmaster.model.decode import convert
+from berthmaster.model.meta import Int32, Int64, Value
 
 
 class Requirement(Value, frozen=True):

@@ -21,7 +21,7 @@ The outcome depends on the stored object and on fields that are not changed here
 
 from typing import NamedTuple
 
-from berthmaster.model.priority_drop import Drop, parse
+from berthmaster.model.claims import PriorityDrop, parse_priority_drop
 
 
 class Change(NamedTuple):
@@ -41,10 +41,10 @@ class Change(NamedTuple):
     by_handler: bool
 
 
-def record_after(change: Change) -> Drop | None:
+def record_after(change: Change) -> PriorityDrop | None:
     """The interval that is to be on record after an update; None for no record."""
     if change.by_handler and change.sent is None and change.before == change.after:
         return None
-    recorded = parse(change.stored)
+    recorded = parse_priority_drop(change.stored)
     unhandled_from = max(change.before, recorded.from_) if recorded is not None else change.before
-    return Drop(from_=unhandled_from, to=change.after) if unhandled_from > change.after else None
+    return PriorityDrop(from_=unhandled_from, to=change.after) if unhandled_from > change.after else None

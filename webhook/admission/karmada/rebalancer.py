@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
+from berthmaster.model.kinds import Scope
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerSpec
-from berthmaster.model.scope import Scope
 from webhook.admission.problem import ABSENT, Problem
 from webhook.admission.settings import Settings
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from berthmaster.model.cluster import EFFECTS, NO_EXECUTE, Toleration
 from berthmaster.model.kubeadmiral import DesiredPlacement, KubeAdmiralSpec
 from berthmaster.model.selector import (
     NODE_OPERATORS,
@@ -12,7 +13,6 @@ from berthmaster.model.selector import (
     is_label_value,
     requirement_problem,
 )
-from berthmaster.model.taint import EFFECTS, NO_EXECUTE, Toleration
 from webhook.admission.problem import ABSENT, Problem
 
 MAX_WEIGHT: Final = 100

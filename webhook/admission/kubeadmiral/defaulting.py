@@ -1,6 +1,6 @@
 """Defaults of KubeAdmiral's policies: those of the CRD, and the documented ones that the CRD leaves open."""
 
-from berthmaster.model.kubeadmiral_defaults import missing_defaults
+from berthmaster.model.kubeadmiral import missing_defaults
 from webhook.admission.patch import Draft
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.base import INT32_MAX
-from berthmaster.model.scope import Scope, group_of
+from berthmaster.model.kinds import Scope, group_of
+from berthmaster.model.meta import INT32_MAX
 from webhook.admission.problem import ABSENT, Problem
 from webhook.admission.rules.rule import PolicyChange, Rule
 from webhook.admission.settings import Level

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.taint import EFFECTS
+from berthmaster.model.cluster import EFFECTS
 from webhook.admission.problem import Problem
 from webhook.admission.rules.rule import PolicyChange, Rule
 

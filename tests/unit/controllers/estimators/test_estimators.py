@@ -20,8 +20,8 @@ from berthmaster.controllers.estimators.addresses import Naming
 from berthmaster.controllers.estimators.breaker import FAILURES_UNTIL_BROKEN, LONGEST_REST_S
 from berthmaster.controllers.estimators.enabling import Settings, open_estimators
 from berthmaster.controllers.estimators.tls import TLSOptions
-from berthmaster.model.binding import NodeClaim, ReplicaRequirements
 from berthmaster.model.errors import InputError
+from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
 PATIENT_S = 5.0
 HASTY_S = 0.6

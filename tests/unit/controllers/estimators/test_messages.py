@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.controllers.estimators.messages import encode_request, encode_requirements, max_replicas
-from berthmaster.model.binding import NodeClaim, ReplicaRequirements
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.errors import FieldError, ServiceError
-from berthmaster.model.taint import Toleration
+from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
 
 def amounts(**texts):

@@ -8,8 +8,7 @@ import yaml
 
 from berthmaster.controllers.preemption.story import FAILED, NOT_CLEARED, SUCCEEDED
 from berthmaster.controllers.rbac import RULES
-from berthmaster.model.claim_metadata import PERMANENT_ID
-from berthmaster.model.priority_drop import ANNOTATION
+from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION
 
 PAGE = (Path(__file__).parents[4] / "docs" / "preemption.md").read_text()
@@ -23,7 +22,7 @@ def test_the_rights_are_those_that_the_end_to_end_tests_run_with():
 @pytest.mark.parametrize(
     "word",
     [
-        SUCCEEDED, FAILED, NOT_CLEARED, ANNOTATION, POLICY_PREEMPTION.name, "policy_preemption_total",
+        SUCCEEDED, FAILED, NOT_CLEARED, PRIORITY_DROP_ANNOTATION, POLICY_PREEMPTION.name, "policy_preemption_total",
         *PERMANENT_ID.values(),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from answers import ReadyAnswer
 from preempting import WEB, Stage, owner, policy, refusing, template
 
 from berthmaster.controllers.preemption.drops import KEPT_WAIT_S
-from berthmaster.model.priority_drop import ANNOTATION
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 
 DROP = '{"from": 7, "to": 3}'
 DROPPED = policy("dropped", 3, always=False, drop=DROP)
@@ -16,7 +16,7 @@ DROPPED_C = policy("dropped-c", 3, always=False, cluster_scoped=True, drop=DROP)
 
 def record(stage, of=DROPPED):
     """The annotation as it is stored."""
-    return stage.get(of)["metadata"].get("annotations", {}).get(ANNOTATION)
+    return stage.get(of)["metadata"].get("annotations", {}).get(PRIORITY_DROP_ANNOTATION)
 
 
 def of(name):
@@ -60,7 +60,9 @@ def test_only_the_annotation_goes_and_only_under_guard():
     stage.work()
     (write,) = stage.api.writes()
     version = before["metadata"]["resourceVersion"]
-    assert json.loads(write.body) == {"metadata": {"resourceVersion": version, "annotations": {ANNOTATION: None}}}
+    assert json.loads(write.body) == {
+        "metadata": {"resourceVersion": version, "annotations": {PRIORITY_DROP_ANNOTATION: None}}
+    }
     assert stage.get(DROPPED)["spec"] == before["spec"]
 
 

@@ -8,7 +8,7 @@ from faults import lose, only
 from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing, template
 
 from berthmaster.controllers.preemption.takeover import ORPHAN_WAIT_S
-from berthmaster.model.preemption import Resource
+from berthmaster.model.claims import Resource
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
 WEAK = policy("weak", 1, always=False)

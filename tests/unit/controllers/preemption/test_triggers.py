@@ -5,9 +5,9 @@ from preempting import WEB, Stage, owner, policy, template
 
 from berthmaster.controllers.preemption.challengers import Challengers, Kind
 from berthmaster.controllers.preemption.triggers import Triggers
+from berthmaster.model.claims import Resource
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.model.preemption import Resource
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
 API_KEY = WEB_KEY._replace(name="api")

@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from berthmaster.model.binding import ObjectReference
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile
-from berthmaster.simulation.world import Workload, World
+from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.what_if import WhatIf
 from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
@@ -31,7 +31,9 @@ def simulate():
     """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
     clock, state = HurriedClock(), State(Profile(built_in()))
     with state.feeding(clock.now()) as memory:
-        memory.take(World({"a": cluster("a")}, [Workload(workload(str(each)), (), None) for each in range(20)]))
+        memory.take(
+            World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])
+        )
     services = Services(state, meter=None, log=logging.getLogger("test"), clock=clock)
     what_if = WhatIf()
 

@@ -7,7 +7,7 @@ from builders import binding, cluster
 
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile
-from berthmaster.simulation.world import Workload, World
+from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.state.state import State
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -19,7 +19,9 @@ def state():
     made = State(Profile(built_in()))
     with made.feeding(NOW) as memory:
         placed = binding()
-        memory.take(World({name: cluster(name) for name in ("a", "b")}, [Workload(placed.spec.resource, (), placed)]))
+        memory.take(
+            World({name: cluster(name) for name in ("a", "b")}, [SimulatedWorkload(placed.spec.resource, (), placed)])
+        )
     return made
 
 

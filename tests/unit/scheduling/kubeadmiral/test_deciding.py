@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kubeadmiral_builders import Decided, divided, member, term, unit
 
-from berthmaster.model.taint import Toleration
+from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import Outcome
 from berthmaster.scheduling.fleet import Fleet

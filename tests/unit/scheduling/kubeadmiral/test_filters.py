@@ -1,7 +1,7 @@
 import pytest
 from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 
-from berthmaster.model.taint import Toleration
+from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 

@@ -5,9 +5,9 @@ import pytest
 from builders import quantities
 from kubeadmiral_builders import NOW, spec, term, web
 
+from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError
-from berthmaster.model.taint import Toleration
 from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit, prepare
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 

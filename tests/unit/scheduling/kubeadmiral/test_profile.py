@@ -2,7 +2,7 @@ import pytest
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.scheduling_profile import SchedulingProfile
+from berthmaster.model.kubeadmiral import SchedulingProfile
 from berthmaster.scheduling.kubeadmiral.filters import DEFAULT_FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
 from berthmaster.scheduling.kubeadmiral.scores import DEFAULT_SCORES

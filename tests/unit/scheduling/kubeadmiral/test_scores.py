@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from kubeadmiral_builders import Decided, member, term, unit
 
-from berthmaster.model.taint import Toleration
+from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 from berthmaster.scheduling.kubeadmiral.scores import DEFAULT_SCORES, PreferredTerms

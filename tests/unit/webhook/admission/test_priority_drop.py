@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reviews import admission_review, answer, operations, patched
 
-from berthmaster.model.priority_drop import ANNOTATION, Drop, parse, write
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
 from webhook.admission.karmada.priority_drop import Change, record_after
 from webhook.admission.settings import Settings
 
@@ -19,7 +19,7 @@ PRIORITIES = st.integers(-4, 4)
 
 def policy(priority=None, annotation=None, **metadata):
     if annotation is not None:
-        metadata["annotations"] = {ANNOTATION: annotation}
+        metadata["annotations"] = {PRIORITY_DROP_ANNOTATION: annotation}
     spec = {"resourceSelectors": [{"apiVersion": "v1", "kind": "Node"}], "preemption": "Never"}
     if priority is not None:
         spec["priority"] = priority
@@ -37,11 +37,11 @@ def updated(old, new, username="alice", settings=HANDLED_BY):
 
 
 def annotation(obj):
-    return (obj["metadata"].get("annotations") or {}).get(ANNOTATION)
+    return (obj["metadata"].get("annotations") or {}).get(PRIORITY_DROP_ANNOTATION)
 
 
 def opened(text):
-    drop = parse(text)
+    drop = parse_priority_drop(text)
     return set() if drop is None else set(range(drop.to + 1, drop.from_ + 1))
 
 
@@ -66,7 +66,7 @@ def test_the_record_is_exactly_who_gained_since_somebody_looked(history, data):
 
 @given(PRIORITIES, PRIORITIES, st.none() | st.tuples(PRIORITIES, PRIORITIES), st.text(max_size=4) | st.none())
 def test_a_second_call_changes_nothing(before, after, recorded, sent):
-    text = write(Drop(from_=recorded[0], to=recorded[1])) if recorded else None
+    text = format_priority_drop(PriorityDrop(from_=recorded[0], to=recorded[1])) if recorded else None
     old = policy(before, text)
     once, _ = updated(old, policy(after, sent))
     twice, response = updated(old, once)
@@ -144,9 +144,9 @@ def test_nothing_is_said_when_nothing_happens():
 
 @given(PRIORITIES, PRIORITIES)
 def test_what_is_written_is_read(a, b):
-    drop = Drop(from_=max(a, b) + 1, to=min(a, b))
-    assert parse(write(drop)) == drop
-    assert json.loads(write(drop)) == {"from": drop.from_, "to": drop.to}
+    drop = PriorityDrop(from_=max(a, b) + 1, to=min(a, b))
+    assert parse_priority_drop(format_priority_drop(drop)) == drop
+    assert json.loads(format_priority_drop(drop)) == {"from": drop.from_, "to": drop.to}
 
 
 def test_a_record_is_none_without_a_drop():

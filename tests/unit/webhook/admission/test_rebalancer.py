@@ -1,7 +1,7 @@
 import pytest
 from reviews import admission_review, answer, denied_fields
 
-from berthmaster.model.scope import Scope
+from berthmaster.model.kinds import Scope
 from webhook.admission.settings import Settings
 
 PATH = "/validate-workloadrebalancer"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod, with_names, with_nodes
 
+from berthmaster.model.cluster import Node
 from berthmaster.model.errors import FieldError
-from berthmaster.model.node import Node
 from extender.protocols.kube_scheduler.codec import (
     decode_args,
     decode_node,

@@ -6,7 +6,7 @@ import pytest
 from builders import placement, policy, selector
 from kube_scheduler_builders import Service, group, node, pod
 
-from berthmaster.model.selector_text import parse_selector
+from berthmaster.model.selector import parse_selector
 from extender.protocols.kube_scheduler import Options
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")

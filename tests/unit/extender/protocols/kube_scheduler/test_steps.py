@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import node, pod
 
+from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
-from berthmaster.model.node import Node, cluster_of_node
-from berthmaster.model.selector_text import parse_selector
+from berthmaster.model.selector import parse_selector
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile

@@ -7,23 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
-from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Limits
+from berthmaster.manifests.document import DEFAULT_LIMITS, Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.model.base import Value
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster
+from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
-from berthmaster.model.defaults import DEFAULT_NAMESPACE, defaulted
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.federated_cluster import FederatedCluster, as_cluster
-from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
-from berthmaster.model.kubeadmiral_defaults import defaulted_spec
-from berthmaster.model.node import Node, cluster_of_node
-from berthmaster.model.policy import Policy
-from berthmaster.model.scheduling_profile import SchedulingProfile
-from berthmaster.model.scope import group_of, is_namespaced
-from berthmaster.model.validity import binding_errors, cluster_errors, negative_amounts, policy_errors
-from berthmaster.model.watched import not_watched
+from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated
+from berthmaster.model.kubeadmiral import (
+    FederatedCluster,
+    KubeAdmiralPolicy,
+    SchedulingProfile,
+    as_cluster,
+    defaulted_spec,
+)
+from berthmaster.model.meta import Value
+from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy, defaulted
+from berthmaster.model.quantity import negative_amounts
+from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 V = TypeVar("V", bound=Value)
 
@@ -42,7 +43,7 @@ class Ignored(NamedTuple):
 
 
 @dataclass(slots=True)
-class Federation:
+class FederationManifests:
     """What a set of files says of a KubeAdmiral federation.
 
     Attributes:
@@ -62,7 +63,7 @@ class Manifests:
 
     Attributes:
         clusters: the fleet, one or more, each name once.
-        policies: both kinds, with their defaults (``berthmaster.model.defaults``).
+        policies: both kinds, with their defaults (``policy.defaulted``).
         bindings: where workloads are now, as far as the files say.
         templates: every other resource. A namespaced one has its namespace in ``raw``.
         ignored: what is never propagated.
@@ -74,10 +75,12 @@ class Manifests:
     bindings: list[Binding] = field(default_factory=list)
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
-    federation: Federation = field(default_factory=Federation)
+    federation: FederationManifests = field(default_factory=FederationManifests)
 
 
-def load(paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: Limits = DEFAULT_LIMITS) -> Manifests:
+def load_manifests(
+    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
+) -> Manifests:
     """Read and sort everything that the paths hold; see ``read_documents`` for what a path may be.
 
     Raises:
@@ -204,7 +207,7 @@ class _Sorter:
 
     def _template(self, document: Document) -> None:
         document = _with_namespace(document)
-        reason = not_watched(document.api_version, document.kind, document.namespace)
+        reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))
             return

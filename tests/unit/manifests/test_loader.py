@@ -5,7 +5,7 @@ import pytest
 import yaml
 from builders import binding, cluster, deployment, policy
 
-from berthmaster.manifests import load
+from berthmaster.manifests import load_manifests
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, ManifestError
 
@@ -43,7 +43,7 @@ def write(tmp_path):
 
 def test_every_document_finds_its_place(write):
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
-    manifests = load([write(deployment(), MEMBER, POLICY, BINDING, event, CLUSTER_ROLE)])
+    manifests = load_manifests([write(deployment(), MEMBER, POLICY, BINDING, event, CLUSTER_ROLE)])
     assert [each.name for each in manifests.clusters] == ["member1"]
     assert [str(each) for each in manifests.policies] == ["PropagationPolicy default/p"]
     assert [each.metadata.name for each in manifests.bindings] == ["nginx-deployment"]
@@ -58,19 +58,19 @@ def test_every_document_finds_its_place(write):
 def test_clusters_are_decoded_whole(write):
     wanted = cluster("member2", region="north", cpu=4, taints=["a:NoSchedule"])
     raw = {**builtins(wanted), "apiVersion": MEMBER["apiVersion"], "kind": "Cluster"}
-    assert load([write(raw)]).clusters == [wanted]
-    assert load([write(raw, name="f.json")]).clusters == [wanted]
+    assert load_manifests([write(raw)]).clusters == [wanted]
+    assert load_manifests([write(raw, name="f.json")]).clusters == [wanted]
 
 
 def test_policies_have_their_defaults(write):
-    (loaded,) = load([write(MEMBER, changed(POLICY, "spec.placement", {"replicaScheduling": {}}))]).policies
+    (loaded,) = load_manifests([write(MEMBER, changed(POLICY, "spec.placement", {"replicaScheduling": {}}))]).policies
     strategy = loaded.spec.placement.replica_scheduling
     assert (strategy.replica_scheduling_type, loaded.spec.scheduler_name) == ("Divided", "default-scheduler")
 
 
 def test_what_belongs_to_a_namespace_and_names_none_is_in_the_default_one(write):
     cluster_policy = {**POLICY, "kind": "ClusterPropagationPolicy"}
-    manifests = load([write(MEMBER, POLICY, cluster_policy, deployment(namespace=None), CLUSTER_ROLE)])
+    manifests = load_manifests([write(MEMBER, POLICY, cluster_policy, deployment(namespace=None), CLUSTER_ROLE)])
     assert [each.metadata.namespace for each in manifests.policies] == ["default", ""]
     assert [each.namespace for each in manifests.templates] == ["default", ""]
 
@@ -89,7 +89,7 @@ def test_what_belongs_to_a_namespace_and_names_none_is_in_the_default_one(write)
 )
 def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_version, namespace, ignored):
     raw = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": namespace}}
-    manifests = load([write(MEMBER, raw)])
+    manifests = load_manifests([write(MEMBER, raw)])
     assert (len(manifests.ignored), len(manifests.templates)) == ((1, 0) if ignored else (0, 1))
 
 
@@ -141,14 +141,14 @@ def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_vers
 def test_errors_name_file_document_and_path(write, raw, message):
     path = write(deployment(), raw)
     with pytest.raises(ManifestError) as caught:
-        load([path])
+        load_manifests([path])
     assert str(caught.value) == f"{path}: document 2: {message}"
 
 
 def test_errors_in_a_list_name_the_item(write):
     path = write({"apiVersion": "v1", "kind": "List", "items": [MEMBER, changed(POLICY, "spec.speck", 1)]})
     with pytest.raises(ManifestError) as caught:
-        load([path])
+        load_manifests([path])
     assert str(caught.value) == f"{path}: document 1: items[1].spec.speck: unknown field"
 
 
@@ -166,7 +166,7 @@ def test_what_stands_twice_is_an_error_that_names_both_places(write, raw, what):
     first = write(raw, name="b.yaml")
     second = write(deployment("other"), raw, name="a.yaml")
     with pytest.raises(ManifestError) as caught:
-        load([first, second])
+        load_manifests([first, second])
     assert str(caught.value) == f"{second}: document 2: metadata.name: {what} is already defined in {first}: document 1"
 
 
@@ -180,45 +180,45 @@ def test_what_stands_twice_is_an_error_that_names_both_places(write, raw, what):
     ],
 )
 def test_the_same_name_may_stand_twice(write, one, other):
-    manifests = load([write(MEMBER, one, other)])
+    manifests = load_manifests([write(MEMBER, one, other)])
     assert len(manifests.templates) + len(manifests.policies) == 2
 
 
 def test_two_versions_of_a_group_are_one_resource(write):
     with pytest.raises(ManifestError, match="is already defined in"):
-        load([write(MEMBER, deployment(), {**deployment(), "apiVersion": "apps/v1beta2"})])
+        load_manifests([write(MEMBER, deployment(), {**deployment(), "apiVersion": "apps/v1beta2"})])
 
 
 def test_a_fleet_without_clusters_is_an_error_that_says_what_to_pass(write):
     path = write(deployment(), POLICY)
     with pytest.raises(InputError) as caught:
-        load([path])
+        load_manifests([path])
     assert str(caught.value).startswith(f"no cluster in {path}: pass manifests of kind Cluster")
     assert "\n" not in str(caught.value)
 
 
 def test_what_the_builders_build_is_accepted(write):
     raw = {**builtins(policy(priority=1)), "apiVersion": POLICY["apiVersion"]}
-    assert len(load([write(MEMBER, raw)]).policies) == 1
+    assert len(load_manifests([write(MEMBER, raw)]).policies) == 1
 
 
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "liqo-milan", "labels": {"tier": "gold"}}}
 
 
 def test_where_there_are_no_clusters_nodes_stand_for_them(write):
-    loaded = load([write(NODE, deployment())])
+    loaded = load_manifests([write(NODE, deployment())])
     assert [each.name for each in loaded.clusters] == ["liqo-milan"]
     assert [each.kind for each in loaded.templates] == ["Deployment"]
 
 
 def test_beside_clusters_a_node_is_a_resource_like_any_other(write):
-    loaded = load([write(MEMBER, NODE)])
+    loaded = load_manifests([write(MEMBER, NODE)])
     assert [each.name for each in loaded.clusters] == ["member1"]
     assert [each.kind for each in loaded.templates] == ["Node"]
 
 
 def test_a_node_that_is_wrong_is_told_with_its_field(write):
     with pytest.raises(ManifestError, match=r"document 1: spec\.taints"):
-        load([write({**NODE, "spec": {"taints": 3}})])
+        load_manifests([write({**NODE, "spec": {"taints": 3}})])
     with pytest.raises(ManifestError, match=r"allocatable\[cpu\]: '-1' is negative"):
-        load([write(changed(NODE, "status.allocatable", {"cpu": "-1"}))])
+        load_manifests([write(changed(NODE, "status.allocatable", {"cpu": "-1"}))])

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from builders import binding, deployment, placement, policy, quantities
 
-from berthmaster.model.application import binding_of
 from berthmaster.model.binding import (
     Binding,
     BindingSchedulePriority,
@@ -13,14 +12,14 @@ from berthmaster.model.binding import (
     BindingStatus,
     GracefulEvictionTask,
     ObjectReference,
-    ReplicaRequirements,
     TargetCluster,
     WorkloadAffinityGroups,
+    binding_of,
 )
 from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import SchedulePriority, SuspendClusters, Suspension
-from berthmaster.model.template import Replicas, replicas_of
+from berthmaster.model.replicas import ReplicaRequirements, Replicas, replicas_of
 
 CLUSTER_ROLE = {
     "apiVersion": "rbac.authorization.k8s.io/v1",

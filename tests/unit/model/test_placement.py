@@ -3,9 +3,8 @@ from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.model.affinity import AffinityTerm
 from berthmaster.model.decode import convert
-from berthmaster.model.placement import ClusterAffinity
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity
 
 MEMBER = cluster("member1", region="north", provider="acme", zones=["n1", "n2"], labels={"env": "prod"})
 BARE = cluster("bare")

@@ -1,7 +1,6 @@
 import pytest
 
-from berthmaster.model.scope import Scope, group_of, is_namespaced, scope_of
-from berthmaster.model.watched import not_watched
+from berthmaster.model.kinds import Scope, group_of, is_namespaced, reason_not_propagated, scope_of
 
 
 @pytest.mark.parametrize(
@@ -48,4 +47,4 @@ def test_groups(api_version, group):
     ],
 )
 def test_what_is_never_propagated(api_version, kind, namespace, reason):
-    assert not_watched(api_version, kind, namespace) == reason
+    assert reason_not_propagated(api_version, kind, namespace) == reason

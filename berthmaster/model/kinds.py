@@ -1,5 +1,6 @@
-"""Which kinds belong to a namespace: what discovery would answer, for the kinds that are known without it."""
+"""Which kinds are namespaced, and which kinds Karmada propagates."""
 
+import re
 from collections.abc import Mapping
 from enum import Enum
 from typing import Final
@@ -92,3 +93,29 @@ def scope_of(api_version: str, kind: str) -> Scope | None:
 def is_namespaced(api_version: str, kind: str) -> bool:
     """Whether objects of a kind live in a namespace. Unknown kinds do, as most custom resources."""
     return scope_of(api_version, kind) is not Scope.CLUSTER
+
+
+_SKIPPED_GROUPS: Final = frozenset(
+    f"{name}.karmada.io"
+    for name in ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
+) | {"events.k8s.io"}
+_SKIPPED_KINDS: Final = frozenset({("v1", "Event")})
+_SKIPPED_GROUP_VERSIONS: Final = frozenset({"coordination.k8s.io/v1"})
+_RESERVED_NAMESPACES: Final = frozenset({"karmada-system", "karmada-cluster"})
+_RESERVED_PREFIX: Final = "karmada-es-"
+# Not anchored, as the flag's value is not: it is found anywhere in a name.
+_SKIPPED_NAMESPACES: Final = re.compile(r"kube-.*")
+
+
+def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> str | None:
+    """Why a resource is never propagated, in words; None if a policy may claim it."""
+    group = group_of(api_version)
+    if group in _SKIPPED_GROUPS:
+        return f"the API group {group} is not propagated"
+    if (api_version, kind) in _SKIPPED_KINDS or api_version in _SKIPPED_GROUP_VERSIONS:
+        return f"{kind} of {api_version} is not propagated"
+    if namespace in _RESERVED_NAMESPACES or namespace.startswith(_RESERVED_PREFIX):
+        return f"the namespace {namespace} is reserved"
+    if _SKIPPED_NAMESPACES.search(namespace):
+        return f"the namespace {namespace} is not propagated"
+    return None

@@ -2,12 +2,13 @@ import msgspec
 import pytest
 from builders import binding, cluster, placement, policy, selector
 
-from berthmaster.model.binding import Component, ReplicaRequirements
+from berthmaster.model.binding import Component
 from berthmaster.model.cluster import ResourceModel, ResourceModelRange
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import Placement
 from berthmaster.model.quantity import Quantity
-from berthmaster.model.validity import binding_errors, cluster_errors, policy_errors
+from berthmaster.model.replicas import ReplicaRequirements
+from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 WRONG = {
     "matchExpressions": [

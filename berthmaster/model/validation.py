@@ -4,15 +4,15 @@ Decoding accepts both, because a control plane may hold them and Karmada decides
 a person wrote says so instead. Errors have their path in the whole document.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
-from berthmaster.model.affinity import ZONE
-from berthmaster.model.binding import Binding, ReplicaRequirements
+from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
-from berthmaster.model.placement import ClusterAffinity, FieldSelector, Placement
+from berthmaster.model.placement import ZONE, ClusterAffinity, FieldSelector, Placement
 from berthmaster.model.policy import Policy
-from berthmaster.model.quantity import Quantity
+from berthmaster.model.quantity import negative_amounts, negative_error
+from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.model.selector import (
     LABEL_OPERATORS,
     NODE_OPERATORS,
@@ -71,9 +71,9 @@ def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
         for index, amounts in enumerate(model.ranges):
             path = f"spec.resourceModels[{model_index}].ranges[{index}]"
             if amounts.min.nanos < 0:
-                yield _negative(f"{path}.min", amounts.min)
+                yield negative_error(f"{path}.min", amounts.min)
             if amounts.max.nanos < 0:
-                yield _negative(f"{path}.max", amounts.max)
+                yield negative_error(f"{path}.max", amounts.max)
 
 
 def binding_errors(binding: Binding) -> Iterator[FieldError]:
@@ -83,11 +83,6 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
     for index, component in enumerate(binding.spec.components):
         if component.replica_requirements is not None:
             yield from _request_errors(f"spec.components[{index}].replicaRequirements", component.replica_requirements)
-
-
-def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
-    """The amounts below zero in a list of resources that stands at ``path``."""
-    return (_negative(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
 
 
 def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
@@ -127,10 +122,6 @@ def _expression_errors(expressions: Iterable[SelectorRequirement], operators: tu
 
 def _request_errors(path: str, requirements: ReplicaRequirements) -> Iterator[FieldError]:
     return negative_amounts(f"{path}.resourceRequest", requirements.resource_request)
-
-
-def _negative(path: str, amount: Quantity) -> FieldError:
-    return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
 
 
 def _below(path: str, errors: Iterable[FieldError]) -> Iterator[FieldError]:

@@ -2,7 +2,7 @@ import pytest
 from builders import placement, policy, selector
 
 from berthmaster.model.decode import builtins
-from berthmaster.model.defaults import defaulted, defaulted_placement
+from berthmaster.model.policy import defaulted, defaulted_placement
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,328 @@
+"""What the manifest of a workload says about its replicas: how many there are, and what each needs."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from berthmaster.model.cluster import Toleration
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.meta import Count, Value
+from berthmaster.model.quantity import Quantity, negative_amounts
+
+Amounts = Mapping[str, Quantity]
+
+_ALWAYS: Final = "Always"
+
+
+class ResourceRequirements(Value, frozen=True):
+    """What a container, or a pod as a whole, asks for and may use at most."""
+
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+
+class Container(Value, frozen=True):
+    """A container; an init container with ``restart_policy`` Always is a sidecar."""
+
+    name: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    restart_policy: str = ""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """For an init container: whether it keeps running beside the containers."""
+        return self.restart_policy == _ALWAYS
+
+    def requests(self) -> Amounts:
+        """Its requests; an absent one is the limit of that resource, as the API server defaults it."""
+        return {**self.resources.limits, **self.resources.requests}
+
+
+class NodeAffinity(Value, frozen=True):
+    """Which nodes a pod may run on; preferences play no part."""
+
+    required_during_scheduling_ignored_during_execution: dict[str, Any] | None = None
+
+
+class Affinity(Value, frozen=True):
+    """The part of a pod's affinity that is about nodes."""
+
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(Value, frozen=True):
+    """The part of a pod's spec that says what it needs."""
+
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements = ResourceRequirements()
+    overhead: dict[str, Quantity] = {}
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    priority_class_name: str = ""
+
+    @property
+    def required_node_affinity(self) -> dict[str, Any] | None:
+        """The node selector terms of which one has to match."""
+        node_affinity = self.affinity.node_affinity if self.affinity is not None else None
+        return node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+
+
+class PodTemplate(Value, frozen=True):
+    """A pod, or the template of one."""
+
+    spec: PodSpec = PodSpec()
+
+
+def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
+    """What a node has to have free for a pod, per resource.
+
+    The larger of two phases: all containers with all sidecars, and the hungriest init container with the
+    sidecars that were started before it. What the pod as a whole asks for stands in place of that; overhead
+    comes on top.
+    """
+    running = _sum([*(each.requests() for each in pod.containers), *_sidecar_requests(pod.init_containers)])
+    requests = _largest([running, *_starting(pod.init_containers)])
+    return dict(_sum([{**_pod_level_limits(pod, requests), **requests, **pod.resources.requests}, pod.overhead]))
+
+
+def pod_errors(pod: PodSpec) -> Iterator[FieldError]:
+    """Amounts below zero, each with its path in the pod's spec."""
+    for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _resource_errors(f"{field}[{index}].resources", container.resources)
+    yield from _resource_errors("resources", pod.resources)
+    yield from negative_amounts("overhead", pod.overhead)
+
+
+def _resource_errors(path: str, resources: ResourceRequirements) -> Iterator[FieldError]:
+    yield from negative_amounts(f"{path}.requests", resources.requests)
+    yield from negative_amounts(f"{path}.limits", resources.limits)
+
+
+def _sidecar_requests(init_containers: Iterable[Container]) -> list[Amounts]:
+    return [each.requests() for each in init_containers if each.is_sidecar]
+
+
+def _starting(init_containers: Iterable[Container]) -> Iterator[Amounts]:
+    """What is needed while each init container runs or a sidecar starts, one after the other."""
+    sidecars: Amounts = {}
+    for container in init_containers:
+        needed = _sum([sidecars, container.requests()])
+        if container.is_sidecar:
+            sidecars = needed
+        yield needed
+
+
+def _pod_level_limits(pod: PodSpec, requests: Amounts) -> Amounts:
+    """Limits of the pod as a whole that become requests: those of resources that no container names."""
+    return {name: limit for name, limit in pod.resources.limits.items() if name not in requests}
+
+
+def _sum(parts: Iterable[Amounts]) -> Amounts:
+    total: dict[str, Quantity] = {}
+    for part in parts:
+        for name, amount in part.items():
+            total[name] = total[name] + amount if name in total else amount
+    return total
+
+
+def _largest(parts: Iterable[Amounts]) -> Amounts:
+    largest: dict[str, Quantity] = {}
+    for part in parts:
+        for name, amount in part.items():
+            if name not in largest or largest[name] < amount:
+                largest[name] = amount
+    return largest
+
+
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6})\]")
+_PATH: Final = re.compile(r"[^.\[\]]+(\[\d{1,6}\])*(\.[^.\[\]]+(\[\d{1,6}\])*)*")
+
+
+class ReplicaPath(NamedTuple):
+    """Where a kind keeps its replicas and what each of them needs.
+
+    Attributes:
+        api_version: group and version, as in a manifest.
+        kind: the kind.
+        replicas: the path of their number, as in ``spec.replicas`` or ``spec.groups[0].size``.
+        pod_template: the path of an object whose ``spec`` is a pod's; None where requests are not known.
+    """
+
+    api_version: str
+    kind: str
+    replicas: str
+    pod_template: str | None = None
+
+    @classmethod
+    def parse(cls, text: str) -> "ReplicaPath":
+        """Read ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``: ``example.io/v1/Widget=spec.size,spec.template``.
+
+        Raises:
+            InputError: it does not have this form.
+        """
+        what, equals, where = text.partition("=")
+        api_version, slash, kind = what.rpartition("/")
+        replicas, comma, pod_template = where.partition(",")
+        paths = [replicas, pod_template] if comma else [replicas]
+        if not (equals and slash and api_version and kind) or not all(map(_PATH.fullmatch, paths)):
+            raise InputError(
+                f"{shown(text)} does not say where replicas are; accepted is GROUP/VERSION/KIND=PATH[,PATH], "
+                "as in example.io/v1/Widget=spec.size,spec.template"
+            )
+        return cls(api_version, kind, replicas, pod_template or None)
+
+
+class Template(Value, frozen=True):
+    """What policy matching knows of a resource."""
+
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    labels: Mapping[str, str] = {}
+
+
+class NodeClaim(Value, frozen=True):
+    """What a replica asks of its node; only estimators inside a member can answer it."""
+
+    hard_node_affinity: dict[str, Any] | None = None
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class ReplicaRequirements(Value, frozen=True):
+    """What one replica needs."""
+
+    resource_request: dict[str, Quantity] = {}
+    node_claim: NodeClaim | None = None
+    namespace: str = ""
+    priority_class_name: str = ""
+
+
+class Replicas(NamedTuple):
+    """How many replicas a workload has and what each needs; 0 and None for what has none."""
+
+    number: int = 0
+    requirements: ReplicaRequirements | None = None
+
+
+BUILT_IN_REPLICA_PATHS: Final = (
+    ReplicaPath("apps/v1", "Deployment", "spec.replicas", "spec.template"),
+    ReplicaPath("apps/v1", "ReplicaSet", "spec.replicas", "spec.template"),
+    ReplicaPath("apps/v1", "StatefulSet", "spec.replicas", "spec.template"),
+    ReplicaPath("batch/v1", "Job", "spec.parallelism", "spec.template"),
+)
+_POD: Final = ("v1", "Pod")
+_JOB: Final = ("batch/v1", "Job")
+_COUNT: Final[type[int]] = Count  # an annotated int: msgspec reads its bounds
+
+
+def template_of(raw: Mapping[str, Any]) -> Template:
+    """What policy matching needs of a resource, which has apiVersion, kind and metadata.name.
+
+    Raises:
+        FieldError: a field of these is of the wrong type.
+    """
+    metadata = raw.get("metadata") or {}
+    fields = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
+    try:
+        return convert(Template, {"apiVersion": raw.get("apiVersion"), "kind": raw.get("kind"), **fields})
+    except FieldError as error:
+        is_top = error.path in {"apiVersion", "kind"}
+        raise (error if is_top else error.below("metadata")) from None
+
+
+def replica_path_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> ReplicaPath | None:
+    """Return where the kind of a resource keeps its replicas, or None. ``paths`` precede the built-in ones."""
+    known = (*paths, *BUILT_IN_REPLICA_PATHS)
+    return next((each for each in known if (each.api_version, each.kind) == _identity(raw)), None)
+
+
+def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Replicas:
+    """The replicas of a resource; ``paths`` come before what is known of a kind.
+
+    An absent number is 1, which is what the API server makes of it. A Job never runs more pods than it has
+    completions.
+
+    Raises:
+        FieldError: a field is of the wrong type or negative; its path starts at the resource.
+    """
+    path = replica_path_of(raw, paths)
+    if path is not None:
+        count = _count(raw, path.replicas)
+        if _identity(raw) == _JOB:
+            count = min(count, _count(raw, "spec.completions", absent=count))
+        requirements = _requirements(raw, path.pod_template) if path.pod_template is not None else None
+        return Replicas(count, requirements)
+    return Replicas(1, _requirements(raw, "")) if _identity(raw) == _POD else Replicas()
+
+
+def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
+    return str(raw.get("apiVersion")), str(raw.get("kind"))
+
+
+def requirements_of(pod: PodSpec) -> ReplicaRequirements:
+    """What a replica needs of a cluster and of its node; never None, for a pod has to run somewhere."""
+    return ReplicaRequirements(
+        resource_request=pod_requests(pod),
+        node_claim=_node_claim(pod),
+        priority_class_name=pod.priority_class_name,
+    )
+
+
+def _node_claim(pod: PodSpec) -> NodeClaim | None:
+    """What a pod asks of its node; None if it takes any."""
+    affinity = pod.required_node_affinity
+    if pod.node_selector is None and affinity is None and not pod.tolerations:
+        return None
+    return NodeClaim(hard_node_affinity=affinity, node_selector=pod.node_selector or {}, tolerations=pod.tolerations)
+
+
+def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
+    """The requirements from the pod template at a path, which is the resource itself if empty."""
+    found = _at(raw, path) if path else raw
+    if found is None:
+        raise FieldError(path, "is missing; accepted is a pod template")
+    try:
+        pod = convert(PodTemplate, found).spec
+    except FieldError as error:
+        raise (error.below(path) if path else error) from None
+    for problem in pod_errors(pod):
+        raise problem.below(f"{path}.spec" if path else "spec")
+    return requirements_of(pod)
+
+
+def _count(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
+    found = _at(raw, path)
+    if found is None:
+        return absent
+    try:
+        return convert(_COUNT, found)
+    except FieldError as error:
+        raise error.below(path) from None
+
+
+def _at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value at a path, None where there is none.
+
+    Raises:
+        FieldError: something on the way is no object or array.
+    """
+    walked, value = "", raw
+    for step in _STEP.finditer(path):
+        if value is None:
+            return None
+        container = dict if step[1] is not None else list
+        if not isinstance(value, container):
+            accepted = "an object" if container is dict else "an array"
+            raise FieldError(walked, f"{shown(value)} is not accepted; accepted is {accepted}")
+        if isinstance(value, dict):
+            value = value.get(step[1])
+        elif isinstance(value, list):
+            value = value[int(step[2])] if int(step[2]) < len(value) else None
+        walked += step[0]
+    return value
