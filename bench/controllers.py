@@ -26,11 +26,10 @@ from e2e.processes import Process, Processes
 from workloads import generated
 
 from berthmaster.controllers.settings import Settings
-from berthmaster.kube.connection import OfficialConnection, connect
+from berthmaster.kube.client import ask
+from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import ONLY_METADATA, Collection, create, merge_patch
-from berthmaster.kube.transport import ask
+from berthmaster.kube.requests import ONLY_METADATA, Collection, Key, create, merge_patch
 from berthmaster.model.decode import builtins
 from berthmaster.runtime.clock import SystemClock
 
@@ -73,7 +72,7 @@ def modeled(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def make(
-    connection: OfficialConnection,
+    client: HTTPClient,
     bindings: int,
     clusters: int,
     dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
@@ -81,13 +80,13 @@ def make(
     """Fill the API server; the namespace of the bindings. ``dressed`` adds to each object what else there is."""
     workload = next(each for each in generated(1) if len(each.clusters) == clusters)
     namespace = "bench"
-    ask(connection, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
+    ask(client, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
 
     def cluster(raw: dict[str, Any]) -> None:
         raw = dressed({**raw, "apiVersion": karmada.CLUSTERS, "kind": "Cluster"})
         name = raw["metadata"]["name"]
-        ask(connection, create(_CLUSTERS, "", raw))
-        ask(connection, merge_patch(_CLUSTERS, ("", name), {"status": raw["status"]}, "status"))
+        ask(client, create(_CLUSTERS, "", raw))
+        ask(client, merge_patch(_CLUSTERS, ("", name), {"status": raw["status"]}, "status"))
 
     def binding(number: int) -> None:
         raw = builtins(workload.bindings[number % len(workload.bindings)])
@@ -95,7 +94,7 @@ def make(
         raw["metadata"] = {"name": f"w{number}-deployment", "namespace": namespace, "labels": {karmada.LABEL: "bench"}}
         raw["spec"] |= {"schedulerName": karmada.SCHEDULER, "replicas": 3}
         raw["spec"]["resource"] |= {"uid": f"uid-{number}", "name": f"w{number}", "namespace": namespace}
-        ask(connection, create(BINDINGS, namespace, dressed(raw)))
+        ask(client, create(BINDINGS, namespace, dressed(raw)))
 
     with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(cluster, [builtins(each) for each in workload.clusters]))
@@ -152,12 +151,12 @@ class _Seen(msgspec.Struct):
 class Observer:
     """Somebody else who watches the bindings, and notes when they are assigned, and when their status says so."""
 
-    def __init__(self, connection: OfficialConnection) -> None:
+    def __init__(self, client: HTTPClient) -> None:
         self._informer = Informer(BINDINGS, msgspec.json.Decoder(_Seen).decode, SystemClock())
         self._informer.subscribe(self._heard)
         self.assigned_s: list[float] = []
         self.complete_s: list[float] = []
-        self._informer.start(connection)
+        self._informer.start(client)
         self._informer.wait(_LIMIT_S)
 
     def await_complete(self, bindings: int) -> None:
@@ -184,12 +183,12 @@ class Observer:
             self.complete_s.append(now_s)
 
 
-def bare_rate(connection: OfficialConnection, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
+def bare_rate(client: HTTPClient, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
     """Writes a second from as many threads as the scheduler has workers."""
     requests = [merge_patch(BINDINGS, key, patch)._replace(accept=ONLY_METADATA) for key, patch in patches]
     with concurrent.futures.ThreadPoolExecutor(Settings().concurrent_bindings) as writers:
         started_s = time.monotonic()
-        list(writers.map(lambda request: ask(connection, request), requests))
+        list(writers.map(lambda request: ask(client, request), requests))
     return len(requests) / (time.monotonic() - started_s)
 
 
@@ -201,11 +200,11 @@ def measure(
     dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
 ) -> None:
     """One run; see ``make``."""
-    connection = connect(plane.kubeconfig)
+    client = load_client(plane.kubeconfig)
     started_s = time.monotonic()
-    namespace = make(connection, bindings, clusters, dressed)
+    namespace = make(client, bindings, clusters, dressed)
     print(f"made {bindings} bindings over {clusters} clusters in {time.monotonic() - started_s:.1f} s", flush=True)
-    observer = Observer(connection)
+    observer = Observer(client)
     servers = {name: plane.processes.named(name) for name in ("kube-apiserver", "etcd")}
     before = {name: cpu_s(each) for name, each in servers.items()}
     controllers = start_controllers(
@@ -228,7 +227,7 @@ def measure(
         print(f"{count:8d} reconciled: {result}")
     controllers.process.stop()
     observer.stop()
-    print(f"{bare_rate(connection, observer.patches()):8.0f} bindings a second from a client that only writes")
+    print(f"{bare_rate(client, observer.patches()):8.0f} bindings a second from a client that only writes")
 
 
 @contextmanager

@@ -22,11 +22,11 @@ from e2e.processes import Process, wait_for
 from berthmaster.controllers.binding_scheduler.bindings import Bindings
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
-from berthmaster.kube.connection import OfficialConnection, connect
-from berthmaster.kube.event_recorder import EventRecorder
+from berthmaster.kube.client import ask
+from berthmaster.kube.events import EventRecorder
+from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import merge_patch
-from berthmaster.kube.transport import ask
 from berthmaster.runtime.clock import SystemClock
 
 LIMIT_MIB: Final = 500
@@ -80,13 +80,13 @@ def reported(clusters: list[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def report_all(plane: ControlPlane, connection: OfficialConnection, namespace: str) -> None:
+def report_all(plane: ControlPlane, client: HTTPClient, namespace: str) -> None:
     """Have every member report of every workload that it has."""
 
     def one(found: dict[str, Any]) -> None:
         status = {"aggregatedStatus": reported(found["spec"].get("clusters", []))}
         name = found["metadata"]["name"]
-        ask(connection, merge_patch(BINDINGS, (namespace, name), {"status": status}, "status"))
+        ask(client, merge_patch(BINDINGS, (namespace, name), {"status": status}, "status"))
 
     with concurrent.futures.ThreadPoolExecutor(WRITERS) as writers:
         list(writers.map(one, plane.api.list(karmada.BINDINGS, "ResourceBinding", namespace)))
@@ -123,14 +123,12 @@ def by_field(values: list[Any]) -> Counter[str]:
 
 def show_fields(plane: ControlPlane) -> None:
     """Read everything as the scheduler does, and say where the bytes are."""
-    connection, clock = connect(plane.kubeconfig), SystemClock()
+    client, clock = load_client(plane.kubeconfig), SystemClock()
     metrics = ControllerMetrics()
-    context = ControllerContext(
-        connection, clock, EventRecorder(connection, clock, "bench", "bench", metrics.event), metrics
-    )
+    context = ControllerContext(client, clock, EventRecorder(client, clock, "bench", "bench", metrics.event), metrics)
     clusters, bindings = context.informer(*KARMADA_CLUSTERS), Bindings(context)
     for informer in context.informers.values():
-        informer.start(connection)
+        informer.start(client)
         informer.wait(_LIMIT_S)
     for what, values in (("bindings", bindings.items()), ("clusters", clusters.items())):
         counted = by_field([value for _, value in values])
@@ -158,18 +156,18 @@ def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Control
 def main(bindings: int, clusters: int, settle_s: float) -> None:
     """Weigh it."""
     with control_plane(settle_s) as plane:
-        connection = connect(plane.kubeconfig)
+        client = load_client(plane.kubeconfig)
         nothing = started(plane, "default", "nothing-to-do").process
         show(nothing, "with nothing to do")
         nothing.stop()
-        namespace = make(connection, bindings, clusters, dressed)
+        namespace = make(client, bindings, clusters, dressed)
         idle = started(plane, namespace, "nobody").process
         show(idle, "with everything listed, nothing to be scheduled")
         idle.stop()
         controllers = started(plane, namespace, karmada.SCHEDULER)
-        Observer(connection).await_complete(bindings)
+        Observer(client).await_complete(bindings)
         show(controllers.process, "with everything scheduled")
-        report_all(plane, connection, namespace)
+        report_all(plane, client, namespace)
         wait_for("all reports to be heard", lambda: quiet(controllers), _LIMIT_S)
         show(controllers.process, "with all members having reported")
         most_mib = resident_mib(controllers.process, "VmHWM")

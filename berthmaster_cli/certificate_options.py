@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from berthmaster.kube.connection import connect
-from berthmaster.kube.event_recorder import EventRecorder
+from berthmaster.kube.events import EventRecorder
+from berthmaster.kube.http_client import load_client
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
@@ -186,7 +186,7 @@ def parts(given: dict[str, Any]) -> Iterator[Parts]:
 
 def _clusters(given: dict[str, Any]) -> Clusters:
     """Host and target: the same one where no other is named."""
-    host = connect(given["kubeconfig"], given["context"])
+    host = load_client(given["kubeconfig"], given["context"])
     if given["target_kubeconfig"] is None and given["target_context"] is None:
         return Clusters(host, host)
-    return Clusters(host, connect(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"]))
+    return Clusters(host, load_client(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"]))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import click
 
-from berthmaster.kube.lease_removal import remove_lease
+from berthmaster.kube.lease import remove_lease
 from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError

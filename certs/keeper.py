@@ -4,8 +4,8 @@ import logging
 import random
 from typing import Final
 
-from berthmaster.kube.backoff import Backoff
 from berthmaster.model.errors import BerthmasterError
+from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.stopping import Stop
 from berthmaster.serving.probes import Readiness
 from certs.inspection import Item, Verdict, inspect

@@ -9,9 +9,9 @@ from copy import deepcopy
 from typing import Any, Final, Literal, NamedTuple
 
 from berthmaster.kube import requests
-from berthmaster.kube.discovery import Discovery, Served
-from berthmaster.kube.messages import Key
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.discovery import Discovery, ServedKind
+from berthmaster.kube.requests import Key
 from berthmaster.manifests.document import Document
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
@@ -70,16 +70,16 @@ def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
 class Registrar:
     """Applies and removes objects of one API server."""
 
-    def __init__(self, connection: Connection, clock: Clock, registered_by: str) -> None:
+    def __init__(self, client: APIClient, clock: Clock, registered_by: str) -> None:
         """A registrar.
 
         Args:
-            connection: to the API server.
+            client: to the API server.
             clock: tells the time.
             registered_by: whose objects they are, a label's value.
         """
-        self._connection = connection
-        self._discovery = Discovery(connection, clock)
+        self._client = client
+        self._discovery = Discovery(client, clock)
         self._registered_by = registered_by
 
     def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[Result]:
@@ -109,7 +109,7 @@ class Registrar:
         for document in reversed(_in_order(documents)):
             yield Result(document.kind, document.name, self._removed(document))
 
-    def _applied(self, document: Document, resource: Served, bundle: Callable[[], Bundle]) -> Result:
+    def _applied(self, document: Document, resource: ServedKind, bundle: Callable[[], Bundle]) -> Result:
         key = _key(document, resource)
         for tried in range(1, _MAX_CONFLICTS + 1):
             present = self._read(resource, key)
@@ -117,7 +117,7 @@ class Registrar:
             content = _content(document, present, self._registered_by if owned else "")
             request = requests.apply(resource.collection, key, _with_bundle(content, bundle), MANAGER, force=True)
             try:
-                ask(self._connection, request)
+                ask(self._client, request)
             except ApiError as error:
                 if error.conflicting and tried < _MAX_CONFLICTS:
                     continue
@@ -148,16 +148,16 @@ class Registrar:
         if document.kind in _KEPT:
             return "kept"
         try:
-            ask(self._connection, requests.delete(resource.collection, key, uid=present["metadata"]["uid"]))
+            ask(self._client, requests.delete(resource.collection, key, uid=present["metadata"]["uid"]))
         except ApiError as error:
             if not error.absent:
                 raise
             return "gone already"
         return "removed"
 
-    def _read(self, resource: Served, key: Key) -> dict[str, Any] | None:
+    def _read(self, resource: ServedKind, key: Key) -> dict[str, Any] | None:
         try:
-            return decode_json(dict[str, Any], ask(self._connection, requests.get(resource.collection, key)))
+            return decode_json(dict[str, Any], ask(self._client, requests.get(resource.collection, key)))
         except ApiError as error:
             if error.absent:
                 return None
@@ -189,7 +189,7 @@ def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[
     return injected(kind, content, trusted)
 
 
-def _key(document: Document, resource: Served) -> Key:
+def _key(document: Document, resource: ServedKind) -> Key:
     return (document.namespace or _DEFAULT_NAMESPACE if resource.namespaced else ""), document.name
 
 

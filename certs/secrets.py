@@ -10,10 +10,9 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.kube import requests
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import Collection, Request
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.requests import APIRequest, Collection, Key
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from certs.authority import KeyPair
@@ -78,14 +77,14 @@ class Secret(msgspec.Struct, frozen=True):
         return Bundle.parse(self.get(BUNDLE))
 
 
-def read_secret(connection: Connection, key: Key) -> Secret | None:
+def read_secret(client: APIClient, key: Key) -> Secret | None:
     """A Secret; None if there is none.
 
     Raises:
         ApiError: it cannot be read.
     """
     try:
-        return decode_json(Secret, ask(connection, requests.get(SECRETS, key)))
+        return decode_json(Secret, ask(client, requests.get(SECRETS, key)))
     except ApiError as error:
         if error.absent:
             return None
@@ -95,17 +94,17 @@ def read_secret(connection: Connection, key: Key) -> Secret | None:
         raise ApiError(0, "", f"the Secret {key[0]}/{key[1]} is not readable at {error.path or 'its root'}") from None
 
 
-def delete_secret(connection: Connection, key: Key, role: str) -> bool:
+def delete_secret(client: APIClient, key: Key, role: str) -> bool:
     """Delete a Secret if it has a role for us; whether it did.
 
     Raises:
         ApiError: it cannot be read or deleted.
     """
-    secret = read_secret(connection, key)
+    secret = read_secret(client, key)
     if secret is None or not secret.ours(role):
         return False
     try:
-        ask(connection, requests.delete(SECRETS, key, uid=secret.metadata.uid))
+        ask(client, requests.delete(SECRETS, key, uid=secret.metadata.uid))
     except ApiError as error:
         if not error.absent:
             raise
@@ -150,7 +149,7 @@ def check_adoptable(secret: Secret, authority: AuthorityState) -> None:
         raise _foreign(secret, "holds somebody else's certificate; --authority provided leaves it to them")
 
 
-def authority_request(key: Key, stored: Secret | None, state: AuthorityState) -> Request:
+def authority_request(key: Key, stored: Secret | None, state: AuthorityState) -> APIRequest:
     """What stores an authority."""
     data: dict[str, bytes | None] = {
         CERTIFICATE: state.issuer.certificate_pem if state.issuer else b"",  # some types of Secret need the field
@@ -163,7 +162,7 @@ def authority_request(key: Key, stored: Secret | None, state: AuthorityState) ->
     return _request(key, stored, AUTHORITY, data, annotations)
 
 
-def serving_request(key: Key, stored: Secret | None, pair: StoredLeaf | None, bundle: Bundle) -> Request:
+def serving_request(key: Key, stored: Secret | None, pair: StoredLeaf | None, bundle: Bundle) -> APIRequest:
     """What stores a leaf and the bundle beside it; without a leaf, the bundle alone changes."""
     data: dict[str, bytes | None] = {BUNDLE: bundle.pem}
     if pair is not None:
@@ -182,7 +181,7 @@ def _request(
     role: str,
     data: Mapping[str, bytes | None],
     annotations: Mapping[str, str | None],
-) -> Request:
+) -> APIRequest:
     if stored is not None:
         version = stored.metadata.resource_version
         metadata: dict[str, Any] = {"resourceVersion": version, "labels": {ROLE: role}, "annotations": annotations}

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from berthmaster.kube import requests
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.runtime.clock import Clock
@@ -34,8 +34,8 @@ class ServerTime:
         ahead: how far the local clock is ahead of the server's; zero if they agree, or the server did not say.
     """
 
-    def __init__(self, connection: Connection, namespace: str, clock: Clock) -> None:
-        self._connection = connection
+    def __init__(self, client: APIClient, namespace: str, clock: Clock) -> None:
+        self._client = client
         self._namespace = namespace
         self._clock = clock
         self.ahead = timedelta(0)
@@ -52,7 +52,7 @@ class ServerTime:
         trial = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "berthmaster-time-"}}
         request = requests.create(SECRETS, self._namespace, trial)
         try:
-            answer = ask(self._connection, request._replace(query=(("dryRun", "All"),)))
+            answer = ask(self._client, request._replace(query=(("dryRun", "All"),)))
             told = decode_json(_Created, answer).metadata.creation_timestamp
         except (ApiError, FieldError):
             return

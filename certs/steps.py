@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from berthmaster.kube import requests
 from berthmaster.kube.events import Reference
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from certs import secrets
 from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
@@ -38,7 +38,7 @@ class Step(NamedTuple):
 
     about: Reference
     finding: Finding
-    request: Request
+    request: APIRequest
     on_target: bool = False
 
 

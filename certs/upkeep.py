@@ -9,8 +9,8 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final, NamedTuple
 
+from berthmaster.kube.client import ask
 from berthmaster.kube.events import Reference
-from berthmaster.kube.transport import ask
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock
 from certs import secrets
@@ -129,9 +129,9 @@ class Upkeep:
             yield from provided_problems(world)
 
     def _do(self, step: Step, done: list[Done], failed: dict[Reference, str]) -> None:
-        connection = self._clusters.target if step.on_target else self._clusters.host
+        client = self._clusters.target if step.on_target else self._clusters.host
         try:
-            ask(connection, step.request)
+            ask(client, step.request)
         except ApiError as error:
             if error.conflicting or (error.absent and step.request.method == "PATCH"):
                 self._journal.overtaken(step)

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from berthmaster.kube import requests
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
-from berthmaster.kube.transport import Connection, ask
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
 from certs.bundle import Bundle
@@ -65,8 +65,8 @@ class Clusters(NamedTuple):
         target: has the configurations; may be the same.
     """
 
-    host: Connection
-    target: Connection
+    host: APIClient
+    target: APIClient
 
 
 def read_world(clusters: Clusters, options: Options) -> World:
@@ -88,9 +88,9 @@ def target_reference(target: Target, seen: Seen) -> Reference:
     return Reference(target.kind.api_version, target.kind.kind, "", target.name, str(metadata.get("uid", "")))
 
 
-def _seen(connection: Connection, target: Target) -> Seen:
+def _seen(client: APIClient, target: Target) -> Seen:
     try:
-        answer = ask(connection, requests.get(target.kind.collection, ("", target.name)))
+        answer = ask(client, requests.get(target.kind.collection, ("", target.name)))
         content = decode_json(dict[str, Any], answer)
         bundles(target.kind, content)
     except ApiError as error:

@@ -1,11 +1,11 @@
-"""An answer that is there already, as a ``Connection`` gives it."""
+"""An answer that is there already, as an ``APIClient`` gives it."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 
 
 class ReadyAnswer(AbstractContextManager["ReadyAnswer"]):
-    """See ``berthmaster.kube.transport.Answer``."""
+    """See ``berthmaster.kube.client.APIResponse``."""
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ from typing import Any
 
 from kube_in_memory import KubeInMemory
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from certs.authority import KeyPair
 from certs.bundle import Bundle
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
@@ -119,9 +119,9 @@ class Installation:
             made = plugin() if target.kind == SCHEDULER_PLUGIN else webhooks(target.kind.kind, "a", "b")
             self.cluster.put(CONFIGURATIONS[target], made)
 
-    def replica(self, connection: Any = None, clock: Any = None, **changed: Any) -> Upkeep:
+    def replica(self, client: Any = None, clock: Any = None, **changed: Any) -> Upkeep:
         """A replica, with its own connection, clock or options where told."""
-        clusters = Clusters(connection or self.cluster, connection or self.cluster)
+        clusters = Clusters(client or self.cluster, client or self.cluster)
         journal = Journal(self.told, self.told, self.told)
         return Upkeep(clusters, replace(self.options, **changed), clock or self.clock, journal)
 
@@ -136,7 +136,7 @@ class Installation:
         """What is in a Secret."""
         return {name: base64.b64decode(value) for name, value in self.cluster.objects[path].get("data", {}).items()}
 
-    def writes(self) -> list[Request]:
+    def writes(self) -> list[APIRequest]:
         """Every request so far that was to change something, events aside."""
         return [each for each in self.cluster.writes() if "/events" not in each.path]
 

@@ -14,11 +14,10 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import Settings
 from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.kube.client import ask
 from berthmaster.kube.events import Reference
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import Collection, merge_patch
-from berthmaster.kube.transport import ask
+from berthmaster.kube.requests import Collection, Key, merge_patch
 from berthmaster.model.decode import decode_json
 from berthmaster_cli.main import run
 

@@ -11,7 +11,7 @@ from typing import Any
 import grpc
 from estimator_messages import parsed, proto
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 SERVICE = "github.com.karmada_io.karmada.pkg.estimator.service.Estimator"
@@ -100,7 +100,7 @@ class Services:
         """Know the Service of an estimator."""
         self.known[f"karmada-scheduler-estimator-{server.cluster}"] = external(server.port)
 
-    def send(self, request: Request) -> "Answered":
+    def send(self, request: APIRequest) -> "Answered":
         self.asked.append(request.path)
         found = self.known.get(request.path.rpartition("/")[2], self.otherwise)
         if isinstance(found, int):

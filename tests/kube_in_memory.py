@@ -1,4 +1,4 @@
-"""A kube-apiserver in memory, behind the ``Connection`` of who uses one.
+"""A kube-apiserver in memory, behind the ``APIClient`` of who uses one.
 
 What it guarantees is in ``test_kube_in_memory``; ``e2e/test_kube_in_memory`` sees that the real one does the same with
 a custom resource. What it does not do: it knows no schemas, serves every kind that is asked for with a status apart and
@@ -19,7 +19,7 @@ from kube_store import JSON, KubeStore
 from patches import APPLY, patched
 from served_kinds import ServedKinds
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 _OF_THE_SERVER: Final = ("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion")
@@ -27,7 +27,7 @@ _OF_THE_SERVER: Final = ("name", "namespace", "uid", "generation", "creationTime
 
 
 class KubeInMemory(KubeStore):
-    """See ``berthmaster.kube.transport.Connection``.
+    """See ``berthmaster.kube.client.APIClient``.
 
     Attributes:
         requests: all that were sent, in order, whatever came of them.
@@ -40,8 +40,8 @@ class KubeInMemory(KubeStore):
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         super().__init__()
-        self.requests: list[Request] = []
-        self.done: list[Request] = []
+        self.requests: list[APIRequest] = []
+        self.done: list[APIRequest] = []
         self.before: Fault = nothing
         self.after: Fault = nothing
         self.served = ServedKinds()
@@ -58,7 +58,7 @@ class KubeInMemory(KubeStore):
         """What was sent by a method so far."""
         return [json.loads(request.body) for request in self.requests if request.method == method]
 
-    def writes(self) -> list[Request]:
+    def writes(self) -> list[APIRequest]:
         """The requests so far that were to change something."""
         return [request for request in self.requests if not request.reads and "dryRun" not in dict(request.query)]
 
@@ -70,8 +70,8 @@ class KubeInMemory(KubeStore):
             self.oldest = self.version if forget else self.oldest
             self.changed.notify_all()
 
-    def send(self, request: Request) -> ReadyAnswer:
-        """See ``Connection``."""
+    def send(self, request: APIRequest) -> ReadyAnswer:
+        """See ``APIClient``."""
         self.requests.append(request)
         self.before(request)
         place = Place.of(request.path)
@@ -97,7 +97,7 @@ class KubeInMemory(KubeStore):
             raise ApiError(404, "NotFound", f"{path} not found")
         return self.objects[path]
 
-    def _watched(self, request: Request, place: Place) -> ReadyAnswer:
+    def _watched(self, request: APIRequest, place: Place) -> ReadyAnswer:
         """The changes since the version that is asked for, and all later ones until the watch ends."""
         since, over, cut = int(dict(request.query)["resourceVersion"]), threading.Event(), self._cut
         if since < self.oldest:
@@ -124,7 +124,7 @@ class KubeInMemory(KubeStore):
 
         return ReadyAnswer(lines(), abort=abort)
 
-    def _written(self, request: Request, place: Place) -> JSON:
+    def _written(self, request: APIRequest, place: Place) -> JSON:
         content = json.loads(request.body) if request.body else {}
         path = request.path.removesuffix("/status")
         tried = "dryRun" in dict(request.query)

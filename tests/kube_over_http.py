@@ -14,9 +14,9 @@ from pytest_httpserver import HTTPServer
 from werkzeug import Request as HttpRequest
 from werkzeug import Response
 
-from berthmaster.kube.connection import OfficialConnection
-from berthmaster.kube.requests import Request
-from berthmaster.kube.transport import Answer
+from berthmaster.kube.client import APIResponse
+from berthmaster.kube.http_client import HTTPClient
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 Storm = Callable[[str], str]
@@ -58,18 +58,18 @@ class KubeOverHttp:
         self._http.expect_request(re.compile(".*")).respond_with_handler(self._answer)
         self._http.start()
 
-    def connection(self) -> OfficialConnection:
+    def client(self) -> HTTPClient:
         """A connection of its own to it."""
         configuration = Configuration()
         configuration.host = self._http.url_for("").rstrip("/")
-        return OfficialConnection(configuration)
+        return HTTPClient(configuration)
 
     def close(self) -> None:
         self.api.cut_watches()
         self._http.stop()
 
     def _answer(self, http: HttpRequest) -> Response:
-        request = Request(
+        request = APIRequest(
             http.path,
             tuple(http.args.items()),
             method=http.method,
@@ -103,7 +103,7 @@ class KubeOverHttp:
             return fault
 
 
-def _cut_off(answer: Answer, http: HttpRequest) -> Iterator[bytes]:
+def _cut_off(answer: APIResponse, http: HttpRequest) -> Iterator[bytes]:
     """The events of a watch; when it ends, it ends in the middle."""
     yield b"\n"  # sends the head, as an API server does before there are news
     yield from answer.chunks()

@@ -6,14 +6,14 @@ from typing import Any, Final
 
 import jsonpatch
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 APPLY: Final = "application/apply-patch+yaml"
 
 
-def patched(before: Any, request: Request) -> Any:
+def patched(before: Any, request: APIRequest) -> Any:
     """An object after a patch of the kind that its content type says."""
     patch = json.loads(request.body)
     if request.content_type == JSON_PATCH:

@@ -9,7 +9,7 @@ from typing import Any
 from certified import CONFIGURATIONS, LEAVES, Installation, injected_in
 from kube_store import Change
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import BerthmasterError
 from certs.bundle import Bundle
 from certs.leaf import StoredLeaf, serves
@@ -41,8 +41,8 @@ class Replica:
         """Whether it is in the middle of a look."""
         return self._thread is not None
 
-    def send(self, request: Request) -> Any:
-        """A ``Connection``: waits for its turn."""
+    def send(self, request: APIRequest) -> Any:
+        """An ``APIClient``: waits for its turn."""
         self._paused.release()
         self._go.acquire()
         if self._crashing:

@@ -24,7 +24,7 @@ class RuntimeThread:
     def __init__(self, kube: KubeOverHttp, registrations: Sequence[Registration], probe_port: int) -> None:
         lease = LeaseOptions("karmada-system", "berthmaster", "me", lease_s=30, renew_s=25.0, retry_s=0.1)
         options = RunOptions(lease=lease, probe_port=probe_port)
-        self.runtime = Runtime(options, registrations, kube.connection(), SystemClock(), lambda _code: None)
+        self.runtime = Runtime(options, registrations, kube.client(), SystemClock(), lambda _code: None)
         self._thread = threading.Thread(target=self.runtime.run, daemon=True)
         self._thread.start()
 

@@ -8,8 +8,8 @@ from faults import in_turn, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube import requests
-from berthmaster.kube.requests import Collection, Request
-from berthmaster.kube.transport import ask
+from berthmaster.kube.client import ask
+from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.errors import ApiError
 
 THINGS = Collection.of("example.io/v1", "things")
@@ -27,11 +27,11 @@ def api() -> KubeInMemory:
     return api
 
 
-def answer(api: KubeInMemory, request: Request):
+def answer(api: KubeInMemory, request: APIRequest):
     return json.loads(ask(api, request))
 
 
-def outcome(api: KubeInMemory, request: Request) -> tuple[int, str]:
+def outcome(api: KubeInMemory, request: APIRequest) -> tuple[int, str]:
     """Status and reason of an answer."""
     try:
         api.send(request)
@@ -212,7 +212,7 @@ def test_a_list_has_what_is_there_in_the_order_of_its_names(api):
     listed = answer(api, requests.page(THINGS, "", 1.0))
     assert [each["metadata"]["name"] for each in listed["items"]] == ["b", "c", "one", "a"]
     assert listed["metadata"]["resourceVersion"] == str(api.version)
-    in_one = answer(api, Request(THINGS.within("other"), (("limit", "500"),)))
+    in_one = answer(api, APIRequest(THINGS.within("other"), (("limit", "500"),)))
     assert [each["metadata"]["name"] for each in in_one["items"]] == ["a"]
 
 
@@ -275,9 +275,9 @@ def test_faults(api, side, fault, statuses, version):
 
 
 def test_discovery_knows_what_is_served(api):
-    assert outcome(api, Request("/apis/example.io/v1")) == (404, "NotFound")
+    assert outcome(api, APIRequest("/apis/example.io/v1")) == (404, "NotFound")
     api.served.add("example.io/v1", "Thing", "things")
-    [resource] = answer(api, Request("/apis/example.io/v1"))["resources"]
+    [resource] = answer(api, APIRequest("/apis/example.io/v1"))["resources"]
     assert (resource["kind"], resource["name"], resource["namespaced"]) == ("Thing", "things", True)
     manifest = {**ONE, "apiVersion": "example.io/v1", "metadata": {"name": "one", "namespace": "ns"}}
     assert api.served.path(manifest) == PATH

@@ -1,4 +1,4 @@
-"""An API server that answers what it is told to, behind the ``Connection`` of those who only ask."""
+"""An API server that answers what it is told to, behind the ``APIClient`` of those who only ask."""
 
 import json
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ from typing import Any
 
 from answers import ReadyAnswer
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 JSON = dict[str, Any]
@@ -25,11 +25,11 @@ class ToldApi:
 
     def __init__(self, answers: Mapping[str, Any], *, now: datetime | None = None) -> None:
         self.answers = dict(answers)
-        self.asked: list[Request] = []
+        self.asked: list[APIRequest] = []
         self.headers: dict[str, list[str]] = {"Date": [format_datetime(now, usegmt=True)]} if now else {}
 
-    def send(self, request: Request) -> ReadyAnswer:
-        """See ``Connection``."""
+    def send(self, request: APIRequest) -> ReadyAnswer:
+        """See ``APIClient``."""
         self.asked.append(request)
         answer = self.answers.get(f"{request.method} {request.path}")
         if isinstance(answer, list):

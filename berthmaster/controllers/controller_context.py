@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from berthmaster.controllers.metrics import ControllerMetrics
+from berthmaster.kube.client import APIClient
 from berthmaster.kube.events import Recorder
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
-from berthmaster.kube.transport import Connection
 from berthmaster.runtime.clock import Clock
 
 T = TypeVar("T")
@@ -24,7 +24,7 @@ class ControllerContext:
         informers: one per collection that a controller asked for. They start before the first controller does.
     """
 
-    def __init__(self, client: Connection, clock: Clock, recorder: Recorder, metrics: ControllerMetrics) -> None:
+    def __init__(self, client: APIClient, clock: Clock, recorder: Recorder, metrics: ControllerMetrics) -> None:
         self.client = client
         self.clock = clock
         self.recorder = recorder

@@ -2,7 +2,7 @@
 
 One of several leads. The others stand by with everything listed and watched, so that a takeover costs no list. A leader
 that cannot renew its lease ends at once, without ceremony: the lease outlives the renew deadline by some seconds, in
-which requests under way come to their end, and no later one is sent (see ``berthmaster.kube.fence``). The next
+which requests under way come to their end, and no later one is sent (see ``FencedClient``). The next
 leader finds unfinished work in the API server.
 """
 
@@ -22,16 +22,13 @@ from berthmaster.controllers.health import Vitals, stale_s
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import Settings
-from berthmaster.kube.connection import connect
-from berthmaster.kube.counted import CountedConnection
+from berthmaster.kube.client import APIClient
+from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, rate_limited
 from berthmaster.kube.election import Candidate
-from berthmaster.kube.event_recorder import EventRecorder
-from berthmaster.kube.events import Reference
-from berthmaster.kube.fence import FencedConnection
+from berthmaster.kube.events import EventRecorder, Reference
+from berthmaster.kube.http_client import load_client
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
-from berthmaster.kube.rate import limited
-from berthmaster.kube.transport import Connection
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields
@@ -81,7 +78,7 @@ def run(options: RunOptions, registrations: Sequence[Registration]) -> int:
     """
     if options.lease is not None:
         options.lease.check()
-    runtime = Runtime(options, registrations, connect(options.kubeconfig, options.context), SystemClock())
+    runtime = Runtime(options, registrations, load_client(options.kubeconfig, options.context), SystemClock())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _frame: runtime.stop(signal.Signals(number).name))
     return runtime.run()
@@ -99,7 +96,7 @@ class Runtime:
         self,
         options: RunOptions,
         registrations: Sequence[Registration],
-        connection: Connection,
+        client: APIClient,
         clock: Clock,
         end_at_once: Callable[[int], None] = _end_at_once,
     ) -> None:
@@ -110,14 +107,14 @@ class Runtime:
         self._why = ""
         self._begun = False
         self._metrics = ControllerMetrics()
-        self._raw = CountedConnection(connection, clock, self._metrics.requested)
+        self._raw = MeteredClient(client, clock, self._metrics.requested)
         self._candidate = self._candidacy()
         # The fence is asked last: who waited for its turn may have lost the lease meanwhile.
-        self._fence = FencedConnection(self._raw, lambda: self.leading)
-        self._connection = limited(self._fence, clock, options.qps, options.burst)
-        slowly = limited(self._raw, clock, _EVENTS_A_SECOND, _EVENTS_AT_ONCE)
+        self._fence = FencedClient(self._raw, lambda: self.leading)
+        self._client = rate_limited(self._fence, clock, options.qps, options.burst)
+        slowly = rate_limited(self._raw, clock, _EVENTS_A_SECOND, _EVENTS_AT_ONCE)
         self._recorder = EventRecorder(slowly, clock, REPORTING_CONTROLLER, socket.gethostname(), self._metrics.event)
-        self._context = ControllerContext(self._connection, clock, self._recorder, self._metrics)
+        self._context = ControllerContext(self._client, clock, self._recorder, self._metrics)
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
         self._vitals = Vitals(
             self._controllers,
@@ -173,7 +170,7 @@ class Runtime:
         for informer in self._context.informers.values():
             self._metrics.observe_informer(informer.collection.what, *_freshness_of(informer, self._clock))
             informer.mute()
-            informer.start(self._connection)
+            informer.start(self._client)
 
     def _wait_until_synced(self) -> bool:
         """Wait until everything was listed once; False if told to stop before."""

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.kube.requests import Collection, Request
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.runtime.clock import Clock
@@ -19,7 +19,7 @@ _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-
 _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
 
 
-class Served(NamedTuple):
+class ServedKind(NamedTuple):
     """Where a kind is served.
 
     Attributes:
@@ -45,13 +45,13 @@ class _ResourceList(msgspec.Struct, frozen=True):
 class Discovery:
     """What an API server serves, asked when it is wanted and remembered for a while. Safe for several threads."""
 
-    def __init__(self, connection: Connection, clock: Clock) -> None:
-        self._connection = connection
+    def __init__(self, client: APIClient, clock: Clock) -> None:
+        self._client = client
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, dict[str, Served]]] = {}
+        self._known: dict[str, tuple[float, dict[str, ServedKind]]] = {}
 
-    def find(self, api_version: str, kind: str) -> Served | None:
+    def find(self, api_version: str, kind: str) -> ServedKind | None:
         """Where a kind is served; None if it is not, or not so that its objects can be watched and changed.
 
         Raises:
@@ -68,12 +68,12 @@ class Discovery:
                 self._known[api_version] = (now_s, kinds)
         return kinds.get(kind)
 
-    def _ask(self, api_version: str) -> dict[str, Served]:
+    def _ask(self, api_version: str) -> dict[str, ServedKind]:
         if not _API_VERSION.fullmatch(api_version):  # somebody wrote it: it must not lead to another path
             return {}
         root = "apis" if "/" in api_version else "api"
         try:
-            answer = decode_json(_ResourceList, ask(self._connection, Request(f"/{root}/{api_version}")))
+            answer = decode_json(_ResourceList, ask(self._client, APIRequest(f"/{root}/{api_version}")))
         except ApiError as error:
             if error.absent:
                 return {}
@@ -81,7 +81,7 @@ class Discovery:
         except FieldError as error:
             raise ApiError(0, "", f"what {api_version} serves is not readable: {error}") from None
         return {
-            each.kind: Served(Collection.of(api_version, each.name), each.namespaced)
+            each.kind: ServedKind(Collection.of(api_version, each.name), each.namespaced)
             for each in answer.resources
             if "/" not in each.name and _NEEDED_VERBS.issubset(each.verbs)
         }

@@ -9,13 +9,14 @@ clock. Times in the record are for people. Every write carries the ``resourceVer
 """
 
 import socket
+import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
-from berthmaster.kube.micro_time import micro_time
-from berthmaster.kube.requests import Collection, Request, create, get, replace
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.requests import APIRequest, Collection, Key, create, delete, get, micro_time, replace
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.runtime.clock import Clock
@@ -76,10 +77,10 @@ class Lease:
         until_s: up to when this process leads unless it renews, on the monotonic clock.
     """
 
-    def __init__(self, connection: Connection, options: LeaseOptions, clock: Clock) -> None:
+    def __init__(self, client: APIClient, options: LeaseOptions, clock: Clock) -> None:
         self.options = options
         self.until_s = _NEVER_S
-        self._connection = connection
+        self._client = client
         self._clock = clock
         self._key = options.namespace, options.name
         self._seen: dict[str, Any] = {}
@@ -220,9 +221,9 @@ class Lease:
             return False
         return True
 
-    def _ask(self, request: Request) -> dict[str, Any]:
+    def _ask(self, request: APIRequest) -> dict[str, Any]:
         # Half of the deadline: one answer that never comes must leave time for another try.
-        body = ask(self._connection, request._replace(silence_s=self.options.renew_s / 2))
+        body = ask(self._client, request._replace(silence_s=self.options.renew_s / 2))
         try:
             return decode_json(dict[str, Any], body)
         except FieldError as error:
@@ -236,3 +237,72 @@ class Lease:
 
     def _now(self) -> str:
         return micro_time(self._clock.now())
+
+
+POLL_S: Final = 1.0
+_LONGEST_LEASE_S: Final = 3600
+
+Outcome = Literal["removed", "gone already", "in use"]
+
+
+def remove_lease(
+    client: APIClient, key: Key, clock: Clock, patience_s: float, sleep: Callable[[float], None] = time.sleep
+) -> Outcome:
+    """Delete a Lease as soon as nobody holds it.
+
+    A holder is judged as candidates judge it: it is gone when its record has not changed for as long as the lease
+    lasts, on this process's own clock. A Lease that is still renewed belongs to somebody, and stays.
+
+    Args:
+        client: to the API server.
+        key: the namespace and name.
+        clock: tells the time.
+        patience_s: how long its holder may take to go.
+        sleep: waits.
+
+    Raises:
+        ApiError: it cannot be read or deleted.
+    """
+    started_s = seen_s = clock.monotonic_s()
+    seen: dict[str, Any] | None = None
+    while True:
+        found = _read(client, key)
+        if found is None:
+            return "gone already"
+        now_s = clock.monotonic_s()
+        spec = found.get("spec") or {}
+        if spec != seen:
+            seen, seen_s = spec, now_s
+        if not spec.get("holderIdentity") or now_s - seen_s >= _duration_s(spec):
+            if _deleted(client, key, found["metadata"]):
+                return "removed"
+        elif now_s - started_s >= patience_s:
+            return "in use"
+        sleep(POLL_S)
+
+
+def _read(client: APIClient, key: Key) -> dict[str, Any] | None:
+    try:
+        return decode_json(dict[str, Any], ask(client, get(LEASES, key)))
+    except ApiError as error:
+        if error.absent:
+            return None
+        raise
+
+
+def _deleted(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
+    """Whether it is gone; somebody may have taken it meanwhile."""
+    request = delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
+    try:
+        ask(client, request)
+    except ApiError as error:
+        if error.conflicting:
+            return False
+        if not error.absent:
+            raise
+    return True
+
+
+def _duration_s(spec: dict[str, Any]) -> float:
+    duration_s = spec.get("leaseDurationSeconds")
+    return min(duration_s, _LONGEST_LEASE_S) if isinstance(duration_s, int) and duration_s > 0 else 0.0

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 
 import msgspec
 
-from berthmaster.kube.backoff import Backoff
-from berthmaster.kube.messages import MAX_MESSAGE_BYTES, Event, Key, event_of, identity_of, page_of
-from berthmaster.kube.requests import PAGE_SIZE, Collection, page, watch
-from berthmaster.kube.transport import Answer, Connection, body_of
+from berthmaster.kube.client import APIClient, APIResponse, read_body
+from berthmaster.kube.requests import PAGE_SIZE, Collection, Key, page, watch
+from berthmaster.kube.responses import MAX_MESSAGE_BYTES, WatchEvent, decode_identity, decode_page, decode_watch_event
 from berthmaster.model.errors import ApiError
+from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.logs import log_exceptions
 
 MAX_OBJECTS: Final = 2**18
@@ -57,20 +57,20 @@ class Reflector:
 
     def __init__(
         self,
-        connection: Connection,
+        client: APIClient,
         collection: Collection,
         mirror: Mirror,
         backoff: Backoff | None = None,
         draw: random.Random | None = None,
     ) -> None:
-        self._connection = connection
+        self._client = client
         self._collection = collection
         self._mirror = mirror
         self._backoff = backoff or Backoff()
         self._draw = draw or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._version = ""
         self._stopping = threading.Event()
-        self._answer: Answer | None = None
+        self._answer: APIResponse | None = None
         self._thread = threading.Thread(target=self.run, name=f"reflect-{collection.what}", daemon=True)
 
     def start(self) -> None:
@@ -115,10 +115,10 @@ class Reflector:
         found: dict[Key, msgspec.Raw] = {}
         token = ""
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
-            with self._sent(self._connection.send(page(self._collection, token, _LIST_SILENCE_S))) as answer:
-                part = page_of(body_of(answer))
+            with self._sent(self._client.send(page(self._collection, token, _LIST_SILENCE_S))) as answer:
+                part = decode_page(read_body(answer))
             for raw in part.items or ():
-                found[identity_of(bytes(raw)).key] = raw
+                found[decode_identity(bytes(raw)).key] = raw
             token = part.metadata.continue_
             if not token:
                 self._mirror.replace(found)
@@ -136,10 +136,10 @@ class Reflector:
         request = watch(self._collection, version, duration_s, _WATCH_SILENCE_S)
         events = 0
         try:
-            with self._sent(self._connection.send(request)) as answer:
+            with self._sent(self._client.send(request)) as answer:
                 self._mirror.confirm()
                 for line in _lines(answer, started_s + duration_s + _OVERTIME_S):
-                    version = self._take(event_of(line)) or version
+                    version = self._take(decode_watch_event(line)) or version
                     events += 1
                     self._backoff.reset()
         except ApiError as error:
@@ -154,9 +154,9 @@ class Reflector:
             raise ApiError(0, "", f"the watch of {self._collection.what} ended at once")
         return version
 
-    def _take(self, event: Event) -> str:
+    def _take(self, event: WatchEvent) -> str:
         """Take in one event; the resource version it brings."""
-        identity = identity_of(bytes(event.object))
+        identity = decode_identity(bytes(event.object))
         match event.type:
             case "ADDED" | "MODIFIED":
                 self._mirror.put(identity.key, event.object)
@@ -169,7 +169,7 @@ class Reflector:
         self._mirror.confirm()
         return identity.resource_version
 
-    def _sent(self, answer: Answer) -> Answer:
+    def _sent(self, answer: APIResponse) -> APIResponse:
         """Remember the answer that is being read, so that ``stop`` can end it."""
         self._answer = answer
         if self._stopping.is_set():
@@ -177,7 +177,7 @@ class Reflector:
         return answer
 
 
-def _lines(answer: Answer, deadline_s: float) -> Iterator[bytes]:
+def _lines(answer: APIResponse, deadline_s: float) -> Iterator[bytes]:
     """The lines of a body, each of bounded size, until a monotonic time is over. A line that never ends is dropped."""
     rest = bytearray()
     for chunk in answer.chunks():

@@ -1,10 +1,10 @@
 """Requests to an API server, prepared as values; whether one is sent, and over what, is somebody else's business."""
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from berthmaster.kube.messages import Key
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError, shown
 from berthmaster.model.meta import is_valid_name
@@ -25,6 +25,8 @@ _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
 _UNCHECKED: Final = (("fieldValidation", "Ignore"),)
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Query = tuple[tuple[str, str], ...]
+Key = tuple[str, str]
+"""Namespace, empty for cluster-scoped objects, and name."""
 
 
 class Collection(NamedTuple):
@@ -64,7 +66,7 @@ class Collection(NamedTuple):
         return f"{path}/{subresource}" if subresource else path
 
 
-class Request(NamedTuple):
+class APIRequest(NamedTuple):
     """One request.
 
     Attributes:
@@ -106,13 +108,13 @@ class Request(NamedTuple):
         return "watch" if "watch" in names else "list" if "limit" in names else "get"
 
 
-def page(collection: Collection, token: str, silence_s: float) -> Request:
+def page(collection: Collection, token: str, silence_s: float) -> APIRequest:
     """A page of a consistent list; an empty token asks for the first."""
     query = (("limit", str(PAGE_SIZE)), *((("continue", token),) if token else ()))
-    return Request(collection.path, query, silence_s)
+    return APIRequest(collection.path, query, silence_s)
 
 
-def watch(collection: Collection, resource_version: str, duration_s: int, silence_s: float) -> Request:
+def watch(collection: Collection, resource_version: str, duration_s: int, silence_s: float) -> APIRequest:
     """All changes after a resource version, with bookmarks; the server ends the answer after ``duration_s``."""
     query = (
         ("watch", "true"),
@@ -120,27 +122,27 @@ def watch(collection: Collection, resource_version: str, duration_s: int, silenc
         ("resourceVersion", resource_version),
         ("timeoutSeconds", str(duration_s)),
     )
-    return Request(collection.path, query, silence_s)
+    return APIRequest(collection.path, query, silence_s)
 
 
-def get(collection: Collection, key: Key) -> Request:
+def get(collection: Collection, key: Key) -> APIRequest:
     """One object as it is now: not from a cache of the API server's."""
-    return Request(collection.object(key))
+    return APIRequest(collection.object(key))
 
 
-def create(collection: Collection, namespace: str, content: Mapping[str, Any]) -> Request:
+def create(collection: Collection, namespace: str, content: Mapping[str, Any]) -> APIRequest:
     """A new object."""
-    return Request(collection.within(namespace), method="POST", body=encode_json(content))
+    return APIRequest(collection.within(namespace), method="POST", body=encode_json(content))
 
 
-def replace(collection: Collection, key: Key, content: Mapping[str, Any], subresource: str = "") -> Request:
+def replace(collection: Collection, key: Key, content: Mapping[str, Any], subresource: str = "") -> APIRequest:
     """The whole object; the ``resourceVersion`` in it guards what others wrote meanwhile."""
-    return Request(collection.object(key, subresource), method="PUT", body=encode_json(content))
+    return APIRequest(collection.object(key, subresource), method="PUT", body=encode_json(content))
 
 
-def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Request:
+def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subresource: str = "") -> APIRequest:
     """Some fields of an object; a ``metadata.resourceVersion`` in the patch guards what others wrote meanwhile."""
-    return Request(
+    return APIRequest(
         collection.object(key, subresource),
         _UNCHECKED,
         method="PATCH",
@@ -149,20 +151,20 @@ def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subr
     )
 
 
-def json_patch(collection: Collection, key: Key, operations: Sequence[Mapping[str, Any]], manager: str) -> Request:
+def json_patch(collection: Collection, key: Key, operations: Sequence[Mapping[str, Any]], manager: str) -> APIRequest:
     """Values at places in an object (RFC 6902); what is written belongs to ``manager``.
 
     An operation that replaces ``/metadata/resourceVersion`` guards what others wrote meanwhile.
     """
     query = (("fieldManager", manager),)
-    return Request(
+    return APIRequest(
         collection.object(key), query, method="PATCH", body=encode_json(operations), content_type=_JSON_PATCH
     )
 
 
 def apply(
     collection: Collection, key: Key, content: Mapping[str, Any], manager: str, *, force: bool = False
-) -> Request:
+) -> APIRequest:
     """The fields that ``manager`` wants an object to have, by server-side apply; others' fields stay.
 
     Args:
@@ -173,15 +175,15 @@ def apply(
         force: take over fields that belong to somebody else, instead of a conflict (409).
     """
     query = (("fieldManager", manager), *((("force", "true"),) if force else ()))
-    return Request(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
+    return APIRequest(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
 
 
-def delete(collection: Collection, key: Key, *, uid: str = "", resource_version: str = "") -> Request:
+def delete(collection: Collection, key: Key, *, uid: str = "", resource_version: str = "") -> APIRequest:
     """The end of an object; only if it is still that one, in that version, where they are given (else 409)."""
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     given = {name: value for name, value in preconditions.items() if value}
     body = {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
-    return Request(collection.object(key), method="DELETE", body=encode_json(body))
+    return APIRequest(collection.object(key), method="DELETE", body=encode_json(body))
 
 
 def _segment(name: str) -> str:
@@ -189,3 +191,8 @@ def _segment(name: str) -> str:
     if not is_valid_name(name):
         raise InputError(f"{shown(name)} cannot be the name of an object")
     return quote(name, safe=":")
+
+
+def micro_time(moment: datetime) -> str:
+    """A moment as the API server wants it: UTC, with six digits of a second always."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

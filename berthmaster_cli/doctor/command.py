@@ -12,8 +12,8 @@ from rich.markup import escape
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
-from berthmaster.kube.connection import connect
-from berthmaster.kube.transport import Connection
+from berthmaster.kube.client import APIClient
+from berthmaster.kube.http_client import load_client
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster_cli.console import output_option, print_data, stdout
@@ -123,7 +123,7 @@ _setup_options = _options(
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Look at an installation, or at where one is to be, and say what is wrong and what to do."""
     groups = (_BEFORE if given["before_install"] else frozenset(GROUPS)) - {*given["skipped"]}
-    host, target = _connections(given)
+    host, target = _clients(given)
     facts = Round(
         target=target,
         host=host,
@@ -148,12 +148,12 @@ def _single(given: dict[str, Any]) -> bool:
     return given["target_kubeconfig"] is None and given["target_context"] is None
 
 
-def _connections(given: dict[str, Any]) -> tuple[Connection, Connection]:
+def _clients(given: dict[str, Any]) -> tuple[APIClient, APIClient]:
     """Host and target: the same one where no other is named."""
-    host = connect(given["kubeconfig"], given["context"])
+    host = load_client(given["kubeconfig"], given["context"])
     if _single(given):
         return host, host
-    return host, connect(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
+    return host, load_client(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
 
 
 def _setup(given: dict[str, Any]) -> Setup:

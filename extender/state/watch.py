@@ -11,10 +11,10 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
+from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES, POLICIES, Watched, WatchOptions
-from berthmaster.kube.messages import Key
-from berthmaster.kube.transport import Connection
+from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
@@ -35,13 +35,13 @@ def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
             f"one kind of cluster has to be watched, and it is {found}; known are {', '.join(CLUSTER_KINDS)}"
         )
 
-    def connection() -> Connection:
-        from berthmaster.kube.connection import connect  # noqa: PLC0415 - a large library, that only a watch needs
+    def client() -> APIClient:
+        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - a large library, that only a watch needs
 
-        return connect(options.kubeconfig, options.context)
+        return load_client(options.kubeconfig, options.context)
 
     return WatchSource(
-        connection,
+        client,
         CLUSTER_KINDS[clusters[0]],
         KARMADA_POLICIES if POLICIES in options.kinds else (),
         clock=clock,
@@ -53,7 +53,7 @@ class WatchSource:
 
     def __init__(
         self,
-        connect: Callable[[], Connection],
+        connect: Callable[[], APIClient],
         clusters: Watched[Cluster],
         policies: Sequence[Watched[Policy]] = (),
         *,
@@ -83,9 +83,9 @@ class WatchSource:
     def start(self, state: State) -> None:
         """Begin to watch."""
         self._state = state
-        connection = self._connect()
+        client = self._connect()
         for feed in self._feeds:
-            feed.informer.start(connection)
+            feed.informer.start(client)
 
     def stop(self) -> None:
         """Stop watching."""

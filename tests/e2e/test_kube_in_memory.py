@@ -9,10 +9,11 @@ from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, workload_rebalancer
 from kube_in_memory import KubeInMemory
 
-from berthmaster.kube.connection import connect
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.http_client import load_client
 from berthmaster.kube.requests import (
+    APIRequest,
     Collection,
-    Request,
     apply,
     create,
     delete,
@@ -23,13 +24,12 @@ from berthmaster.kube.requests import (
     replace,
     watch,
 )
-from berthmaster.kube.transport import Connection, ask
 from berthmaster.model.errors import ApiError
 
 REBALANCERS = Collection.of("apps.karmada.io/v1alpha1", "workloadrebalancers")
 LABELS = {"labels": {"a": "b"}}
 STATUS = {"observedGeneration": 3}
-Write = Callable[[JSON], Request]
+Write = Callable[[JSON], APIRequest]
 """The write, given the object as it is stored."""
 
 
@@ -54,7 +54,7 @@ def operating(op: str, path: str, value: Any) -> Write:
 
 
 def applying(metadata: JSON, **fields: Any) -> Write:
-    def write(stored: JSON) -> Request:
+    def write(stored: JSON) -> APIRequest:
         kind = {field: stored[field] for field in ("apiVersion", "kind")}
         named = {"name": stored["metadata"]["name"], **metadata}
         return apply(REBALANCERS, key(stored), {**kind, "metadata": named, **fields}, "me")
@@ -65,7 +65,7 @@ def applying(metadata: JSON, **fields: Any) -> Write:
 def making(metadata: JSON) -> Write:
     """A new one by another name, or by the same where that is not told."""
 
-    def write(stored: JSON) -> Request:
+    def write(stored: JSON) -> APIRequest:
         return create(REBALANCERS, "", {**stored, "metadata": {"name": stored["metadata"]["name"], **metadata}})
 
     return write
@@ -118,7 +118,7 @@ def seen(stored: JSON) -> JSON:
     return {**{field: value for field, value in stored.items() if field != "kind"}, "metadata": metadata}
 
 
-def answered(server: Connection, request: Request) -> Any:
+def answered(server: APIClient, request: APIRequest) -> Any:
     """What comes of a request: an object, or status and reason of a refusal."""
     try:
         answer = json.loads(ask(server, request))
@@ -127,7 +127,7 @@ def answered(server: Connection, request: Request) -> Any:
     return seen(answer) if answer.get("kind") != "Status" else answer["status"]
 
 
-def told(server: Connection, version: str, name: str) -> list[str]:
+def told(server: APIClient, version: str, name: str) -> list[str]:
     """What a watch that begins at a version tells first of an object."""
     with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
         for chunk in watching.chunks():
@@ -139,7 +139,7 @@ def told(server: Connection, version: str, name: str) -> list[str]:
     return []
 
 
-def outcome(server: Connection, content: JSON, write: Write) -> list[Any]:
+def outcome(server: APIClient, content: JSON, write: Write) -> list[Any]:
     """An object is made and written to; what is answered, what is stored, what a watch and a list tell."""
     stored = json.loads(ask(server, create(REBALANCERS, "", content)))
     found = [seen(stored), answered(server, write(stored))]
@@ -159,5 +159,5 @@ def test_the_same_comes_of(control_plane: ControlPlane, write: Write):
     content["status"] = {"observedGeneration": 1}
     memory = KubeInMemory()
     memory.put(REBALANCERS.object(("", "first")), {})  # so that version 1 is somebody else's
-    real = connect(control_plane.kubeconfig)
+    real = load_client(control_plane.kubeconfig)
     assert outcome(memory, content, write) == outcome(real, content, write)

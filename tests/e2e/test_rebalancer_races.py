@@ -20,9 +20,9 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer import controller
 from berthmaster.controllers.rebalancer.marking import is_gone
 from berthmaster.controllers.rebalancer.reconciler import REBALANCERS
-from berthmaster.kube.connection import connect
-from berthmaster.kube.requests import Collection, Request, get
-from berthmaster.kube.transport import Answer, ask
+from berthmaster.kube.client import APIResponse, ask
+from berthmaster.kube.http_client import load_client
+from berthmaster.kube.requests import APIRequest, Collection, get
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
 
@@ -33,21 +33,21 @@ class Meddled:
     """A connection that lets a test act just before a request is sent."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self._connection = connect(kubeconfig)
-        self.before: Callable[[Request], None] = lambda _: None
+        self._client = load_client(kubeconfig)
+        self.before: Callable[[APIRequest], None] = lambda _: None
         self.writes: list[str] = []
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: APIRequest) -> APIResponse:
         self.before(request)
         if request.method != "GET":
             self.writes.append(f"{request.method} {request.path}")
-        return self._connection.send(request)
+        return self._client.send(request)
 
     def before_first(self, method: str, path: str, act: Callable[[], object]) -> None:
         """Act before the first request of a method to a path."""
         acts = [act]
 
-        def hook(request: Request) -> None:
+        def hook(request: APIRequest) -> None:
             if (request.method, request.path) == (method, path) and acts:
                 acts.pop()()
 
@@ -58,13 +58,13 @@ class Running:
     """The controller at work."""
 
     def __init__(self, kubeconfig: Path) -> None:
-        self.connection = Meddled(kubeconfig)
-        context = ControllerContext(self.connection, SystemClock(), self, self)
+        self.client = Meddled(kubeconfig)
+        context = ControllerContext(self.client, SystemClock(), self, self)
         built = controller(context, workers=2)
         assert isinstance(built, QueueController)
         self.controller = built
         self.informer = context.informers[REBALANCERS]
-        self.informer.start(self.connection)
+        self.informer.start(self.client)
         assert self.informer.wait(LIMIT_S)
         self.controller.start()
 
@@ -76,7 +76,7 @@ class Running:
 
     def writes_to(self, name: str) -> list[str]:
         """The methods of all writes to an object so far."""
-        return [write.split()[0] for write in list(self.connection.writes) if f"/{name}" in write]
+        return [write.split()[0] for write in list(self.client.writes) if f"/{name}" in write]
 
     def stop(self) -> None:
         self.controller.stop()
@@ -135,7 +135,7 @@ def test_the_end_holds_only_for_what_was_read(scene: Scene, running: Running):
     scene.bind("web")
     api_binding = scene.bind("api")
     made = workload_rebalancer(scene.workload("web"), ttlSecondsAfterFinished=0)
-    running.connection.before_first(
+    running.client.before_first(
         "DELETE",
         f"{REBALANCERS.path}/{made['metadata']['name']}",
         lambda: scene.change(made, "web", "api", ttlSecondsAfterFinished=3600),
@@ -150,7 +150,7 @@ def test_the_end_holds_only_for_what_was_read(scene: Scene, running: Running):
 def test_what_others_write_to_a_binding_is_kept_and_a_later_mark_does_not_go_back(scene: Scene, running: Running):
     web, api_binding = scene.bind("web"), scene.bind("api")
     path = f"/apis/{WORK}/namespaces/{scene.namespace}/resourcebindings/web-deployment"
-    running.connection.before_first(
+    running.client.before_first(
         "PATCH", path, lambda: scene.api.patch(web, {"spec": {"rescheduleTriggeredAt": NEXT_WEEK}})
     )
     made = scene.rebalance("web", "api")
@@ -163,12 +163,12 @@ def test_what_others_write_to_a_binding_is_kept_and_a_later_mark_does_not_go_bac
 
 def test_a_kind_that_is_not_served_is_not_taken_for_a_missing_binding(scene: Scene, kubeconfig: Path):
     scene.bind("web")
-    connection = connect(kubeconfig)
+    client = load_client(kubeconfig)
     refusals = {}
     for version, name in (("v1alpha2", "ghost-deployment"), ("v1alpha9", "web-deployment")):
         bindings = Collection.of(f"work.karmada.io/{version}", "resourcebindings")
         with pytest.raises(ApiError) as refusal:
-            ask(connection, get(bindings, (scene.namespace, name)))
+            ask(client, get(bindings, (scene.namespace, name)))
         refusals[version] = refusal.value.status, is_gone(refusal.value)
     assert refusals["v1alpha2"] == (404, True)
     assert not refusals["v1alpha9"][1]
@@ -178,13 +178,13 @@ def test_cut_off_in_the_middle_nothing_is_lost_and_nothing_written_twice(scene: 
     bindings = [scene.bind(f"web{number}") for number in range(20)]
     first = Running(kubeconfig)
 
-    def cut_off(request: Request) -> None:
-        if request.method != "GET" and len(first.connection.writes) == 7:
+    def cut_off(request: APIRequest) -> None:
+        if request.method != "GET" and len(first.client.writes) == 7:
             raise ApiError(0, "", "cut off")
 
-    first.connection.before = cut_off
+    first.client.before = cut_off
     made = scene.rebalance(*(f"web{number}" for number in range(20)), ttlSecondsAfterFinished=3)
-    wait_for("some marks", lambda: len(first.connection.writes) == 7, LIMIT_S)
+    wait_for("some marks", lambda: len(first.client.writes) == 7, LIMIT_S)
     first.stop()
     assert "status" not in scene.api.get(made)
     second = Running(kubeconfig)
@@ -194,7 +194,7 @@ def test_cut_off_in_the_middle_nothing_is_lost_and_nothing_written_twice(scene: 
         scene.gone(made)
     finally:
         second.stop()
-    marks = [write for one in (first, second) for write in one.connection.writes if scene.namespace in write]
+    marks = [write for one in (first, second) for write in one.client.writes if scene.namespace in write]
     assert len(marks) == len(set(marks)) == len(bindings)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from preempting import READER, WEB, Stage, policy, template
 
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.claims import Rank, Resource, claim_patch, holder, may_preempt, named_resources, rank
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
@@ -99,7 +99,7 @@ class Scene:
         self.stage.put(stored)
         self.unheard.append(KEYS[number])
 
-    def interfere(self, request: Request) -> None:
+    def interfere(self, request: APIRequest) -> None:
         """Just before a write Karmada's own controller may let a policy of its choice preempt."""
         number = self.claimed_by(request)
         if number is None or self.random.random() < 0.6:
@@ -115,7 +115,7 @@ class Scene:
             self.take(number, taker)
             self.hands.append((KEYS[number].name, loser, taker.reference))
 
-    def referee(self, request: Request) -> Any:
+    def referee(self, request: APIRequest) -> Any:
         """Each of our writes to a resource raises the rank of who has it."""
         number = self.claimed_by(request)
         if number is None:
@@ -131,7 +131,7 @@ class Scene:
         return answer
 
     @staticmethod
-    def claimed_by(request: Request) -> int | None:
+    def claimed_by(request: APIRequest) -> int | None:
         """The number of the resource that a request is to change."""
         if request.method != "PATCH":
             return None

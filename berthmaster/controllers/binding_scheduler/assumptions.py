@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.loads import Load, LoadedCluster
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.resources import Requests
 

@@ -7,10 +7,8 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.kube.informer import Informer
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import Collection
-from berthmaster.kube.subscription import Handler
+from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.requests import Collection, Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.placement import Placement

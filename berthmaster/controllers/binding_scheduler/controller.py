@@ -15,7 +15,7 @@ from berthmaster.controllers.binding_scheduler.watching import IncomingMeter, Wa
 from berthmaster.controllers.controller import ControllerLoad, QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.runtime.logs import log_exceptions
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile

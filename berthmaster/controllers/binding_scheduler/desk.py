@@ -22,7 +22,7 @@ from berthmaster.controllers.binding_scheduler.plan import (
 )
 from berthmaster.controllers.binding_scheduler.step import Step, as_it_was, fits_nowhere
 from berthmaster.controllers.estimators.bounds import Question, question_of
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement

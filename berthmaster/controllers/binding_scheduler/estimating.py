@@ -9,7 +9,7 @@ from berthmaster.controllers.estimators.enabling import Settings, open_estimator
 from berthmaster.controllers.estimators.estimators import Estimators, Meter
 from berthmaster.controllers.estimators.tls import TLSOptions
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec.structs
 
 from berthmaster.controllers.binding_scheduler.nodes import NodeClass, Nodes, nodes_of
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel, ResourceModelRange, ResourceSummary
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceModel
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.resources import PODS, Requests, amount_of, counts_for_nodes

@@ -15,10 +15,9 @@ from berthmaster.controllers.binding_scheduler.plan import QUOTA_EXCEEDED, SCHED
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.step import Step
 from berthmaster.controllers.controller import Requeue
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Recorder, Reference
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import ONLY_METADATA, merge_patch
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
@@ -69,7 +68,7 @@ class BindingReconciler:
         bindings: Bindings,
         desk: Desk,
         queue: SchedulingQueue,
-        connection: Connection,
+        client: APIClient,
         recorder: Recorder,
         meter: SchedulingMeter,
         clock: Clock,
@@ -78,7 +77,7 @@ class BindingReconciler:
         self._bindings = bindings
         self._desk = desk
         self._queue = queue
-        self._connection = connection
+        self._client = client
         self._recorder = recorder
         self._meter = meter
         self._clock = clock
@@ -187,7 +186,7 @@ class BindingReconciler:
     def _patched(self, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Version:
         """Patch the binding; the rest of what it is afterwards is known here, and need not be sent back."""
         request = merge_patch(collection_of(key), key, patch, subresource)
-        return decode_json(_Answer, ask(self._connection, request._replace(accept=ONLY_METADATA))).metadata
+        return decode_json(_Answer, ask(self._client, request._replace(accept=ONLY_METADATA))).metadata
 
     def _tell(self, binding: Binding, step: Step) -> None:
         """Say it on the binding and on its workload, if it is news."""

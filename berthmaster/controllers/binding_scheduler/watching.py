@@ -9,7 +9,7 @@ from berthmaster.controllers.binding_scheduler.desk import Desk
 from berthmaster.controllers.binding_scheduler.eligibility import eligible, named
 from berthmaster.controllers.binding_scheduler.plan import effective
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity

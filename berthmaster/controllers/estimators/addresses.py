@@ -7,8 +7,8 @@ knows no such Service - the usual case, for Karmada's own has none - it is in th
 from dataclasses import dataclass
 from typing import Final
 
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.requests import Collection, get
-from berthmaster.kube.transport import Connection, ask
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError, shown
 from berthmaster.model.meta import Value
@@ -59,7 +59,7 @@ class Naming:
         return f"{self.prefix}-{cluster}"
 
 
-def addresses(connection: Connection, naming: Naming, cluster: str) -> list[str]:
+def addresses(client: APIClient, naming: Naming, cluster: str) -> list[str]:
     """Where a cluster's estimator may be, as ``host:port``, the likeliest first (karmada ``resolveCluster``).
 
     Raises:
@@ -68,7 +68,7 @@ def addresses(connection: Connection, naming: Naming, cluster: str) -> list[str]
     name = naming.service(cluster)
     request = get(_SERVICES, (naming.namespace, name))._replace(silence_s=LOOKUP_LIMIT_S)
     try:
-        service = decode_json(Service, ask(connection, request))
+        service = decode_json(Service, ask(client, request))
     except ApiError as error:
         if not error.absent:
             raise

@@ -3,7 +3,7 @@
 from enum import Enum
 from typing import Final
 
-from berthmaster.kube.backoff import Backoff
+from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
 
 FAILURES_UNTIL_BROKEN: Final = 3

@@ -11,7 +11,7 @@ from berthmaster.controllers.estimators.addresses import Naming, addresses
 from berthmaster.controllers.estimators.link import Line, Metadata
 from berthmaster.controllers.estimators.messages import METHOD
 from berthmaster.controllers.estimators.tls import TLSOptions, Trust
-from berthmaster.kube.transport import Connection
+from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import ServiceError
 from berthmaster.version import __version__
 
@@ -35,15 +35,15 @@ _SETTLED: Final = (_CONNECTED, grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.
 class GRPCDirectory:
     """Looks Services up at an API server, and connects to what they stand for."""
 
-    def __init__(self, connection: Connection, naming: Naming, tls: TLSOptions) -> None:
-        self._connection = connection
+    def __init__(self, client: APIClient, naming: Naming, tls: TLSOptions) -> None:
+        self._client = client
         self._naming = naming
         self._tls = tls
 
     async def connect(self, cluster: str) -> Line:
         """See ``Directory``. Each address is tried in turn."""
         problems = []
-        for address in await asyncio.to_thread(addresses, self._connection, self._naming, cluster):
+        for address in await asyncio.to_thread(addresses, self._client, self._naming, cluster):
             try:
                 return await self._open(address)
             except ServiceError as error:

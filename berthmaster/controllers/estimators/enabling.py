@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from berthmaster.controllers.estimators.addresses import Naming
 from berthmaster.controllers.estimators.estimators import Estimators, Meter
 from berthmaster.controllers.estimators.tls import TLSOptions
-from berthmaster.kube.transport import Connection
+from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 
@@ -24,7 +24,7 @@ class Settings:
     tls: TLSOptions = field(default_factory=TLSOptions)
 
 
-def open_estimators(settings: Settings, connection: Connection, clock: Clock, meter: Meter) -> Estimators:
+def open_estimators(settings: Settings, client: APIClient, clock: Clock, meter: Meter) -> Estimators:
     """Estimators, found through this connection; to be closed in the end.
 
     Raises:
@@ -39,4 +39,4 @@ def open_estimators(settings: Settings, connection: Connection, clock: Clock, me
             f"scheduler estimators are asked over gRPC, and {error.name} is not installed: "
             "pip install 'berthmaster[estimator]', or leave them disabled"
         ) from None
-    return Estimators(GRPCDirectory(connection, settings.naming, settings.tls), clock, meter)
+    return Estimators(GRPCDirectory(client, settings.naming, settings.tls), clock, meter)

@@ -4,11 +4,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.kube.discovery import Discovery, Served
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client_wrappers import MetadataOnlyClient
+from berthmaster.kube.discovery import Discovery, ServedKind
 from berthmaster.kube.kinds import KARMADA_POLICIES
-from berthmaster.kube.metadata import MetadataOnly
 from berthmaster.kube.requests import Collection, get, merge_patch
-from berthmaster.kube.transport import Connection, ask
 from berthmaster.model.claims import MetadataPatch, Resource
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
@@ -48,24 +48,24 @@ class Store:
     """What the API server holds. Whatever it raises is an ``ApiError``, or an ``InputError`` for what is not readable.
 
     Attributes:
-        connection: over which resources come without anything but their metadata.
+        client: over which resources come without anything but their metadata.
     """
 
-    def __init__(self, connection: Connection, discovery: Discovery) -> None:
-        self.connection = MetadataOnly(connection)
-        self._whole = connection
+    def __init__(self, client: APIClient, discovery: Discovery) -> None:
+        self.client = MetadataOnlyClient(client)
+        self._whole = client
         self._discovery = discovery
 
-    def served(self, api_version: str, kind: str) -> Served | None:
+    def served(self, api_version: str, kind: str) -> ServedKind | None:
         """Where a kind is served; None if it is not."""
         return self._discovery.find(api_version, kind)
 
-    def resource(self, resource: Resource, served: Served) -> Found | None:
+    def resource(self, resource: Resource, served: ServedKind) -> Found | None:
         """A resource as it is now; None if there is none."""
         if served.namespaced != bool(resource.namespace):
             return None
         try:
-            raw = ask(self.connection, get(served.collection, (resource.namespace, resource.name)))
+            raw = ask(self.client, get(served.collection, (resource.namespace, resource.name)))
         except ApiError as error:
             if error.absent:
                 return None
@@ -76,7 +76,7 @@ class Store:
         """Change the metadata of a resource, if it is still as it was found (else it raises a conflict)."""
         guarded = {**change, "resourceVersion": found.metadata.resource_version}
         key = (found.metadata.namespace, found.metadata.name)
-        ask(self.connection, merge_patch(found.collection, key, {"metadata": guarded}))
+        ask(self.client, merge_patch(found.collection, key, {"metadata": guarded}))
 
     def policy(self, reference: PolicyReference) -> Policy | None:
         """A policy as it is now; None if there is none."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from berthmaster.controllers.preemption.challengers import Challengers, Kind, kinds_of
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, Resource, named_resources, permanent_id
 from berthmaster.model.meta import INT32_MIN
 from berthmaster.model.policy import Policy, PolicyReference

@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 
 from berthmaster.controllers.preemption.challengers import Challengers, Kind
 from berthmaster.controllers.preemption.store import Store, metadata_of
-from berthmaster.kube.discovery import Served
-from berthmaster.kube.informer import Informer
-from berthmaster.kube.messages import Key
-from berthmaster.kube.subscription import Handler
+from berthmaster.kube.discovery import ServedKind
+from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.requests import Key
 from berthmaster.model.claims import Resource, claimed_externally, holder
 from berthmaster.model.policy import PolicyReference
 from berthmaster.runtime.clock import Clock
@@ -37,7 +36,7 @@ _NOBODYS: Final = Standing()
 
 
 class _Watch(NamedTuple):
-    served: Served
+    served: ServedKind
     informer: Informer[Standing]
 
 
@@ -96,7 +95,7 @@ class Watches:
         for watch in running.values():
             watch.informer.stop()
 
-    def _begin(self, kind: Kind, served: Served) -> bool:
+    def _begin(self, kind: Kind, served: ServedKind) -> bool:
         informer = Informer(served.collection, standing_of, self._clock)
         informer.subscribe(self._handler(kind))
         with self._lock:
@@ -107,7 +106,7 @@ class Watches:
                 _LOG.warning(said, served.collection.what, MAX_WATCHES, extra=fields(kind=kind.kind))
                 return False
             self._running[kind] = _Watch(served, informer)
-            informer.start(self._store.connection)
+            informer.start(self._store.client)
         return True
 
     def _end(self, kind: Kind) -> None:

@@ -5,10 +5,9 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from berthmaster.controllers.rebalancer.plan import Marked, Missing, Outcome, Unsettled
+from berthmaster.kube.client import APIClient, ask
 from berthmaster.kube.events import Reference
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import Collection, get, merge_patch
-from berthmaster.kube.transport import Connection, ask
+from berthmaster.kube.requests import Collection, Key, get, merge_patch
 from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
@@ -66,7 +65,7 @@ def needs_mark(binding: MarkableBinding, at: datetime) -> bool:
     return marked_at is None or marked_at < at
 
 
-def mark(connection: Connection, workload: RebalancedWorkload, at: datetime) -> Outcome:
+def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> Outcome:
     """Mark the binding of a workload, unless it bears the same mark or a later one.
 
     The write holds only for the version that was looked at; if somebody else wrote meanwhile it is looked at anew.
@@ -77,7 +76,7 @@ def mark(connection: Connection, workload: RebalancedWorkload, at: datetime) -> 
     conflict: ApiError
     for _ in range(TRIES):
         try:
-            return _mark_once(connection, where, at)
+            return _mark_once(client, where, at)
         except FieldError as error:
             said = f"the binding {'/'.join(filter(None, where[1]))} is not readable: {error}"
             return Unsettled(ApiError(HTTPStatus.OK, "", said))  # it answered: the other bindings can be had
@@ -90,7 +89,7 @@ def mark(connection: Connection, workload: RebalancedWorkload, at: datetime) -> 
     return Unsettled(conflict)
 
 
-def _mark_once(connection: Connection, where: tuple[Collection, Key], at: datetime) -> Marked:
+def _mark_once(client: APIClient, where: tuple[Collection, Key], at: datetime) -> Marked:
     """Look at the binding as it is now, and mark it if need be.
 
     Raises:
@@ -98,10 +97,10 @@ def _mark_once(connection: Connection, where: tuple[Collection, Key], at: dateti
         FieldError: it cannot be read.
     """
     collection, key = where
-    binding = decode_json(MarkableBinding, ask(connection, get(collection, key)))
+    binding = decode_json(MarkableBinding, ask(client, get(collection, key)))
     if not needs_mark(binding, at):
         return Marked()
-    ask(connection, merge_patch(collection, key, _patch(binding, at)))
+    ask(client, merge_patch(collection, key, _patch(binding, at)))
     last = binding.status.last_scheduled_time
     overtaken_at = last if last is not None and last >= at else None
     kind = "ResourceBinding" if key[0] else "ClusterResourceBinding"

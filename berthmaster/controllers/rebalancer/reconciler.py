@@ -10,9 +10,8 @@ from berthmaster.controllers.rebalancer.marking import TRIES, is_gone, mark
 from berthmaster.controllers.rebalancer.notices import Notice, of_mark, of_plan
 from berthmaster.controllers.rebalancer.plan import Marked, Outcome, Outcomes, Plan, Unsettled, plan, working_list
 from berthmaster.controllers.work_queue import WorkQueue
-from berthmaster.kube.messages import Key
-from berthmaster.kube.requests import Collection, Request, delete, get, merge_patch
-from berthmaster.kube.transport import ask
+from berthmaster.kube.client import ask
+from berthmaster.kube.requests import APIRequest, Collection, Key, delete, get, merge_patch
 from berthmaster.model.decode import builtins, decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
@@ -47,7 +46,7 @@ class RebalancerReconciler:
     """Brings one rebalancer to its end."""
 
     def __init__(self, context: ControllerContext) -> None:
-        self._connection = context.client
+        self._client = context.client
         self._clock = context.clock
         self._recorder = context.recorder
         self._informer = context.informer(REBALANCERS, _decode)
@@ -109,7 +108,7 @@ class RebalancerReconciler:
                 continue
             if self._clock.monotonic_s() >= until_s:
                 return
-            outcome = outcomes[item.workload] = mark(self._connection, item.workload, at)
+            outcome = outcomes[item.workload] = mark(self._client, item.workload, at)
             match outcome:
                 case Marked():
                     for notice in of_mark(rebalancer, at, outcome):
@@ -126,10 +125,10 @@ class RebalancerReconciler:
             _LOG.info("%s: its time to live is over: deleted", NAME, extra=fields(key=key))
         return done
 
-    def _sent(self, request: Request) -> bool:
+    def _sent(self, request: APIRequest) -> bool:
         """Send a write; False if its object has changed, or gone, meanwhile."""
         try:
-            ask(self._connection, request)
+            ask(self._client, request)
         except ApiError as error:
             if error.conflicting or is_gone(error):
                 return False
@@ -139,7 +138,7 @@ class RebalancerReconciler:
     def _read(self, key: Key) -> WorkloadRebalancer | None:
         """The rebalancer as it is now; None if it is gone."""
         try:
-            return _decode(ask(self._connection, get(REBALANCERS, key)))
+            return _decode(ask(self._client, get(REBALANCERS, key)))
         except ApiError as error:
             if is_gone(error):
                 return None

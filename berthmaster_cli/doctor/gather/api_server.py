@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.controllers.rbac import Rule, rules_of
-from berthmaster.kube.requests import Collection, Request, create
-from berthmaster.kube.transport import body_of
+from berthmaster.kube.client import read_body
+from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import Kinds, Rights, Server, Setup
 from berthmaster_cli.doctor.gather.asker import Asker, read_as
@@ -47,9 +47,9 @@ def server(asker: Asker, now: Callable[[], datetime]) -> Server:
         ApiError: it does not answer.
     """
     started = now()
-    with asker.send(Request("/version")) as answer:
+    with asker.send(APIRequest("/version")) as answer:
         told = answer.header("Date")
-        version = read_as(_Version, body_of(answer))
+        version = read_as(_Version, read_body(answer))
     took = now() - started
     return Server(
         version=version.git_version,
@@ -65,9 +65,9 @@ def kinds(asker: Asker, api_version: str) -> Kinds:
     Raises:
         ApiError: it does not serve it (404), or does not answer.
     """
-    listed = asker.read_as(_Resources, Request(f"/apis/{api_version}"))
+    listed = asker.read_as(_Resources, APIRequest(f"/apis/{api_version}"))
     try:
-        document = asker.read(Request(f"/openapi/v3/apis/{api_version}"))
+        document = asker.read(APIRequest(f"/openapi/v3/apis/{api_version}"))
     except ApiError as error:
         if not error.absent:
             raise

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
-from berthmaster.kube.requests import Query, Request
-from berthmaster.kube.transport import Answer, Connection, ask
+from berthmaster.kube.client import APIClient, APIResponse, ask
+from berthmaster.kube.requests import APIRequest, Query
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError, FieldError
 from berthmaster_cli.doctor.facts import Seen, Unknown
@@ -19,27 +19,27 @@ _DRY_RUN: Final = ("dryRun", "All")
 class InNameOf:
     """A connection whose requests are made in the name of somebody else (``Impersonate-User``)."""
 
-    def __init__(self, connection: Connection, user: str) -> None:
-        self._connection = connection
+    def __init__(self, client: APIClient, user: str) -> None:
+        self._client = client
         self._headers: Query = (("Impersonate-User", user),)
 
-    def send(self, request: Request) -> Answer:
-        """See ``Connection``."""
-        return self._connection.send(request._replace(headers=(*request.headers, *self._headers)))
+    def send(self, request: APIRequest) -> APIResponse:
+        """See ``APIClient``."""
+        return self._client.send(request._replace(headers=(*request.headers, *self._headers)))
 
 
 class Asker(NamedTuple):
     """Asks one API server.
 
     Attributes:
-        connection: to it.
+        client: to it.
         silence_s: how long it may be silent.
     """
 
-    connection: Connection
+    client: APIClient
     silence_s: float
 
-    def read(self, request: Request) -> Json:
+    def read(self, request: APIRequest) -> Json:
         """The object that answers a request.
 
         Raises:
@@ -47,7 +47,7 @@ class Asker(NamedTuple):
         """
         return read_as(dict[str, Any], self._ask(request))
 
-    def read_as(self, kind: type[Value], request: Request) -> Value:
+    def read_as(self, kind: type[Value], request: APIRequest) -> Value:
         """The same, as a type.
 
         Raises:
@@ -55,19 +55,19 @@ class Asker(NamedTuple):
         """
         return read_as(kind, self._ask(request))
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: APIRequest) -> APIResponse:
         """The answer itself, for whoever wants its headers.
 
         Raises:
             ApiError: there is none.
         """
-        return self.connection.send(request._replace(silence_s=self.silence_s))
+        return self.client.send(request._replace(silence_s=self.silence_s))
 
-    def _ask(self, request: Request) -> bytes:
-        return ask(self.connection, request._replace(silence_s=self.silence_s))
+    def _ask(self, request: APIRequest) -> bytes:
+        return ask(self.client, request._replace(silence_s=self.silence_s))
 
 
-def on_trial(request: Request) -> Request:
+def on_trial(request: APIRequest) -> APIRequest:
     """The same request, of which nothing is stored."""
     return request._replace(query=(*request.query, _DRY_RUN))
 

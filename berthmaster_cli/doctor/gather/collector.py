@@ -6,7 +6,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final, TypeVar
 
-from berthmaster.kube.transport import Connection
+from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import Facts, Hook, Seen, Served, Server, Setup, Unknown
@@ -40,8 +40,8 @@ class Round:
         probes: URLs of probe endpoints.
     """
 
-    target: Connection
-    host: Connection | None
+    target: APIClient
+    host: APIClient | None
     setup: Setup
     groups: frozenset[str]
     clock: Clock

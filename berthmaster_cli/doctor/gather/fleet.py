@@ -8,8 +8,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from berthmaster.kube.lease import LEASES
-from berthmaster.kube.messages import ListMeta
-from berthmaster.kube.requests import Collection, Request, get, page
+from berthmaster.kube.requests import APIRequest, Collection, get, page
+from berthmaster.kube.responses import ListMeta
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import Bindings, Fleet, LeaseSeen
 from berthmaster_cli.doctor.gather.asker import Asker
@@ -197,4 +197,4 @@ def leases_named(asker: Asker, name: str) -> list[LeaseSeen]:
         ApiError: they cannot be listed.
     """
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
-    return [each.seen() for each in asker.read_as(_Leases, Request(LEASES.path, query)).items]
+    return [each.seen() for each in asker.read_as(_Leases, APIRequest(LEASES.path, query)).items]

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from berthmaster.kube.requests import Collection, Request, get
+from berthmaster.kube.requests import APIRequest, Collection, get
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import Probe, Setup, Stored, Workload
 from berthmaster_cli.doctor.gather.asker import Asker
@@ -33,7 +33,7 @@ def workloads(asker: Asker, setup: Setup) -> list[Workload]:
     found: dict[tuple[str, str], Workload] = {}
     for namespace in dict.fromkeys((setup.karmada_namespace, setup.namespace)):
         query = (("limit", str(_MAX_DEPLOYMENTS)),)
-        for item in asker.read(Request(DEPLOYMENTS.within(namespace), query)).get("items") or []:
+        for item in asker.read(APIRequest(DEPLOYMENTS.within(namespace), query)).get("items") or []:
             for workload in _workloads(item):
                 found[namespace, f"{workload.name}/{workload.component}"] = workload
     return list(found.values())

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from berthmaster.kube.requests import Collection, Request, create
-from berthmaster.kube.transport import ask, body_of
+from berthmaster.kube.client import ask, read_body
+from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster_cli.doctor.facts import Hook, Served, Trial
@@ -54,7 +54,7 @@ def hooks(asker: Asker) -> list[Hook]:
     """
     found: list[Hook] = []
     for kind in (MUTATING, VALIDATING):
-        for item in asker.read(Request(kind.collection.path)).get("items") or []:
+        for item in asker.read(APIRequest(kind.collection.path)).get("items") or []:
             found += [each for each in _hooks(kind, item) if each.ours or _reviews(each)]
     return found
 
@@ -156,7 +156,7 @@ def trial(asker: Asker, namespace: str, monotonic_s: Callable[[], float]) -> Tri
     for _ in range(TRIES):
         started_s = monotonic_s()
         try:
-            body = ask(asker.connection, request)
+            body = ask(asker.client, request)
         except ApiError as error:
             return Trial(None, str(error), error.status, (monotonic_s() - started_s,), bad_tried=False)
         took_s.append(monotonic_s() - started_s)
@@ -170,11 +170,11 @@ def trial(asker: Asker, namespace: str, monotonic_s: Callable[[], float]) -> Tri
 
 
 def _bad(asker: Asker) -> tuple[str, tuple[str, ...]]:
-    request: Request = on_trial(create(_CLUSTER_POLICIES, "", BAD))
+    request: APIRequest = on_trial(create(_CLUSTER_POLICIES, "", BAD))
     try:
         with asker.send(request) as answer:
             lines = answer.header("Warning")
-            read_as(dict[str, Any], body_of(answer))
+            read_as(dict[str, Any], read_body(answer))
     except ApiError as error:
         return str(error), ()
     return "", tuple(found for line in lines for found in _WARNING.findall(line))

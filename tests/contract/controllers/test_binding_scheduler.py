@@ -23,7 +23,7 @@ from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.runtime.clock import SystemClock
 
 CLUSTERS = KARMADA_CLUSTERS.collection
@@ -337,7 +337,7 @@ def test_a_binding_that_vanishes_is_forgotten(api: KubeInMemory):
     made = [put(api, binding(number)) for number in range(4)]
     vanished = iter(made[:2])
 
-    def vanish(_request: Request) -> None:
+    def vanish(_request: APIRequest) -> None:
         if (gone := next(vanished, None)) is not None:
             api.remove(path(gone))
 
@@ -350,7 +350,7 @@ def test_a_binding_that_vanishes_is_forgotten(api: KubeInMemory):
 def test_a_status_whose_answer_was_lost_is_not_written_twice(api: KubeInMemory):
     told: set[str] = set()
 
-    def lose_the_first(request: Request) -> None:
+    def lose_the_first(request: APIRequest) -> None:
         if request.path not in told:
             told.add(request.path)
             lose(request)

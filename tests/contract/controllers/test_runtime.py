@@ -32,7 +32,7 @@ class Process:
         self.lease = lease
         options = RunOptions(**{"lease": lease, "probe_port": self.port, **more})
         self.runtime = Runtime(
-            options, [Registration("copying", controller)], kube.connection(), SystemClock(), self.ended_at_once.append
+            options, [Registration("copying", controller)], kube.client(), SystemClock(), self.ended_at_once.append
         )
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()

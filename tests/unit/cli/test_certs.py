@@ -23,9 +23,9 @@ HOOKS = CONFIGURATIONS[TARGETS[0]]
 def installation(monkeypatch):
     """A cluster that the commands are connected to."""
     made = Installation()
-    monkeypatch.setattr(certificate_options, "connect", lambda *_: made.cluster)
+    monkeypatch.setattr(certificate_options, "load_client", lambda *_: made.cluster)
     monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
-    monkeypatch.setattr("berthmaster.kube.event_recorder._LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("berthmaster.kube.events._LOOK_EVERY_S", 0.01)
     return made
 
 
@@ -97,7 +97,7 @@ class TestCerts:
     def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
         target = Installation()
         files = {"host": installation.cluster, "target": target.cluster}
-        monkeypatch.setattr(certificate_options, "connect", lambda file, _context: files[str(file)])
+        monkeypatch.setattr(certificate_options, "load_client", lambda file, _context: files[str(file)])
         run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", *FLAGS)
         assert target.injected() == {installation.bundle().pem}
         assert AUTHORITY not in target.cluster.objects

@@ -8,10 +8,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from berthmaster.kube.event_recorder import MAX_WAITING
-from berthmaster.kube.event_series import BURST
-from berthmaster.kube.messages import MAX_MESSAGE_BYTES
+from berthmaster.kube.events import BURST, MAX_WAITING
 from berthmaster.kube.reflector import MAX_OBJECTS
+from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import _COMMANDS, main
 from webhook.admission import codec
 from webhook.admission.rules.catalog import RULE_IDS

@@ -5,15 +5,15 @@ from faults import nothing, refuse
 from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
 
-from berthmaster.kube.discovery import FRESH_S, Discovery, Served
+from berthmaster.kube.client import APIClient
+from berthmaster.kube.discovery import FRESH_S, Discovery, ServedKind
 from berthmaster.kube.requests import Collection
-from berthmaster.kube.transport import Connection
 from berthmaster.model.errors import ApiError
 
 
 def discovery(api: KubeInMemory, clock: HandClock | None = None) -> Discovery:
-    connection: Connection = api
-    return Discovery(connection, clock or HandClock())
+    client: APIClient = api
+    return Discovery(client, clock or HandClock())
 
 
 @pytest.fixture
@@ -28,12 +28,15 @@ def api():
     ("api_version", "kind", "expected"),
     [
         pytest.param(
-            "apps/v1", "Deployment", Served(Collection.of("apps/v1", "deployments"), namespaced=True), id="of a group"
+            "apps/v1",
+            "Deployment",
+            ServedKind(Collection.of("apps/v1", "deployments"), namespaced=True),
+            id="of a group",
         ),
         pytest.param(
             "v1",
             "Namespace",
-            Served(Collection("/api/v1/namespaces", "namespaces"), namespaced=False),
+            ServedKind(Collection("/api/v1/namespaces", "namespaces"), namespaced=False),
             id="of the core",
         ),
         pytest.param("apps/v1", "Widget", None, id="an unknown kind"),

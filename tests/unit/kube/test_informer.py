@@ -9,11 +9,11 @@ from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.kube import subscription
-from berthmaster.kube.backoff import LONGEST_S
+from berthmaster.kube import informer as informing
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import InputError
+from berthmaster.runtime.backoff import LONGEST_S
 
 THINGS = Collection.of("example.io/v1", "things")
 
@@ -261,7 +261,7 @@ def test_a_handler_that_keeps_failing_is_tried_ever_more_rarely_but_for_good(inf
 
 
 def test_what_is_owed_is_bounded_and_the_oldest_is_given_up(informer, fragile, monkeypatch, caplog):
-    monkeypatch.setattr(subscription, "MAX_OWED", 2)
+    monkeypatch.setattr(informing, "MAX_OWED", 2)
     for name in "abc":
         informer.put(("", name), raw(1))
     assert informer.owed == 2

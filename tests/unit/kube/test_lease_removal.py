@@ -5,7 +5,7 @@ from fake_clock import FakeClock
 from faults import in_turn, nothing, refuse
 from kube_in_memory import KubeInMemory
 
-from berthmaster.kube.lease_removal import remove_lease
+from berthmaster.kube.lease import remove_lease
 from berthmaster.model.errors import ApiError
 
 KEY = ("karmada-system", "berthmaster")

@@ -10,12 +10,12 @@ from api_server import CUT, HOLD, Server, bookmark, event, expired, item, page
 from kubernetes.client import Configuration
 
 from berthmaster.kube import reflector as reflecting
-from berthmaster.kube.backoff import Backoff
-from berthmaster.kube.connection import OfficialConnection
+from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.reflector import Reflector
 from berthmaster.kube.requests import Collection
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError
+from berthmaster.runtime.backoff import Backoff
 
 THINGS = Collection.of("example.io/v1", "things")
 LIMIT_S = 5.0
@@ -76,17 +76,17 @@ def server() -> Iterator[Server]:
     made.close()
 
 
-def connection(server: Server) -> OfficialConnection:
+def client(server: Server) -> HTTPClient:
     configuration = Configuration()
     configuration.host = server.url
-    return OfficialConnection(configuration)
+    return HTTPClient(configuration)
 
 
 @pytest.fixture
 def mirror(server: Server) -> Iterator[Recorder]:
     """A mirror with a running reflector, started by the first ``wait``."""
     recorder = Recorder()
-    reflector = Reflector(connection(server), THINGS, recorder, Backoff(0.02, 0.1, random.Random(1)), random.Random(1))
+    reflector = Reflector(client(server), THINGS, recorder, Backoff(0.02, 0.1, random.Random(1)), random.Random(1))
     original, started = recorder.wait, []
 
     def wait(check) -> None:
@@ -255,7 +255,7 @@ def test_a_mirror_that_fails_is_told_and_begins_anew(server, mirror, caplog):
 
 def test_stopping_ends_a_watch_that_holds(server):
     recorder = Recorder()
-    reflector = Reflector(connection(server), THINGS, recorder)
+    reflector = Reflector(client(server), THINGS, recorder)
     reflector.start()
     recorder.wait(lambda seen: len(server.watched_from()) == 1 and not seen.lost)
     time.sleep(0.05)

@@ -3,7 +3,7 @@
 import pytest
 from kube_in_memory import KubeInMemory
 
-from berthmaster.kube.metadata import MetadataOnly
+from berthmaster.kube.client_wrappers import MetadataOnlyClient
 from berthmaster.kube.requests import Collection, get, merge_patch, page, watch
 from berthmaster.model.errors import InputError
 
@@ -45,6 +45,6 @@ def test_what_cannot_be_a_name_becomes_no_path(name):
 def test_metadata_alone_is_asked_for_in_the_form_of_the_answer(request_, form):
     api = KubeInMemory()
     api.put(DEPLOYMENTS.object(("default", "web")), {"apiVersion": "apps/v1", "kind": "Deployment"})
-    with MetadataOnly(api).send(request_):
+    with MetadataOnlyClient(api).send(request_):
         assert api.requests[-1].accept == f"application/json;as={form};g=meta.k8s.io;v=v1,application/json"
         assert api.requests[-1]._replace(accept=request_.accept) == request_

@@ -24,7 +24,7 @@ def run(monkeypatch):
     asked = []
 
     def one(*arguments, facts=None):
-        monkeypatch.setattr(module, "connect", lambda *access: access)
+        monkeypatch.setattr(module, "load_client", lambda *access: access)
 
         def round_(**given):
             asked.append(given)
@@ -139,7 +139,7 @@ def test_rights_are_asked_about_for_the_controllers_that_run(run, flags, control
 
 
 def test_a_server_that_knows_nothing_of_karmada(monkeypatch):
-    monkeypatch.setattr(module, "connect", lambda *_: ToldApi({"GET /version": VERSION}, now=NOW))
+    monkeypatch.setattr(module, "load_client", lambda *_: ToldApi({"GET /version": VERSION}, now=NOW))
     result = CliRunner().invoke(command, ["-o", "json", "--timeout-s=1"], catch_exceptions=False)
     assert result.exit_code == 1
     verdicts = {each["check"]: each["verdict"] for each in json.loads(result.stdout)["findings"]}

@@ -15,7 +15,7 @@ from examined import AUTHORITY, DAY, NOW, SETUP, leaf
 from told_api import ToldApi
 
 from berthmaster.controllers.rbac import rules_of
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import Setup, Unknown, Workload
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
@@ -62,11 +62,11 @@ class TestAsking:
         assert answer.forbidden is forbidden
 
     def test_an_answer_that_is_no_object_is_one_that_cannot_be_seen(self):
-        assert isinstance(seen(lambda: asker({"GET /x": [["list"]]}).read(Request("/x")), 1), Unknown)
+        assert isinstance(seen(lambda: asker({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unknown)
 
     def test_rights_are_asked_in_the_name_of_somebody_else(self):
         api = ToldApi({"GET /version": VERSION})
-        Asker(InNameOf(api, "them"), 1).read(Request("/version"))
+        Asker(InNameOf(api, "them"), 1).read(APIRequest("/version"))
         assert api.asked[0].headers == (("Impersonate-User", "them"),)
 
 

@@ -11,7 +11,7 @@ from berthmaster.controllers.binding_scheduler.desk import Desk
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.plan import Version
 from berthmaster.controllers.binding_scheduler.step import Step
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
 from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.scheduler import Profile

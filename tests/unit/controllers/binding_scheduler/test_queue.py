@@ -3,7 +3,7 @@
 import pytest
 
 from berthmaster.controllers.binding_scheduler.queue import LATE_TURN, LONGEST_PARKING_S, SchedulingQueue
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 
 
 class HandClock:

@@ -16,7 +16,7 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.watching import Watching, gains
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.kube.messages import Key
+from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json

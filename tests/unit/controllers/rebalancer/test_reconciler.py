@@ -21,7 +21,7 @@ from berthmaster.controllers.rebalancer.reconciler import (
     REBALANCERS,
     RebalancerReconciler,
 )
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError, FieldError
 
 KEY = ("", "night")
@@ -166,7 +166,7 @@ def test_of_several_troubles_the_longest_wait_counts(bench):
     bench.create(manifest(["api", "cache", "web"]))
     waits_s = {"api": 1.0, "cache": 9.0, "web": 2.0}
 
-    def refuse_each(request: Request) -> None:
+    def refuse_each(request: APIRequest) -> None:
         name = request.path.rpartition("/")[2].removesuffix("-deployment")
         if name in waits_s:
             raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
@@ -188,7 +188,7 @@ def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
 
 
 def a_slow_server(bench, takes_s):
-    def take_time(_request: Request) -> None:
+    def take_time(_request: APIRequest) -> None:
         bench.seconds += takes_s
 
     bench.api.before = only(take_time, "PATCH", part="-deployment")
@@ -218,7 +218,7 @@ def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(be
         put_binding(bench.api, name)
     bench.create(manifest(names))
 
-    def fail_late(request: Request) -> None:
+    def fail_late(request: APIRequest) -> None:
         bench.seconds += 10.0
         refuse(500, "InternalError")(request)
 
@@ -437,7 +437,7 @@ def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time
     bench.create(manifest(["web"]))
     moments = iter(range(100))
 
-    def write(_request: Request) -> None:
+    def write(_request: APIRequest) -> None:
         bench.api.edit(NIGHT, metadata={"labels": {"moment": str(next(moments))}})
 
     bench.api.before = only(write, "PATCH", part="/status")

@@ -10,15 +10,8 @@ from api_server import CUT, HOLD, Server, bookmark, event, page
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
 
-from berthmaster.kube.connection import OfficialConnection
-from berthmaster.kube.kinds import (
-    FEDERATED_CLUSTERS,
-    KARMADA_CLUSTERS,
-    KARMADA_POLICIES,
-    NODES,
-    Watched,
-    WatchOptions,
-)
+from berthmaster.kube.http_client import HTTPClient
+from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
@@ -78,7 +71,7 @@ class Watching:
         configuration.host = server.url
         self.server = server
         self.state = State(Profile(built_in()))
-        self.source = WatchSource(lambda: OfficialConnection(configuration), clusters, policies, clock=SystemClock())
+        self.source = WatchSource(lambda: HTTPClient(configuration), clusters, policies, clock=SystemClock())
 
     def names(self) -> set[str]:
         with self.state.reading() as memory:

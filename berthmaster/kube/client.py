@@ -4,12 +4,12 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import Protocol, Self
 
-from berthmaster.kube.messages import MAX_MESSAGE_BYTES
-from berthmaster.kube.requests import Request
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster.model.errors import ApiError
 
 
-class Answer(Protocol):
+class APIResponse(Protocol):
     """A successful answer, read as it arrives. Leave it, or ``abort`` it from any thread."""
 
     def __enter__(self) -> Self:
@@ -34,10 +34,10 @@ class Answer(Protocol):
         """End a reading that goes on in another thread."""
 
 
-class Connection(Protocol):
+class APIClient(Protocol):
     """Sends requests to one API server. Safe for several threads."""
 
-    def send(self, request: Request) -> Answer:
+    def send(self, request: APIRequest) -> APIResponse:
         """Send a request and wait for the head of its answer.
 
         Raises:
@@ -45,17 +45,17 @@ class Connection(Protocol):
         """
 
 
-def ask(connection: Connection, request: Request) -> bytes:
+def ask(client: APIClient, request: APIRequest) -> bytes:
     """Send a request; the whole body of its answer.
 
     Raises:
         ApiError: nobody answered, or with an error, or the answer broke off.
     """
-    with connection.send(request) as answer:
-        return body_of(answer)
+    with client.send(request) as answer:
+        return read_body(answer)
 
 
-def body_of(answer: Answer) -> bytes:
+def read_body(answer: APIResponse) -> bytes:
     """A whole body, of bounded size.
 
     Raises:

@@ -12,10 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_in_memory import KubeInMemory
 
-from berthmaster.kube import event_recorder
-from berthmaster.kube.event_recorder import EventRecorder, cut
-from berthmaster.kube.event_series import BURST, IDLE_S, MAX_SERIES, REPEAT_S, Correlator, Happening, event_base_name
-from berthmaster.kube.events import Reference
+from berthmaster.kube import events
+from berthmaster.kube.events import (
+    BURST,
+    IDLE_S,
+    MAX_SERIES,
+    REPEAT_S,
+    Correlator,
+    EventRecorder,
+    Happening,
+    Reference,
+    cut,
+    event_base_name,
+)
 from berthmaster.runtime.clock import SystemClock
 
 WEB = Reference("work.karmada.io/v1alpha2", "ResourceBinding", "shop", "web-deployment", "u1")
@@ -184,11 +193,11 @@ class Recording:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    class Eager(event_recorder.Backoff):
+    class Eager(events.Backoff):
         def __init__(self, **_: float) -> None:
             super().__init__(0.001, 0.001, random.Random(1))
 
-    monkeypatch.setattr(event_recorder, "Backoff", Eager)
+    monkeypatch.setattr(events, "Backoff", Eager)
 
 
 def test_an_event_says_it_all():

@@ -12,9 +12,9 @@ from http_peer import HANG_UP, OK, HttpPeer
 from kubernetes.client import Configuration
 from kubernetes.config import ConfigException
 
-from berthmaster.kube.connection import OfficialConnection
-from berthmaster.kube.requests import Collection, Request, get, merge_patch
-from berthmaster.kube.transport import ask
+from berthmaster.kube.client import ask
+from berthmaster.kube.http_client import HTTPClient
+from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
 from berthmaster.model.errors import ApiError, InputError
 
 THINGS = Collection.of("example.io/v1", "things")
@@ -50,8 +50,8 @@ def configured(url: str, **settings: Any) -> Configuration:
     return configuration
 
 
-def connection(server: HttpPeer, path: str = "", scheme: str = "http", **settings: Any) -> OfficialConnection:
-    return OfficialConnection(configured(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
+def client_of(server: HttpPeer, path: str = "", scheme: str = "http", **settings: Any) -> HTTPClient:
+    return HTTPClient(configured(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
 
 
 # What is sent.
@@ -59,7 +59,7 @@ def connection(server: HttpPeer, path: str = "", scheme: str = "http", **setting
 
 def test_a_request_goes_over_the_wire_as_it_was_prepared(peer):
     server = peer()
-    assert ask(connection(server), WRITE) == b"hi"
+    assert ask(client_of(server), WRITE) == b"hi"
     [(head, body)] = server.asked
     first, *headers = head.split("\r\n")
     assert first == f"PATCH {PATH}?fieldValidation=Ignore HTTP/1.1"
@@ -82,24 +82,24 @@ def test_a_request_goes_over_the_wire_as_it_was_prepared(peer):
         pytest.param(
             {}, READ._replace(headers=(("Impersonate-User", "me"),)), "Impersonate-User: me", id="one of its own"
         ),
-        pytest.param({}, Request("/x", method="DELETE"), "Content-Length: 0", id="no body where one could be"),
+        pytest.param({}, APIRequest("/x", method="DELETE"), "Content-Length: 0", id="no body where one could be"),
     ],
 )
 def test_a_header_is_sent(peer, settings, request_, line):
     server = peer()
-    ask(connection(server, **settings), request_)
+    ask(client_of(server, **settings), request_)
     assert line in server.heads[0]
 
 
 def test_a_path_of_the_servers_own_goes_before(peer):
     server = peer()
-    ask(connection(server, "/k8s/clusters/c-1/"), READ)
+    ask(client_of(server, "/k8s/clusters/c-1/"), READ)
     assert server.heads[0][0] == f"GET /k8s/clusters/c-1{PATH} HTTP/1.1"
 
 
 def test_a_line_break_in_a_header_is_refused_and_its_value_not_shown(peer):
     server = peer()
-    client = connection(server, api_key={"authorization": "Bearer s3cret\r\nX: y"})
+    client = client_of(server, api_key={"authorization": "Bearer s3cret\r\nX: y"})
     with pytest.raises(InputError, match="a line break in a header") as refused:
         client.send(READ)
     assert "s3cret" not in str(refused.value)
@@ -110,7 +110,7 @@ def test_a_token_that_cannot_be_renewed_is_an_error_to_be_tried_again(peer):
     def renew(_configuration: Configuration) -> None:
         raise ConfigException("the helper has failed")
 
-    client = connection(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
+    client = client_of(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
     with pytest.raises(ApiError, match=f"GET {PATH}: there is no new token: the helper has failed") as failed:
         client.send(READ)
     assert failed.value.status == 0
@@ -121,7 +121,7 @@ def test_a_token_that_cannot_be_renewed_is_an_error_to_be_tried_again(peer):
 
 def test_requests_that_follow_each_other_share_a_connection(peer):
     server = peer()
-    client = connection(server)
+    client = client_of(server)
     for _ in range(5):
         ask(client, READ)
     assert server.connections == 1
@@ -136,7 +136,7 @@ def test_requests_that_follow_each_other_share_a_connection(peer):
 )
 def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
     server = peer(answer, OK)
-    client = connection(server)
+    client = client_of(server)
     try:
         ask(client, READ._replace(silence_s=0.1))
     except ApiError as error:
@@ -147,7 +147,7 @@ def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
 
 def test_an_answer_that_nobody_read_to_its_end_takes_its_connection_along(peer):
     server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", OK)
-    client = connection(server)
+    client = client_of(server)
     with client.send(READ):
         pass
     ask(client, READ)
@@ -156,7 +156,7 @@ def test_an_answer_that_nobody_read_to_its_end_takes_its_connection_along(peer):
 
 def test_an_error_leaves_the_connection_for_the_next_request(peer):
     server = peer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OK)
-    client = connection(server)
+    client = client_of(server)
     with pytest.raises(ApiError):
         ask(client, READ)
     ask(client, READ)
@@ -165,14 +165,14 @@ def test_an_error_leaves_the_connection_for_the_next_request(peer):
 
 def test_a_read_is_asked_once_more_when_the_server_has_hung_up_meanwhile(peer):
     server = peer(OK, HANG_UP, OK)
-    client = connection(server)
+    client = client_of(server)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
     assert server.connections == 2
 
 
 def test_a_silent_server_is_not_asked_twice(peer):
     server = peer(OK, b"HTTP/1.1 200 OK\r\n")
-    client = connection(server)
+    client = client_of(server)
     ask(client, READ)
     with pytest.raises(ApiError, match="the server was silent for too long"):
         ask(client, READ._replace(silence_s=0.1))
@@ -181,7 +181,7 @@ def test_a_silent_server_is_not_asked_twice(peer):
 
 def test_a_write_is_never_sent_twice(peer):
     server = peer(OK, HANG_UP, OK)
-    client = connection(server)
+    client = client_of(server)
     ask(client, WRITE)
     with pytest.raises(ApiError, match=f"PATCH {PATH}: the server hung up before it answered") as lost:
         ask(client, WRITE)
@@ -190,7 +190,7 @@ def test_a_write_is_never_sent_twice(peer):
 
 def test_kept_connections_end_with_the_last_who_could_use_them(peer):
     server = peer()
-    client = connection(server)
+    client = client_of(server)
     ask(client, READ)
     link = client._idle[0]
     del client
@@ -201,7 +201,7 @@ def test_kept_connections_end_with_the_last_who_could_use_them(peer):
 
 def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
     server = peer()
-    client = connection(server)
+    client = client_of(server)
     with client.send(READ) as answer:
         list(answer.chunks())
     answer.abort()
@@ -245,7 +245,7 @@ def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
 )
 def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
     with pytest.raises(ApiError) as caught:
-        ask(connection(peer(answer)), READ._replace(silence_s=0.1))
+        ask(client_of(peer(answer)), READ._replace(silence_s=0.1))
     found = caught.value
     assert (found.status, found.reason, found.retry_after_s) == (error.status, error.reason, error.retry_after_s)
     assert str(found).startswith(str(error))
@@ -253,7 +253,7 @@ def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
 
 def test_nobody_there_is_an_error_that_names_the_request(peer):
     server = peer()
-    client = connection(server)
+    client = client_of(server)
     server.close()
     with pytest.raises(ApiError, match=rf"GET {PATH}: .*refused"):
         client.send(READ)
@@ -285,7 +285,7 @@ def serving(authority: Authority) -> ssl.SSLContext:
 )
 def test_a_server_of_the_right_authority_is_trusted(peer, authority, settings):
     server = peer(tls=serving(authority))
-    client = connection(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)
+    client = client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
     assert (server.connections, server.shown) == (1, [""])
 
@@ -294,7 +294,7 @@ def test_a_client_certificate_is_shown(peer, authority):
     certificate, key = authority.issue("me")
     server = peer(tls=serving(authority))
     files = {"cert_file": str(certificate), "key_file": str(key)}
-    ask(connection(server, scheme="https", ssl_ca_cert=str(authority.ca), **files), READ)
+    ask(client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **files), READ)
     assert server.shown == ["me"]
 
 
@@ -307,7 +307,7 @@ def test_a_client_certificate_is_shown(peer, authority):
 )
 def test_a_server_that_is_not_the_right_one_is_told_nothing(peer, authority, settings, problem):
     server = peer(tls=serving(authority))
-    client = connection(server, scheme="https", **{"ssl_ca_cert": str(authority.ca), **settings})
+    client = client_of(server, scheme="https", **{"ssl_ca_cert": str(authority.ca), **settings})
     with pytest.raises(ApiError, match=problem):
         client.send(READ)
     assert server.asked == []
@@ -315,7 +315,7 @@ def test_a_server_that_is_not_the_right_one_is_told_nothing(peer, authority, set
 
 def test_a_kubeconfig_may_say_that_nobody_is_verified(peer, authority):
     server = peer(tls=serving(authority))
-    assert ask(connection(server, scheme="https", verify_ssl=False), READ) == b"hi"
+    assert ask(client_of(server, scheme="https", verify_ssl=False), READ) == b"hi"
 
 
 # Through which proxy.
@@ -323,14 +323,14 @@ def test_a_kubeconfig_may_say_that_nobody_is_verified(peer, authority):
 
 def test_a_proxy_forwards_what_is_not_encrypted(peer):
     proxy = peer()
-    client = OfficialConnection(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
+    client = HTTPClient(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
     assert ask(client, READ) == b"hi"
     assert proxy.heads[0][:2] == [f"GET http://api.example:8080/k8s{PATH} HTTP/1.1", "Host: api.example:8080"]
 
 
 def test_a_proxy_passes_on_what_is_encrypted_and_sees_nothing_of_it(peer, authority):
     proxy = peer(tls=serving(authority))  # it is also who is behind it
-    client = OfficialConnection(
+    client = HTTPClient(
         configured(
             "https://localhost:6443",
             proxy=f"http://127.0.0.1:{proxy.port}",
@@ -350,8 +350,8 @@ def test_what_the_environment_says_of_proxies_counts(peer, monkeypatch):
     proxy, server = peer(), peer()
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    ask(connection(server), READ)
-    ask(OfficialConnection(configured("http://api.example")), READ)
+    ask(client_of(server), READ)
+    ask(HTTPClient(configured("http://api.example")), READ)
     assert (len(server.asked), len(proxy.asked)) == (1, 1)
 
 
@@ -365,12 +365,12 @@ def test_what_the_environment_says_of_proxies_counts(peer, monkeypatch):
 )
 def test_a_configuration_that_leads_nowhere_is_refused(settings, problem):
     with pytest.raises(InputError, match=problem):
-        OfficialConnection(configured(settings.pop("host", "https://api.example"), **settings))
+        HTTPClient(configured(settings.pop("host", "https://api.example"), **settings))
 
 
 def test_a_silent_server_is_given_up_in_time(peer):
     server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh")
     began = time.monotonic()
     with pytest.raises(ApiError, match=f"GET {PATH}: the server was silent for too long"):
-        ask(connection(server), READ._replace(silence_s=0.1))
+        ask(client_of(server), READ._replace(silence_s=0.1))
     assert time.monotonic() - began < 5

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 import yaml
 from kubernetes import client, config
 
+from berthmaster.kube.client import APIResponse
 from berthmaster.kube.dialing import Dialing, told
 from berthmaster.kube.link import HungUpError, Link, Reading
-from berthmaster.kube.messages import status_of
-from berthmaster.kube.requests import Request
-from berthmaster.kube.transport import Answer
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.version import __version__
 
@@ -31,7 +31,7 @@ _UNUSABLE: Final = (
 )  # fmt: skip
 
 
-class OfficialConnection:
+class HTTPClient:
     """A connection with the official client's configuration. Safe for several threads.
 
     The client's pool is not used: each request would cost six times as much, most of it for locks and looks at sockets
@@ -45,8 +45,8 @@ class OfficialConnection:
         self._idle: deque[Link] = deque()
         weakref.finalize(self, _close, self._idle)
 
-    def send(self, request: Request) -> Answer:
-        """Send a request; see ``Connection``."""
+    def send(self, request: APIRequest) -> APIResponse:
+        """Send a request; see ``APIClient``."""
         message = self._message(request)
         try:
             link, reading = self._asked(request, message)
@@ -64,7 +64,7 @@ class OfficialConnection:
         else:
             link.close()
 
-    def _asked(self, request: Request, message: bytes) -> tuple[Link, Reading]:
+    def _asked(self, request: APIRequest, message: bytes) -> tuple[Link, Reading]:
         """Send a message over a connection that is there, or a new one.
 
         What changes nothing is asked once more if the server has hung up since it was asked last.
@@ -90,7 +90,7 @@ class OfficialConnection:
             link.close()
         return None
 
-    def _message(self, request: Request) -> bytes:
+    def _message(self, request: APIRequest) -> bytes:
         """A request as it goes over the wire."""
         target = self._dialing.prefix + request.path
         if request.query:
@@ -102,7 +102,7 @@ class OfficialConnection:
         head = "\r\n".join([*lines, "", ""])
         return head.encode("latin-1", "replace") + request.body
 
-    def _headers(self, request: Request) -> dict[str, str]:
+    def _headers(self, request: APIRequest) -> dict[str, str]:
         """Who asks, and in which language; tokens are read anew by the client when they are old."""
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
         if request.body:
@@ -116,7 +116,7 @@ class OfficialConnection:
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
         return headers | dict(request.headers)
 
-    def _refused(self, request: Request, link: Link, reading: Reading) -> ApiError:
+    def _refused(self, request: APIRequest, link: Link, reading: Reading) -> ApiError:
         """An error status; a body that is a ``v1.Status`` says more."""
         body = b""
         try:
@@ -127,12 +127,12 @@ class OfficialConnection:
         except ApiError:
             pass  # what has come of it has to do
         self.release(link, reading)
-        status = status_of(body)
+        status = decode_status(body)
         message = f"{_name(request)}: {reading.status} {status.message or reading.reason}".rstrip()
         return ApiError(reading.status, status.reason, message, _retry_after_s(reading))
 
 
-def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConnection:
+def load_client(kubeconfig: Path | None, context: str | None = None) -> HTTPClient:
     """A connection to the API server of a kubeconfig file, or, without one, of the cluster that this runs in.
 
     Raises:
@@ -149,13 +149,13 @@ def connect(kubeconfig: Path | None, context: str | None = None) -> OfficialConn
     except _UNUSABLE as error:
         where = kubeconfig or "the configuration inside a cluster"
         raise InputError(f"{where}: {told(error)}; name a kubeconfig file with access to the API server") from None
-    return OfficialConnection(configuration)
+    return HTTPClient(configuration)
 
 
 class _Streamed(AbstractContextManager["_Streamed"]):
     """An answer, read over a connection that goes back to where it came from."""
 
-    def __init__(self, owner: OfficialConnection, request: Request, link: Link, reading: Reading) -> None:
+    def __init__(self, owner: HTTPClient, request: APIRequest, link: Link, reading: Reading) -> None:
         self._owner = owner
         self._request = request
         self._link = link
@@ -192,5 +192,5 @@ def _retry_after_s(reading: Reading) -> float:
     return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
 
 
-def _name(request: Request) -> str:
+def _name(request: APIRequest) -> str:
     return f"{request.method} {request.path}"

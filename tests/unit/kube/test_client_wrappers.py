@@ -8,9 +8,7 @@ from faults import refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube import requests
-from berthmaster.kube.counted import CountedConnection
-from berthmaster.kube.fence import FencedConnection
-from berthmaster.kube.rate import LimitedConnection, TokenBucket, limited
+from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, RateLimitedClient, TokenBucket, rate_limited
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
@@ -78,7 +76,7 @@ class TestTokenBucket:
 
 
 class TestLimitedConnection:
-    def connection(self, api: KubeInMemory, **more) -> tuple[LimitedConnection, list[float]]:
+    def client(self, api: KubeInMemory, **more) -> tuple[RateLimitedClient, list[float]]:
         clock = FakeClock()
         waits: list[float] = []
 
@@ -86,56 +84,56 @@ class TestLimitedConnection:
             waits.append(seconds)
             clock.pass_by(seconds)
 
-        return LimitedConnection(api, TokenBucket(clock, per_s=10, burst=2), sleep=sleep, **more), waits
+        return RateLimitedClient(api, TokenBucket(clock, per_s=10, burst=2), sleep=sleep, **more), waits
 
     def test_waits_for_its_turn(self, api):
-        connection, waits = self.connection(api)
+        client, waits = self.client(api)
         for _ in range(5):
-            connection.send(READS["get"])
+            client.send(READS["get"])
         assert waits == pytest.approx([0.1, 0.1, 0.1])
         assert len(api.requests) == 5
 
     @pytest.mark.parametrize("verb", ["list", "watch"])
     def test_lists_and_watches_do_not_wait(self, api, verb):
-        connection, waits = self.connection(api)
+        client, waits = self.client(api)
         for _ in range(10):
-            connection.send(READS[verb])
+            client.send(READS[verb])
         assert waits == []
 
     def test_what_would_wait_too_long_is_not_sent(self, api):
-        connection, _ = self.connection(api, longest_wait_s=0.05)
+        client, _ = self.client(api, longest_wait_s=0.05)
         for _ in range(2):
-            connection.send(READS["get"])
+            client.send(READS["get"])
         with pytest.raises(ApiError, match="our own limit"):
-            connection.send(READS["get"])
+            client.send(READS["get"])
         assert len(api.requests) == 2
 
     def test_no_limit_is_the_connection_itself(self, api):
-        assert limited(api, SystemClock(), 0, 1) is api
-        assert limited(api, SystemClock(), 1, 1) is not api
+        assert rate_limited(api, SystemClock(), 0, 1) is api
+        assert rate_limited(api, SystemClock(), 1, 1) is not api
 
 
 class TestFencedConnection:
     @pytest.mark.parametrize("verb", WRITES)
     def test_lets_no_write_pass_while_it_is_closed(self, api, verb):
         is_open = False
-        connection = FencedConnection(api, lambda: is_open)
+        client = FencedClient(api, lambda: is_open)
         with pytest.raises(ApiError, match="does not lead") as caught:
-            connection.send(WRITES[verb])
+            client.send(WRITES[verb])
         assert caught.value.status == 0
         assert api.requests == []
         is_open = True
-        connection.send(WRITES[verb])
+        client.send(WRITES[verb])
         assert len(api.requests) == 1
-        connection.close()
+        client.close()
         with pytest.raises(ApiError, match="does not lead"):
-            connection.send(WRITES[verb])
+            client.send(WRITES[verb])
 
     @pytest.mark.parametrize("verb", READS)
     def test_reads_always_pass(self, api, verb):
-        connection = FencedConnection(api, lambda: False)
-        connection.close()
-        connection.send(READS[verb])
+        client = FencedClient(api, lambda: False)
+        client.close()
+        client.send(READS[verb])
         assert len(api.requests) == 1
 
 
@@ -143,15 +141,15 @@ class TestCountedConnection:
     @pytest.mark.parametrize("verb", ["get", "list", "watch", "create", "patch"])
     def test_tells_of_what_went_well(self, api, verb):
         told = []
-        connection = CountedConnection(api, FakeClock(), lambda *what: told.append(what))
-        connection.send({**WRITES, **READS}[verb])
+        client = MeteredClient(api, FakeClock(), lambda *what: told.append(what))
+        client.send({**WRITES, **READS}[verb])
         assert told == [(verb, 200, 0.0)]
 
     @pytest.mark.parametrize("status", [0, 404, 409, 429, 500])
     def test_tells_of_what_did_not(self, api, status):
         told = []
-        connection = CountedConnection(api, FakeClock(), lambda *what: told.append(what))
+        client = MeteredClient(api, FakeClock(), lambda *what: told.append(what))
         api.before = refuse(status)
         with pytest.raises(ApiError):
-            connection.send(READS["get"])
+            client.send(READS["get"])
         assert told == [("get", status, 0.0)]

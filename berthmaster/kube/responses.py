@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from berthmaster.kube.requests import Key
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 
@@ -11,11 +12,7 @@ MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The largest page or event that is read: a page of objects as large as etcd stores them is smaller."""
 
 
-Key = tuple[str, str]
-"""Namespace, empty for cluster-scoped objects, and name."""
-
-
-class Status(msgspec.Struct, frozen=True):
+class APIStatus(msgspec.Struct, frozen=True):
     """``meta/v1.Status``: why something was not done."""
 
     code: int = 0
@@ -30,14 +27,14 @@ class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
     continue_: str = msgspec.field(name="continue", default="")
 
 
-class Page(msgspec.Struct, frozen=True):
+class ListPage(msgspec.Struct, frozen=True):
     """A page of a list, its objects as they came."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
 
 
-class Event(msgspec.Struct, frozen=True):
+class WatchEvent(msgspec.Struct, frozen=True):
     """A line of a watch."""
 
     type: str
@@ -61,37 +58,37 @@ class _Identified(msgspec.Struct, frozen=True):
     metadata: Identity
 
 
-def status_of(body: bytes) -> Status:
+def decode_status(body: bytes) -> APIStatus:
     """The status in the body of an error; an empty one where somebody else answered, a proxy for instance."""
     try:
-        return decode_json(Status, body)
+        return decode_json(APIStatus, body)
     except FieldError:
-        return Status()
+        return APIStatus()
 
 
-def page_of(body: bytes) -> Page:
+def decode_page(body: bytes) -> ListPage:
     """A page of a list.
 
     Raises:
         ApiError: it is none.
     """
     try:
-        return decode_json(Page, body)
+        return decode_json(ListPage, body)
     except FieldError as error:
         raise ApiError(0, "", f"a page of a list is not readable: {error}") from None
 
 
-def event_of(line: bytes) -> Event:
+def decode_watch_event(line: bytes) -> WatchEvent:
     """An event of a watch.
 
     Raises:
         ApiError: it is none, or the server's word that the watch has failed.
     """
     try:
-        event = decode_json(Event, line)
+        event = decode_json(WatchEvent, line)
         if event.type != "ERROR":
             return event
-        status = decode_json(Status, bytes(event.object))
+        status = decode_json(APIStatus, bytes(event.object))
     except FieldError as error:
         raise ApiError(0, "", f"an event is not readable: {error}") from None
     raise ApiError(
@@ -99,7 +96,7 @@ def event_of(line: bytes) -> Event:
     )
 
 
-def identity_of(raw: bytes) -> Identity:
+def decode_identity(raw: bytes) -> Identity:
     """Who an object is.
 
     Raises:
