@@ -8,9 +8,9 @@ import click
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
-from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
 from berthmaster_cli.inputs import deciding_options, profile, workload_affinity_on
-from berthmaster_cli.options import Address, config_option, lifetime_options, server_options
+from berthmaster_cli.options import config_option
+from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _MIB: Final = 2**20
@@ -37,31 +37,22 @@ _MIB: Final = 2**20
     "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
     help="How often the manifests are looked at.",
 )  # fmt: skip
-@click.option("--bind", type=Address(), default="127.0.0.1:9443", show_default=True, help="Where requests are served.")
-@click.option(
-    "--probe-bind", type=Address(), default="127.0.0.1:9080", show_default=True,
-    help="Where /livez, /readyz and /metrics are served, in plain text.",
-)  # fmt: skip
-@click.option("--cert-file", type=_FILE, help="The serving certificate, PEM, the leaf first.")
-@click.option("--key-file", type=_FILE, help="Its private key, PEM.")
-@click.option("--client-ca-file", type=_FILE, help="Clients must show a certificate that one of these CAs signed.")
+@serving_options(
+    ServingDefaults(
+        bind="127.0.0.1:9443",
+        probe_bind="127.0.0.1:9080",
+        tls_required=False,
+        tls_min_version="1.2",
+        threads=32,
+        body_bytes=(32 * _MIB, 512 * _MIB),
+        timeout_s=(5.0, 300.0),
+    )
+)
 @click.option(
     "--token-file", type=_FILE,
     help="Clients must show one of these bearer tokens, TOKEN[,NAME] a line.",
 )  # fmt: skip
 @click.option("--insecure", is_flag=True, help="Serve beyond loopback even without TLS and authentication.")
-@click.option(
-    "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.2", show_default=True,
-    help="The oldest TLS version that is spoken.",
-)  # fmt: skip
-@click.option(
-    "--threads", type=click.IntRange(1, 512), default=32, show_default=True,
-    help="Threads in each process, for requests that are large or out of the ordinary.",
-)  # fmt: skip
-@click.option(
-    "--max-body-bytes", type=click.IntRange(1024, 512 * _MIB), default=32 * _MIB, show_default=True,
-    help="The largest body that is read.",
-)  # fmt: skip
 @click.option(
     "--max-line-bytes", type=click.IntRange(1024, 512 * _MIB), default=4 * _MIB, show_default=True,
     help="The longest line of a batch.",
@@ -70,14 +61,9 @@ _MIB: Final = 2**20
     "--max-batch-lines", type=click.IntRange(1), default=100_000, show_default=True, help="The most lines of a batch.",
 )  # fmt: skip
 @click.option(
-    "--request-timeout-s", type=click.FloatRange(0.1, 300), default=5.0, show_default=True,
-    help="How long a request may take.",
-)  # fmt: skip
-@click.option(
     "--stream-timeout-s", type=click.FloatRange(1, 3600), default=300.0, show_default=True,
     help="How long a batch may take in all; each piece of it has the request's timeout.",
 )  # fmt: skip
-@lifetime_options
 @deciding_options
 @click.option(
     "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
@@ -98,11 +84,11 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
     from extender.protocols.kube_scheduler import Options  # noqa: PLC0415 - the same
     from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not wait for the server
-    from extender.serving import ServingOptions, serve  # noqa: PLC0415 - the same
+    from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
 
     serve(
-        ServingOptions(
-            server=server_options("berthmaster-extender", given, _tls(given)),
+        ExtenderOptions(
+            server=server_options_from("berthmaster-extender", given),
             manifests=given["manifests"],
             token_file=given["token_file"],
             insecure=given["insecure"],
@@ -119,14 +105,3 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             ),
         )
     )
-
-
-def _tls(given: dict[str, Any]) -> TLSFiles | None:
-    certificate, key, client_ca = given["cert_file"], given["key_file"], given["client_ca_file"]
-    if (certificate is None) != (key is None):
-        raise click.UsageError("--cert-file and --key-file go together")
-    if certificate is None:
-        if client_ca is not None:
-            raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
-        return None
-    return TLSFiles(certificate, key, client_ca, given["tls_min_version"])

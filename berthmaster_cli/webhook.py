@@ -1,17 +1,15 @@
 """``berthmaster webhook``: serve the admission webhook."""
 
-from pathlib import Path
 from typing import Any, Final
 
 import click
 
 from berthmaster.runtime import logs
-from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.options import Address, config_option, lifetime_options, server_options
+from berthmaster_cli.options import config_option
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
+from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 from webhook.admission.settings import Mode, Settings
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _API_SERVER_TIMEOUT_S: Final = 30
 
 
@@ -25,31 +23,18 @@ _API_SERVER_TIMEOUT_S: Final = 30
     "--mode", type=click.Choice([each.value for each in Mode]), default=Mode.COMPANION.value, show_default=True,
     help="companion: beside karmada-webhook. standalone: in its place.",
 )  # fmt: skip
-@click.option("--bind", type=Address(), default="0.0.0.0:8443", show_default=True, help="Where reviews are served.")
-@click.option(
-    "--probe-bind", type=Address(), default="0.0.0.0:8080", show_default=True,
-    help="Where /livez, /readyz and /metrics are served, in plain text.",
-)  # fmt: skip
-@click.option("--cert-file", type=_FILE, required=True, help="The serving certificate, PEM, the leaf first.")
-@click.option("--key-file", type=_FILE, required=True, help="Its private key, PEM.")
-@click.option("--client-ca-file", type=_FILE, help="Clients must show a certificate that one of these CAs signed.")
-@click.option(
-    "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default="1.3", show_default=True,
-    help="The oldest TLS version that is spoken.",
-)  # fmt: skip
-@click.option(
-    "--threads", type=click.IntRange(1, 512), default=16, show_default=True,
-    help="Threads in each process, for requests that are large or out of the ordinary.",
-)  # fmt: skip
-@click.option(
-    "--max-body-bytes", type=click.IntRange(1024, 64 * 2**20), default=7 * 2**20, show_default=True,
-    help="The largest review that is read.",
-)  # fmt: skip
-@click.option(
-    "--request-timeout-s", type=click.FloatRange(0.1, _API_SERVER_TIMEOUT_S), default=2.5, show_default=True,
-    help="How long a request may take; keep it below timeoutSeconds of the webhook configuration.",
-)  # fmt: skip
-@lifetime_options
+@serving_options(
+    ServingDefaults(
+        bind="0.0.0.0:8443",
+        probe_bind="0.0.0.0:8080",
+        tls_required=True,
+        tls_min_version="1.3",
+        threads=16,
+        body_bytes=(7 * 2**20, 64 * 2**20),
+        timeout_s=(2.5, _API_SERVER_TIMEOUT_S),
+        timeout_help=" Keep it below timeoutSeconds of the webhook configuration.",
+    )
+)
 @click.option(
     "--peer-checks/--no-peer-checks", default=False, show_default=True,
     help="In companion mode, run karmada-webhook's checks too, so that one answer names everything.",
@@ -68,9 +53,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         drop_handlers=frozenset(given["drop_handlers"]),
     )
-    files = TLSFiles(given["cert_file"], given["key_file"], given["client_ca_file"], given["tls_min_version"])
     logs.configure(given["log_level"])
-    from webhook.serving import ServingOptions, serve  # noqa: PLC0415 - `--help` must not wait for the server
+    from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not wait for the server
 
-    server = server_options("berthmaster-webhook", given, files)
-    serve(ServingOptions(server, given["max_body_bytes"], settings))
+    serve(WebhookOptions(server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings))

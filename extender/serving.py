@@ -34,7 +34,7 @@ _HOUSEKEEPING_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class ServingOptions:
+class ExtenderOptions:
     """How to serve.
 
     Attributes:
@@ -69,7 +69,7 @@ class ServingOptions:
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
 
 
-def serve(options: ServingOptions) -> None:
+def serve(options: ExtenderOptions) -> None:
     """Serve until a signal says to stop. Ends the process.
 
     Raises:
@@ -83,7 +83,7 @@ def serve(options: ServingOptions) -> None:
     run_server(options.server, service)
 
 
-def require_protection(options: ServingOptions) -> None:
+def require_protection(options: ExtenderOptions) -> None:
     """See that not everybody who reaches the port may ask, and nobody listens.
 
     Raises:
@@ -114,7 +114,7 @@ def _is_loopback(host: str) -> bool:
 class _Extender:
     """The service. Metrics are defined on import, after they are shared: their module is imported in the worker."""
 
-    def __init__(self, options: ServingOptions) -> None:
+    def __init__(self, options: ExtenderOptions) -> None:
         self._options = options
         self._clock = SystemClock()
         self._state = State(options.profile)

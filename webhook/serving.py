@@ -11,7 +11,7 @@ from webhook.admission.settings import Settings
 
 
 @dataclass(frozen=True, slots=True)
-class ServingOptions:
+class WebhookOptions:
     """How to serve.
 
     Attributes:
@@ -25,7 +25,7 @@ class ServingOptions:
     settings: Settings = field(default_factory=Settings)
 
 
-def serve(options: ServingOptions) -> None:
+def serve(options: WebhookOptions) -> None:
     """Serve until a signal says to stop. Ends the process.
 
     Raises:
@@ -37,7 +37,7 @@ def serve(options: ServingOptions) -> None:
 class _Webhook:
     """The service. Metrics are defined on import, after they are shared: its modules are imported in the worker."""
 
-    def __init__(self, options: ServingOptions) -> None:
+    def __init__(self, options: WebhookOptions) -> None:
         self._options = options
 
     def application(self) -> Application:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is a file of no content; here it is in memory
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.DeadlineWorker", "gthread": "gthread"}
 _GC_THRESHOLD: Final = 20_000  # allocations that stay; a request makes a few hundred, and they go
 
 
@@ -42,6 +43,7 @@ class ServerOptions:
         host, port: where requests are served.
         probe_host, probe_port: where probes and metrics are served in plain text.
         tls: the certificate and its key; None for plain HTTP.
+        worker_class: a key of ``WORKER_CLASSES``.
         workers, threads: processes, and threads in each.
         request_timeout_s: how long a request may take from its first byte to the last of its answer.
         keepalive_s: how long an idle connection is kept.
@@ -55,6 +57,7 @@ class ServerOptions:
     probe_host: str
     probe_port: int
     tls: TLSFiles | None
+    worker_class: str
     workers: int
     threads: int
     request_timeout_s: float
@@ -142,7 +145,7 @@ class _Application(BaseApplication):
             "bind": f"{host}:{options.port}",
             "workers": options.workers,
             "threads": options.threads,
-            "worker_class": "berthmaster.serving.worker.DeadlineWorker",
+            "worker_class": WORKER_CLASSES[options.worker_class],
             "worker_tmp_dir": _HEARTBEAT_FOLDER if os.access(_HEARTBEAT_FOLDER, os.W_OK) else None,
             "keepalive": options.keepalive_s,
             "graceful_timeout": options.grace_s,

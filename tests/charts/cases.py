@@ -27,7 +27,9 @@ CASES: Final[dict[str, Values]] = {
     "extender": {"extender": EXTENDER},
     "extender-only": {
         "webhook": {"enabled": False}, "controllers": {"enabled": False},
-        "extender": {"enabled": True, "watch": [], "auth": {"insecure": True}, "workloadAffinity": True},
+        "extender": {
+            "enabled": True, "watch": [], "auth": {"insecure": True}, "workloadAffinity": True, "workerClass": "gthread",
+        },
     },
     "kubeadmiral": KUBEADMIRAL,
     "kubeadmiral-without-plugin": {
@@ -81,6 +83,7 @@ CASES: Final[dict[str, Values]] = {
             "failurePolicy": "Ignore",
             "timeoutSeconds": 10,
             "requestTimeoutSeconds": 9,
+            "workerClass": "gthread",
             "clientCA": {"secretName": "apiserver-client-ca"},
             "namespaceSelector": {"matchExpressions": [{"key": "berthmaster", "operator": "NotIn", "values": ["off"]}]},
             "objectSelector": {"matchLabels": {"team": "shop"}},

@@ -3,7 +3,7 @@
 import threading
 
 from extender import serving
-from extender.serving import ServingOptions
+from extender.serving import ExtenderOptions
 
 
 def test_a_worker_that_could_not_say_how_it_is_says_it_later(monkeypatch, caplog):
@@ -19,6 +19,6 @@ def test_a_worker_that_could_not_say_how_it_is_says_it_later(monkeypatch, caplog
                 again.set()
                 threading.Event().wait()  # the test is over
 
-    Extender(ServingOptions(server=None)).started(lambda _health: None)
+    Extender(ExtenderOptions(server=None)).started(lambda _health: None)
     assert again.wait(5)
     assert "no space left on device" in caplog.text

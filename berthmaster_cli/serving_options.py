@@ -1,0 +1,143 @@
+"""The options that all services share, with one meaning each."""
+
+from collections.abc import Callable, Mapping
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
+from berthmaster_cli.options import Address, log_level_option
+
+if TYPE_CHECKING:
+    from berthmaster.serving.server import ServerOptions
+
+_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_WORKER_CLASSES: Final = ("fast", "gthread")
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+class ServingDefaults(NamedTuple):
+    """The defaults and bounds in which services differ.
+
+    Attributes:
+        bind: the address for requests.
+        probe_bind: the address for probes and metrics.
+        tls_required: whether the service needs a certificate.
+        tls_min_version: a key of ``MINIMUM_VERSIONS``.
+        threads: threads in each worker process.
+        body_bytes: the default and the maximum of ``--max-body-bytes``.
+        timeout_s: the default and the maximum of ``--request-timeout-s``.
+        timeout_help: help text that follows the common one.
+    """
+
+    bind: str
+    probe_bind: str
+    tls_required: bool
+    tls_min_version: str
+    threads: int
+    body_bytes: tuple[int, int]
+    timeout_s: tuple[float, float]
+    timeout_help: str = ""
+
+
+def serving_options(defaults: ServingDefaults) -> Decorator:
+    """Return a decorator that adds the options of a service to a command."""
+    body_bytes, max_body_bytes = defaults.body_bytes
+    timeout_s, max_timeout_s = defaults.timeout_s
+    options = (
+        click.option(
+            "--bind", type=Address(), default=defaults.bind, show_default=True, help="The address for requests.",
+        ),
+        click.option(
+            "--probe-bind", type=Address(), default=defaults.probe_bind, show_default=True,
+            help="The address for /livez, /readyz and /metrics, in plain text.",
+        ),
+        click.option(
+            "--cert-file", type=_FILE, required=defaults.tls_required,
+            help="The serving certificate in PEM, leaf certificate first.",
+        ),
+        click.option(
+            "--key-file", type=_FILE, required=defaults.tls_required, help="The private key of the certificate in PEM.",
+        ),
+        click.option(
+            "--client-ca-file", type=_FILE, help="Require client certificates that one of these CAs signed.",
+        ),
+        click.option(
+            "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default=defaults.tls_min_version,
+            show_default=True, help="The oldest TLS version that clients may use.",
+        ),
+        click.option(
+            "--worker-class", type=click.Choice(_WORKER_CLASSES), default="fast", show_default=True,
+            help="fast: one thread per process answers small requests itself, with a deadline for each request. "
+            "gthread: gunicorn's own threaded worker.",
+        ),
+        click.option("--workers", type=click.IntRange(1, 64), default=2, show_default=True, help="Worker processes."),
+        click.option(
+            "--threads", type=click.IntRange(1, 512), default=defaults.threads, show_default=True,
+            help="Threads in each process. The fast worker uses them for large or unusual requests only.",
+        ),
+        click.option(
+            "--max-body-bytes", type=click.IntRange(1024, max_body_bytes), default=body_bytes, show_default=True,
+            help="The largest accepted request body.",
+        ),
+        click.option(
+            "--request-timeout-s", type=click.FloatRange(0.1, max_timeout_s), default=timeout_s, show_default=True,
+            help=f"The time limit for one request.{defaults.timeout_help}",
+        ),
+        click.option(
+            "--keepalive-s", type=click.IntRange(1, 3600), default=120, show_default=True,
+            help="The time after which idle connections are closed.",
+        ),
+        click.option(
+            "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
+            help="On a stop, the time for which /readyz fails before the port closes.",
+        ),
+        click.option(
+            "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
+            help="On a stop, the time limit for running requests after the port has closed.",
+        ),
+        log_level_option,
+    )  # fmt: skip
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
+    """Make the server's options from the values of ``serving_options``.
+
+    Args:
+        name: the process name.
+        given: the values by option name.
+
+    Raises:
+        click.UsageError: only some of the TLS files are given.
+    """
+    from berthmaster.serving.server import ServerOptions  # noqa: PLC0415 - `--help` must not import the server
+
+    return ServerOptions(
+        name=name,
+        host=given["bind"][0],
+        port=given["bind"][1],
+        probe_host=given["probe_bind"][0],
+        probe_port=given["probe_bind"][1],
+        tls=_tls_files(given),
+        worker_class=given["worker_class"],
+        workers=given["workers"],
+        threads=given["threads"],
+        request_timeout_s=given["request_timeout_s"],
+        keepalive_s=given["keepalive_s"],
+        drain_s=given["drain_s"],
+        grace_s=given["grace_s"],
+    )
+
+
+def _tls_files(given: Mapping[str, Any]) -> TLSFiles | None:
+    certificate, key, client_ca = given["cert_file"], given["key_file"], given["client_ca_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--cert-file and --key-file go together")
+    if certificate is None:
+        if client_ca is not None:
+            raise click.UsageError("--client-ca-file needs --cert-file and --key-file")
+        return None
+    return TLSFiles(certificate, key, client_ca, given["tls_min_version"])
