@@ -119,7 +119,7 @@ class Registrar:
             try:
                 ask(self._client, request)
             except ApiError as error:
-                if error.conflicting and tried < _MAX_CONFLICTS:
+                if error.conflict and tried < _MAX_CONFLICTS:
                     continue
                 raise
             break
@@ -150,7 +150,7 @@ class Registrar:
         try:
             ask(self._client, requests.delete(resource.collection, key, uid=present["metadata"]["uid"]))
         except ApiError as error:
-            if not error.absent:
+            if not error.not_found:
                 raise
             return "gone already"
         return "removed"
@@ -159,7 +159,7 @@ class Registrar:
         try:
             return decode_json(dict[str, Any], ask(self._client, requests.get(resource.collection, key)))
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return None
             raise
 

@@ -86,7 +86,7 @@ def read_secret(client: APIClient, key: Key) -> Secret | None:
     try:
         return decode_json(Secret, ask(client, requests.get(SECRETS, key)))
     except ApiError as error:
-        if error.absent:
+        if error.not_found:
             return None
         raise
     except FieldError as error:
@@ -106,7 +106,7 @@ def delete_secret(client: APIClient, key: Key, role: str) -> bool:
     try:
         ask(client, requests.delete(SECRETS, key, uid=secret.metadata.uid))
     except ApiError as error:
-        if not error.absent:
+        if not error.not_found:
             raise
         return False
     return True

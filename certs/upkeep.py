@@ -133,7 +133,7 @@ class Upkeep:
         try:
             ask(client, step.request)
         except ApiError as error:
-            if error.conflicting or (error.absent and step.request.method == "PATCH"):
+            if error.conflict or (error.not_found and step.request.method == "PATCH"):
                 self._journal.overtaken(step)
                 return
             failed[step.about] = str(error)

@@ -94,7 +94,7 @@ def _seen(client: APIClient, target: Target) -> Seen:
         content = decode_json(dict[str, Any], answer)
         bundles(target.kind, content)
     except ApiError as error:
-        return None if error.absent else Unknown(str(error)[:_MAX_TOLD])
+        return None if error.not_found else Unknown(str(error)[:_MAX_TOLD])
     except InputError as error:
         return Unknown(str(error)[:_MAX_TOLD])
     return content

@@ -133,9 +133,9 @@ class QueueController(Generic[K]):
             again = self._reconciler.reconcile(key)
         except ApiError as error:
             self.queue.retry(key, error.retry_after_s)
-            level = logging.DEBUG if error.conflicting else logging.WARNING
+            level = logging.DEBUG if error.conflict else logging.WARNING
             _LOG.log(level, "%s: to be tried again: %s", self.name, error, extra=fields(key=key))
-            return "conflict" if error.conflicting else "error"
+            return "conflict" if error.conflict else "error"
         except BerthmasterError as error:
             self.queue.retry(key)
             _LOG.warning("%s: to be tried again: %s", self.name, error, extra=fields(key=key))

@@ -75,7 +75,7 @@ class Discovery:
         try:
             answer = decode_json(_ResourceList, ask(self._client, APIRequest(f"/{root}/{api_version}")))
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return {}
             raise
         except FieldError as error:

@@ -110,7 +110,7 @@ class Candidate:
                 _LOG.info("this process leads", extra=fields(identity=self._lease.options.identity))
                 self.elected.set()
         except ApiError as error:
-            level = logging.DEBUG if error.conflicting else logging.WARNING
+            level = logging.DEBUG if error.conflict else logging.WARNING
             _LOG.log(level, "the lease could not be %s: %s", "renewed" if self.elected.is_set() else "had", error)
         self._tried_s = self._clock.monotonic_s()
 

@@ -332,7 +332,7 @@ class EventRecorder:
             try:
                 ask(self._client, merge_patch(EVENTS, (namespace, series.name), {"series": _series(series)}))
             except ApiError as error:
-                if not error.absent:
+                if not error.not_found:
                     raise
                 # Events live for an hour, series longer.
             else:
@@ -340,7 +340,7 @@ class EventRecorder:
         try:
             ask(self._client, create(EVENTS, namespace, self._content(series, namespace)))
         except ApiError as error:
-            if not error.conflicting:
+            if not error.conflict:
                 raise
             # It is there: an answer to an earlier try was lost. Nobody else has such a name.
         return True

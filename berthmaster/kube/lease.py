@@ -117,7 +117,7 @@ class Lease:
             try:
                 return self._renew()
             except ApiError as error:
-                if not (error.conflicting or error.absent):
+                if not (error.conflict or error.not_found):
                     raise
         if not self._look():
             self._make()
@@ -141,7 +141,7 @@ class Lease:
         try:
             self._write(self._released())
         except ApiError as error:
-            if not error.conflicting:
+            if not error.conflict:
                 raise
             if self._look() and self._ours:
                 self._write(self._released())
@@ -215,7 +215,7 @@ class Lease:
         try:
             self._take_in(self._ask(get(LEASES, self._key)))
         except ApiError as error:
-            if not error.absent:
+            if not error.not_found:
                 raise
             self._seen = {}
             return False
@@ -285,7 +285,7 @@ def _read(client: APIClient, key: Key) -> dict[str, Any] | None:
     try:
         return decode_json(dict[str, Any], ask(client, get(LEASES, key)))
     except ApiError as error:
-        if error.absent:
+        if error.not_found:
             return None
         raise
 
@@ -296,9 +296,9 @@ def _deleted(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
     try:
         ask(client, request)
     except ApiError as error:
-        if error.conflicting:
+        if error.conflict:
             return False
-        if not error.absent:
+        if not error.not_found:
             raise
     return True
 

@@ -1,23 +1,23 @@
-"""The few families of errors.
+"""The error tree.
 
 ::
 
     BerthmasterError
-    ├── InputError           what somebody gave us is wrong: told once, never retried
-    │   ├── FieldError       one value of a document: its path, the value, what is accepted
-    │   └── ManifestError    the same, with the file and the number of the document in it
-    ├── PluginError          a third party's plugin cannot be loaded or broke its contract
-    └── ServiceError         a service that was asked refused, or could not be reached
-        └── ApiError         the same of a Kubernetes API server; worth another try later
+    ├── InputError           the input is invalid: reported once, never retried
+    │   ├── FieldError       one value of a document is invalid: its path, the value, what is accepted
+    │   └── ManifestError    one document of a file is invalid: the file, the document's number, the field
+    ├── PluginError          a third-party plugin cannot be loaded, or it broke its contract
+    └── ServiceError         a service refused a request, or it could not be reached
+        └── ApiError         the same for a Kubernetes API server; a later retry may succeed
 
-That a workload fits nowhere is no error: it is a decision, returned as data with its reasons.
+A workload that fits no cluster is not an error. It is a decision, returned as data with its reasons.
 """
 
 from http import HTTPStatus
 from typing import Final
 
 _SHOWN_VALUE_LENGTH: Final = 80
-_PASSING: Final = frozenset(
+_TRANSIENT: Final = frozenset(
     {
         HTTPStatus.NOT_FOUND,
         HTTPStatus.REQUEST_TIMEOUT,
@@ -26,26 +26,26 @@ _PASSING: Final = frozenset(
         HTTPStatus.TOO_MANY_REQUESTS,
     }
 )
-"""Statuses of the client's family that say nothing about the request itself."""
+"""The 4xx statuses that do not mean that the request itself is invalid."""
 
 
 class BerthmasterError(Exception):
-    """The root: whatever Berthmaster raises on purpose."""
+    """The root of all errors that Berthmaster raises on purpose."""
 
 
 class InputError(BerthmasterError):
-    """What somebody gave us is wrong. The message is one line and says what to do."""
+    """The input is invalid. The message is one line and says what to do."""
 
 
 class PluginError(BerthmasterError):
-    """A third party's plugin cannot be loaded or broke its contract."""
+    """A third-party plugin cannot be loaded, or it broke its contract."""
 
 
 class ServiceError(BerthmasterError):
-    """A service that was asked refused, or could not be reached.
+    """A service refused a request, or it could not be reached.
 
     Attributes:
-        status: the HTTP status of its refusal; 0 if there was no answer.
+        status: the HTTP status of the response; 0 if there was none.
     """
 
     def __init__(self, message: str, status: int = 0) -> None:
@@ -54,11 +54,11 @@ class ServiceError(BerthmasterError):
 
 
 class ApiError(ServiceError):
-    """A Kubernetes API server refused, or could not be reached.
+    """A Kubernetes API server refused a request, or it could not be reached.
 
     Attributes:
-        reason: the machine's word for it, as ``Expired`` or ``Forbidden``; may be empty.
-        retry_after_s: how long the server asks to be left alone; 0 if it says nothing.
+        reason: the ``reason`` of the API status, such as ``Expired`` or ``Forbidden``; may be empty.
+        retry_after_s: how long the server asks clients to wait before they retry; 0 if it does not say.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
@@ -67,36 +67,38 @@ class ApiError(ServiceError):
         super().__init__(message, status)
 
     @property
-    def absent(self) -> bool:
-        """Whether the object, or its kind, is not there."""
+    def not_found(self) -> bool:
+        """Whether the object or its kind does not exist."""
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
-    def conflicting(self) -> bool:
-        """Whether somebody else wrote meanwhile, or it is there already: look again, and decide again."""
+    def conflict(self) -> bool:
+        """Whether another client changed or created the object meanwhile: read it and decide again."""
         return self.status == HTTPStatus.CONFLICT
 
     @property
-    def lost(self) -> bool:
-        """Whether the server is away, or has too much to do: what else there is to ask it has to wait."""
+    def unavailable(self) -> bool:
+        """Whether the server is unreachable or overloaded: further requests must wait."""
         return self.status in (0, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 
     @property
-    def refused(self) -> bool:
-        """Whether the request itself is not acceptable, and was not carried out: another try is as bad, for now."""
-        return HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self.status not in _PASSING
+    def rejected(self) -> bool:
+        """Whether the server rejected the request as invalid: an immediate retry fails the same way."""
+        return (
+            HTTPStatus.BAD_REQUEST <= self.status < HTTPStatus.INTERNAL_SERVER_ERROR and self.status not in _TRANSIENT
+        )
 
     @property
     def expired(self) -> bool:
-        """Whether what was asked for is too old to be had: everything must be listed anew."""
+        """Whether the requested resource version is too old: the client must list again."""
         return self.status == HTTPStatus.GONE
 
 
 class FieldError(InputError):
-    """One value of a document is not acceptable.
+    """One value of a document is invalid.
 
     Attributes:
-        path: where it stands, as in ``spec.clusters[2].name``; empty for the document itself.
+        path: the field path, such as ``spec.clusters[2].name``; empty for the document itself.
         problem: what is wrong and what is accepted, without the path.
     """
 
@@ -106,7 +108,7 @@ class FieldError(InputError):
         super().__init__(f"{path}: {problem}" if path else problem)
 
     def below(self, prefix: str) -> "FieldError":
-        """The same error seen from a document that holds this one at ``prefix``."""
+        """Return the same error for a document that contains this one at ``prefix``."""
         if not self.path:
             return FieldError(prefix, self.problem)
         joint = "" if self.path.startswith("[") else "."
@@ -114,12 +116,12 @@ class FieldError(InputError):
 
 
 class ManifestError(InputError):
-    """A document of a file is not acceptable.
+    """A document of a file is invalid, or the file cannot be read.
 
     Attributes:
-        source: the file's path, or ``<stdin>``.
-        document: its number in the file, from 1; None where the file itself is the problem.
-        path: the field inside the document; may be empty.
+        source: the path of the file, or ``<stdin>``.
+        document: the number of the document in the file, from 1; None if the file itself is the problem.
+        path: the field in the document; may be empty.
     """
 
     def __init__(self, source: str, document: int | None, problem: str, path: str = "") -> None:
@@ -131,7 +133,7 @@ class ManifestError(InputError):
 
 
 def shown(value: object) -> str:
-    """A value as an error message quotes it: one line, bounded."""
+    """Format a value for an error message: one line, at most 80 characters."""
     text = repr(value) if isinstance(value, str) else str(value)
     text = " ".join(text.split())
     return text if len(text) <= _SHOWN_VALUE_LENGTH else f"{text[: _SHOWN_VALUE_LENGTH - 1]}…"

@@ -1,4 +1,8 @@
-"""Which kinds are namespaced, and which kinds Karmada propagates."""
+"""Known kinds: which are namespaced, and which Karmada propagates.
+
+Scopes are those that API discovery would return. The rules of propagation are those of Karmada's ``pkg/detector``
+with the default flags of karmada-controller-manager.
+"""
 
 import re
 from collections.abc import Mapping
@@ -7,7 +11,7 @@ from typing import Final
 
 
 class Scope(Enum):
-    """Where the objects of a kind live."""
+    """Whether the objects of a kind belong to a namespace."""
 
     NAMESPACED = "Namespaced"
     CLUSTER = "Cluster"
@@ -80,18 +84,18 @@ _SCOPES: Final = {**_by_kind(_CLUSTER_KINDS, Scope.CLUSTER), **_by_kind(_NAMESPA
 
 
 def group_of(api_version: str) -> str:
-    """The API group of an ``apiVersion``; empty for the core group."""
+    """Return the API group of an ``apiVersion``; empty for the core group."""
     group, slash, _ = api_version.partition("/")
     return group if slash else ""
 
 
 def scope_of(api_version: str, kind: str) -> Scope | None:
-    """The scope of a kind of Kubernetes, Karmada or KubeAdmiral in any version; None for every other kind."""
+    """Return the scope of a Kubernetes, Karmada or KubeAdmiral kind in any version; None for other kinds."""
     return _SCOPES.get((group_of(api_version), kind))
 
 
 def is_namespaced(api_version: str, kind: str) -> bool:
-    """Whether objects of a kind live in a namespace. Unknown kinds do, as most custom resources."""
+    """Return whether a kind is namespaced. Unknown kinds count as namespaced, as most custom resources are."""
     return scope_of(api_version, kind) is not Scope.CLUSTER
 
 
@@ -103,12 +107,12 @@ _SKIPPED_KINDS: Final = frozenset({("v1", "Event")})
 _SKIPPED_GROUP_VERSIONS: Final = frozenset({"coordination.k8s.io/v1"})
 _RESERVED_NAMESPACES: Final = frozenset({"karmada-system", "karmada-cluster"})
 _RESERVED_PREFIX: Final = "karmada-es-"
-# Not anchored, as the flag's value is not: it is found anywhere in a name.
+# The flag's pattern is not anchored: it matches anywhere in a name.
 _SKIPPED_NAMESPACES: Final = re.compile(r"kube-.*")
 
 
 def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> str | None:
-    """Why a resource is never propagated, in words; None if a policy may claim it."""
+    """Return why Karmada never propagates a resource; None if a policy may claim it."""
     group = group_of(api_version)
     if group in _SKIPPED_GROUPS:
         return f"the API group {group} is not propagated"

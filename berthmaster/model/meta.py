@@ -1,4 +1,4 @@
-"""Values of decoded documents and object metadata (``meta/v1``)."""
+"""What all API objects share: the base type of decoded values, number types, and metadata (``meta/v1``)."""
 
 import re
 from datetime import datetime
@@ -14,24 +14,24 @@ INT64_MAX: Final = 2**63 - 1
 Int32 = Annotated[int, msgspec.Meta(ge=INT32_MIN, le=INT32_MAX)]
 Int64 = Annotated[int, msgspec.Meta(ge=INT64_MIN, le=INT64_MAX)]
 Count = Annotated[int, msgspec.Meta(ge=0, le=INT32_MAX)]
-"""A number of replicas or pods: an int32 that is not negative."""
+"""A number of replicas or pods: a non-negative int32."""
 
 Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
-"""An RFC 3339 time with its offset, as the API server writes it."""
+"""An RFC 3339 time with its offset, as API servers write it."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """A decoded object of an API: immutable, camelCase outside, absent fields at their default.
+    """A decoded API object: immutable, camelCase in JSON, absent fields at their defaults.
 
-    Made from its parts upwards and never changed, it cannot be part of a cycle: the garbage collector, which would
-    look at every one of a fleet's again and again, is not told of it.
+    A value cannot be part of a reference cycle, because it is created after its parts and never changes.
+    The garbage collector therefore does not track values (``gc=False``), which matters for large fleets.
     """
 
 
 def int64_of(text: str) -> int | None:
-    """An int64 as Go's ParseInt reads it, or None."""
+    """Parse an int64 as Go's ``ParseInt`` does; return None if the text is not one."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
@@ -40,15 +40,15 @@ _MAX_NAME: Final = 253
 
 
 def is_valid_name(text: str) -> bool:
-    """Whether an object can be called so (apimachinery ``path.IsValidPathSegmentName``).
+    """Return whether an object can have this name (apimachinery ``path.IsValidPathSegmentName``).
 
-    What cannot must never become part of a request's path, where it would lead to something else.
+    An invalid name must not become part of a request path, because the path would then address another resource.
     """
     return 0 < len(text) <= _MAX_NAME and text not in {".", ".."} and "/" not in text and "%" not in text
 
 
 class OwnerReference(Value, frozen=True):
-    """Who an object belongs to."""
+    """An owner of an object."""
 
     api_version: str
     kind: str
@@ -59,7 +59,7 @@ class OwnerReference(Value, frozen=True):
 
 
 class ObjectMeta(Value, frozen=True):
-    """The part of ``metadata`` that decisions read; the rest survives in the raw document."""
+    """The part of ``metadata`` that decisions read. The raw document keeps the rest."""
 
     name: str = ""
     namespace: str = ""

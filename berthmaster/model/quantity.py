@@ -25,7 +25,7 @@ _DECIMAL_EXPONENTS: Final = {
 _BINARY_SHIFTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _LIMIT_NANOS: Final = INT64_MAX * NANOS
 _MAX_LENGTH: Final = 256
-# Beyond these powers of ten any non-zero quantity of bounded length is at one of the two limits.
+# Beyond these powers of ten every non-zero quantity of bounded length equals one of the two limits.
 _MAX_EXPONENT: Final = _MAX_LENGTH + 64
 
 
@@ -33,9 +33,9 @@ class Quantity:
     """An amount of a resource.
 
     Attributes:
-        nanos: the amount in billionths, an exact integer. Finer amounts are rounded away from zero, larger ones than
-            an int64 can hold saturate, both as Kubernetes does.
-        text: what the document said; written back as it was.
+        nanos: the exact amount in billionths. As in Kubernetes, a finer amount is rounded away from zero, and an
+            amount that does not fit an int64 saturates.
+        text: the text of the document, which is written back unchanged.
     """
 
     __slots__ = ("nanos", "text")
@@ -46,12 +46,12 @@ class Quantity:
 
     @classmethod
     def parse(cls, raw: str | float) -> "Quantity":
-        """Read a quantity from a string or a plain JSON number.
+        """Parse a quantity from a string or a JSON number.
 
         Raises:
-            InputError: it is not a quantity; the message says what is accepted.
+            InputError: the value is not a quantity; the message says what is accepted.
         """
-        text = raw if isinstance(raw, str) else _number_text(raw)
+        text = raw if isinstance(raw, str) else repr(raw)  # repr is the shortest exact form of a float
         match = _QUANTITY.fullmatch(text) if len(text) <= _MAX_LENGTH else None
         if match is None or not (match[2] or match[3]):
             raise InputError(
@@ -64,18 +64,18 @@ class Quantity:
         return cls(-nanos if sign == "-" else nanos, text)
 
     def value(self) -> int:
-        """The amount in whole units, rounded away from zero."""
+        """Return the amount in whole units, rounded away from zero."""
         return _divide_away_from_zero(self.nanos, NANOS)
 
     def milli_value(self) -> int:
-        """The amount in thousandths, rounded away from zero, saturating at int64."""
+        """Return the amount in thousandths, rounded away from zero and saturated to int64."""
         milli = _divide_away_from_zero(self.nanos, MILLI_NANOS)
         return max(-INT64_MAX - 1, min(milli, INT64_MAX))
 
     def canonical(self) -> str:
-        """The amount as Kubernetes prints it: no fraction, the largest suffix of its own format.
+        """Return the amount as Kubernetes prints it: without a fraction, with the largest suffix of its format.
 
-        Amounts that were written with a binary suffix but are below 1Ki, or no whole number, get a decimal one.
+        An amount with a binary suffix gets a decimal one if it is below 1Ki or not a whole number.
         """
         suffix = _suffix(self.text)
         if suffix in _BINARY_SHIFTS and abs(self.nanos) >= 1024 * NANOS and self.nanos % NANOS == 0:
@@ -83,7 +83,7 @@ class Quantity:
         return _decimal_text(self.nanos, exponents=suffix[:1] in {"e", "E"} and suffix != "E")
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The exact sum, saturating; in the format of the first that is not zero."""
+        """Return the exact, saturated sum in the format of the first non-zero operand."""
         nanos = max(-_LIMIT_NANOS, min(self.nanos + other.nanos, _LIMIT_NANOS))
         total = Quantity(nanos, self.text if self.nanos else other.text)
         total.text = total.canonical()
@@ -103,22 +103,17 @@ class Quantity:
 
 
 def negative_amounts(path: str, amounts: Mapping[str, Quantity]) -> Iterator[FieldError]:
-    """The amounts below zero in a list of resources that stands at ``path``."""
+    """Yield an error for each amount below zero. ``path`` is the field path of the resource list."""
     return (negative_error(f"{path}[{name}]", amount) for name, amount in amounts.items() if amount.nanos < 0)
 
 
 def negative_error(path: str, amount: Quantity) -> FieldError:
-    """Return the error for an amount below zero at a path."""
+    """Return the error for the negative amount at a path."""
     return FieldError(path, f"{amount.text!r} is negative; accepted are quantities of 0 and more")
 
 
-def _number_text(number: float) -> str:
-    """A JSON number as the text Kubernetes would parse: ``repr`` writes floats in the shortest exact form."""
-    return repr(number)
-
-
 def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> int:
-    """``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
+    """Return ``digits * 10**-decimals`` times the suffix or exponent, in nanos, rounded up."""
     if suffix in _BINARY_SHIFTS:
         return -(-(digits << _BINARY_SHIFTS[suffix]) * NANOS // _power_of_ten(decimals))
     power = int(exponent) if exponent else _DECIMAL_EXPONENTS[suffix]
@@ -127,12 +122,12 @@ def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> 
 
 
 def _power_of_ten(exponent: int) -> int:
-    """An exact power; the exponent is not negative, so that the result is an integer."""
+    """Return an exact power of ten as an int. The exponent must not be negative."""
     return int(10**exponent)
 
 
 def _suffix(text: str) -> str:
-    """The suffix or exponent of a quantity's text."""
+    """Return the suffix or exponent of a quantity's text."""
     return text.lstrip("+-.0123456789")
 
 
@@ -143,7 +138,7 @@ def _binary_text(whole: int) -> str:
 
 
 def _decimal_text(nanos: int, *, exponents: bool) -> str:
-    """Nanos with the largest power of a thousand that divides them, as a suffix or an exponent."""
+    """Format nanos with the largest power of a thousand that divides them, as a suffix or an exponent."""
     if nanos == 0:
         return "0"
     power = max(power for power in _DECIMAL_EXPONENTS.values() if nanos % 10 ** (power + 9) == 0)

@@ -1,7 +1,7 @@
-"""Label selectors (``meta/v1.LabelSelector``) and what makes one valid.
+"""Label selectors (``meta/v1.LabelSelector``): validation, evaluation, and the text form of kubectl.
 
-A selector is turned into *requirements* once and evaluated often. A broken one (an unknown operator, a value that no
-label can have) yields no requirements at all: it matches nothing at run time, as in Karmada.
+A selector is compiled to *requirements* once and evaluated often. An invalid selector (an unknown operator, or a value
+that no label can have) has no requirements and matches nothing at run time, as in Karmada.
 """
 
 import re
@@ -20,7 +20,7 @@ NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 
 
 class SelectorRequirement(Value, frozen=True):
-    """One expression of a label or field selector. ``operator`` is as written; see ``requirement_problem``."""
+    """One expression of a label or field selector. ``operator`` is not validated; see ``requirement_error``."""
 
     key: str
     operator: str
@@ -28,7 +28,7 @@ class SelectorRequirement(Value, frozen=True):
 
 
 class LabelSelector(Value, frozen=True):
-    """All of ``match_labels`` and all of ``match_expressions`` must hold; an empty selector matches everything."""
+    """A selector: all ``match_labels`` and all ``match_expressions`` must hold. An empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[SelectorRequirement, ...] = ()
@@ -37,27 +37,27 @@ class LabelSelector(Value, frozen=True):
         return hash((frozenset(self.match_labels.items()), self.match_expressions))
 
     def requirements(self) -> "tuple[Requirement, ...] | None":
-        """The selector as requirements, or None if it is broken and so matches nothing."""
+        """Compile the selector to requirements; return None if it is invalid and therefore matches nothing."""
         expressions = [
             SelectorRequirement(key=key, operator="In", values=(value,)) for key, value in self.match_labels.items()
         ]
         return parse_requirements([*expressions, *self.match_expressions], LABEL_OPERATORS)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
+        """Return whether the selector selects an object with these labels."""
         requirements = self.requirements()
         return requirements is not None and all(each.matches(labels) for each in requirements)
 
 
 class Requirement(NamedTuple):
-    """A valid expression: ``values`` as a set, for ``Gt`` and ``Lt`` one integer as text."""
+    """A valid expression. ``values`` is a set; for ``Gt`` and ``Lt`` it holds one integer as text."""
 
     key: str
     operator: str
     values: frozenset[str]
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether labels satisfy it. A missing key satisfies NotIn and DoesNotExist only."""
+        """Return whether labels satisfy the requirement. A missing key satisfies only NotIn and DoesNotExist."""
         actual = labels.get(self.key)
         match self.operator:
             case "In":
@@ -91,7 +91,7 @@ class Requirement(NamedTuple):
 def parse_requirements(
     expressions: Iterable[SelectorRequirement], operators: tuple[str, ...]
 ) -> tuple[Requirement, ...] | None:
-    """Expressions as requirements, or None as soon as one of them is broken."""
+    """Compile expressions to requirements; return None if one of them is invalid."""
     parsed = []
     for expression in expressions:
         if requirement_problem(expression, operators) is not None:
@@ -101,13 +101,13 @@ def parse_requirements(
 
 
 def requirement_problem(expression: SelectorRequirement, operators: tuple[str, ...]) -> str | None:
-    """Why an expression is broken and what is accepted, or None."""
+    """Return why an expression is invalid and what is accepted, or None."""
     error = requirement_error(expression, operators)
     return None if error is None else error.problem
 
 
 def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...]) -> FieldError | None:
-    """The broken part of an expression and what is accepted (apimachinery ``labels.NewRequirement``), or None."""
+    """Return the invalid part of an expression and what is accepted (apimachinery ``labels.NewRequirement``), or None."""
     operator, values = expression.operator, expression.values
     if operator not in operators:
         return FieldError("operator", f"unknown operator {operator!r}; accepted are {', '.join(operators)}")
@@ -125,7 +125,7 @@ def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...
 
 
 def is_label_key(text: str) -> bool:
-    """Whether text is a qualified name: ``[prefix/]name``, the prefix a DNS subdomain, the name 1 to 63 characters."""
+    """Return whether text is a qualified name, ``[prefix/]name``: a DNS subdomain and a name of 1 to 63 characters."""
     prefix, slash, name = text.rpartition("/")
     if slash and not is_dns_subdomain(prefix):
         return False
@@ -133,12 +133,12 @@ def is_label_key(text: str) -> bool:
 
 
 def is_label_value(text: str) -> bool:
-    """Whether text is empty or 1 to 63 characters, alphanumeric at both ends, with ``-_.`` inside."""
+    """Return whether text is empty or 1 to 63 characters, alphanumeric at both ends, with ``-_.`` inside."""
     return not text or _NAME.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """Whether text is a DNS-1123 subdomain: lower case, at most 253 characters."""
+    """Return whether text is a DNS-1123 subdomain: lower case, at most 253 characters."""
     return len(text) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
 
 
@@ -150,10 +150,14 @@ _COMMA: Final = re.compile(r"\s*(,\s*|\Z)")
 
 
 def parse_selector(text: str) -> LabelSelector:
-    """Read ``key=value,key!=value,key in (a,b),key notin (a),key,!key``; all parts must hold, empty means everything.
+    """Parse a selector as kubectl writes it (apimachinery ``labels.Parse``).
+
+    Args:
+        text: ``key=value,key!=value,key in (a,b),key notin (a),key,!key``. All parts must hold. An empty text
+            selects everything.
 
     Raises:
-        InputError: it does not have this form, or a key or value is none that a label can have.
+        InputError: the text does not have this form, or a label cannot have a key or value in it.
     """
     expressions: list[SelectorRequirement] = []
     rest = text.strip() if len(text) <= _MAX_LENGTH else "("
@@ -167,11 +171,11 @@ def parse_selector(text: str) -> LabelSelector:
 
 
 def _first(rest: str, text: str) -> tuple[SelectorRequirement, str]:
-    """The first part of a selector and what follows its comma."""
+    """Split a selector into its first part and the text after the comma."""
     for pattern, read in ((_SET, _of_set), (_EQUAL, _of_equality), (_PRESENT, _of_presence)):
         match = pattern.match(rest)
         comma = match and _COMMA.match(rest, match.end())
-        # A comma at the very end is no end of a part.
+        # A trailing comma does not end a part.
         if match and comma and not (comma[1] and comma.end() == len(rest)):
             return read(match), rest[comma.end() :]
     raise InputError(

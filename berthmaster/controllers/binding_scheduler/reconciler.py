@@ -101,7 +101,7 @@ class BindingReconciler:
             self._write(key, binding, step)
         except ApiError as error:
             self._attempted("error", step, started_s)
-            if error.absent:
+            if error.not_found:
                 self._desk.settle(key, None)
                 return None
             raise
@@ -130,7 +130,7 @@ class BindingReconciler:
             version = self._patched(key, step.write.patch(binding))
         except BerthmasterError as error:  # an answer that cannot be read is as good as none
             self._desk.unsure(key, step)
-            if isinstance(error, ApiError) and error.refused:
+            if isinstance(error, ApiError) and error.rejected:
                 self._refused(key, binding, step, error)
             raise
         latest = step.write.applied(binding, version)
@@ -161,7 +161,7 @@ class BindingReconciler:
                 try:
                     after = self._write_status(key, binding, report.step, report.at, of=written)
                 except ApiError as error:
-                    if not error.refused:
+                    if not error.rejected:
                         raise
                     # It may be refused for good: what is to be decided next does not wait for it, and says it again.
             self._tell(binding, report.step)

@@ -70,7 +70,7 @@ def addresses(client: APIClient, naming: Naming, cluster: str) -> list[str]:
     try:
         service = decode_json(Service, ask(client, request))
     except ApiError as error:
-        if not error.absent:
+        if not error.not_found:
             raise
         host = f"{name}.{naming.namespace}.svc"
         return [f"{host}.cluster.local:{naming.port}", f"{host}:{naming.port}"]

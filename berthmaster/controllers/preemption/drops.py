@@ -47,7 +47,7 @@ class Drops:
         try:
             after = self._store.without_annotation(dropped, PRIORITY_DROP_ANNOTATION)
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return None
             raise
         if PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
@@ -69,7 +69,7 @@ class Drops:
                 self._takeover.settle(resource)
             except BerthmasterError as error:
                 failure = failure or error
-                if isinstance(error, ApiError) and error.lost:
+                if isinstance(error, ApiError) and error.unavailable:
                     break
         if failure is not None:
             raise failure

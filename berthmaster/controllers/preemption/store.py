@@ -67,7 +67,7 @@ class Store:
         try:
             raw = ask(self.client, get(served.collection, (resource.namespace, resource.name)))
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return None
             raise
         return Found(served.collection, metadata_of(raw))
@@ -84,7 +84,7 @@ class Store:
         try:
             raw = ask(self._whole, get(watched.collection, (reference.namespace, reference.name)))
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return None
             raise
         return watched.read(raw)

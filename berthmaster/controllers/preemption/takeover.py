@@ -141,9 +141,9 @@ class Takeover:
         try:
             self._store.change(found, claim_patch(found.metadata, contest.challenger))
         except ApiError as error:
-            if error.absent:
+            if error.not_found:
                 return  # the resource is gone
-            if not error.conflicting:
+            if not error.conflict:
                 self._doubtful[resource] = contest
                 self._metrics.preempted("error")
                 self._story.failed(contest.challenger, resource, found, contest.loser, error)

@@ -83,7 +83,7 @@ def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> Outco
         except ApiError as error:
             if is_gone(error):
                 return Missing()
-            if not error.conflicting:
+            if not error.conflict:
                 return Unsettled(error)
             conflict = error
     return Unsettled(conflict)

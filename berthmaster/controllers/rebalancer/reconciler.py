@@ -113,7 +113,7 @@ class RebalancerReconciler:
                 case Marked():
                     for notice in of_mark(rebalancer, at, outcome):
                         self._tell(notice)
-                case Unsettled(error) if error.lost:
+                case Unsettled(error) if error.unavailable:
                     return
 
     def _delete(self, key: Key, rebalancer: WorkloadRebalancer) -> bool:
@@ -130,7 +130,7 @@ class RebalancerReconciler:
         try:
             ask(self._client, request)
         except ApiError as error:
-            if error.conflicting or is_gone(error):
+            if error.conflict or is_gone(error):
                 return False
             raise
         return True

@@ -69,7 +69,7 @@ def kinds(asker: Asker, api_version: str) -> Kinds:
     try:
         document = asker.read(APIRequest(f"/openapi/v3/apis/{api_version}"))
     except ApiError as error:
-        if not error.absent:
+        if not error.not_found:
             raise
         document = {}
     plurals = frozenset(each.name for each in listed.resources if "/" not in each.name)

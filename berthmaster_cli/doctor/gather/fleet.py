@@ -185,7 +185,7 @@ def lease(asker: Asker, namespace: str, name: str) -> LeaseSeen | None:
     try:
         return asker.read_as(_Lease, get(LEASES, (namespace, name))).seen()
     except ApiError as error:
-        if error.absent:
+        if error.not_found:
             return None
         raise
 

@@ -49,7 +49,7 @@ def stored(asker: Asker, setup: Setup) -> Stored | None:
     try:
         data = asker.read(get(SECRETS, (setup.namespace, name))).get("data") or {}
     except ApiError as error:
-        if error.absent:
+        if error.not_found:
             return None
         raise
     leaf = certificate_of(_decoded(data.get("tls.crt")))

@@ -237,7 +237,7 @@ class TestFaults:
         world.api.before = in_turn(nothing, lambda _: second.attempt())  # while the first one writes
         with pytest.raises(ApiError) as caught:
             first.attempt()
-        assert caught.value.conflicting
+        assert caught.value.conflict
         assert world.spec["holderIdentity"] == "b"
         assert (first.leading, second.leading) == (False, True)
 
@@ -246,7 +246,7 @@ class TestFaults:
         world.api.before = in_turn(nothing, lambda _: second.attempt())
         with pytest.raises(ApiError) as caught:
             first.attempt()
-        assert caught.value.conflicting
+        assert caught.value.conflict
         assert (first.leading, second.leading) == (False, True)
 
     def test_deleted_it_is_made_anew_by_its_holder(self, world):

@@ -152,7 +152,7 @@ def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(ap
 
     api.before = only(lambda _: api.edit(WEB_BINDING, status={"count": next(clock)}), "PATCH")
     found = mark(api, WEB, CREATED)
-    assert found.error.conflicting
+    assert found.error.conflict
     assert len(api.writes()) == TRIES
     assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 

@@ -443,7 +443,7 @@ def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time
     bench.api.before = only(write, "PATCH", part="/status")
     with pytest.raises(ApiError, match="somebody else") as conflict:
         bench.reconcile()
-    assert conflict.value.conflicting
+    assert conflict.value.conflict
     assert bench.writes().count(STATUS) == TRIES
 
 
