@@ -17,11 +17,10 @@ from berthmaster.kube.http_client import load_client
 from berthmaster.runtime import logs
 from berthmaster.runtime.clock import SystemClock
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
-from certs.journal import Journal
-from certs.metrics import Metrics
-from certs.options import Options, Origin, Serving, Target
-from certs.upkeep import Upkeep
-from certs.world import Clusters
+from certs.options import CertificateOptions, Origin, ServingCertificate, TargetConfiguration
+from certs.reconcile import CertificateEvents, CertificateReconciler
+from certs.rotator import CertificateMetrics
+from certs.snapshot import Clusters
 
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _DNS_NAME: Final = re.compile(
@@ -34,14 +33,14 @@ _LONGEST_LIFE_DAYS: Final = 36_500
 _REPORTER: Final = "berthmaster.io/certs"
 
 
-class ServingSecret(click.ParamType[Serving]):
+class ServingSecret(click.ParamType[ServingCertificate]):
     """``SECRET=NAME[,NAME...]``."""
 
     name = "SECRET=NAME[,NAME...]"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Serving:  # noqa: ANN401
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ServingCertificate:  # noqa: ANN401
         """Take it apart."""
-        if isinstance(value, Serving):
+        if isinstance(value, ServingCertificate):
             return value
         secret, equals, listed = str(value).partition("=")
         names = tuple(name.strip() for name in listed.split(",")) if equals else ()
@@ -52,7 +51,7 @@ class ServingSecret(click.ParamType[Serving]):
         for name in names:
             if not (_is_address(name) or _DNS_NAME.fullmatch(name)):
                 self.fail(f"{name!r} is neither a DNS name in lower case nor an IP address", param, ctx)
-        return Serving(secret, names)
+        return ServingCertificate(secret, names)
 
 
 def certificate_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,14 +110,14 @@ def certificate_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
-def options_of(given: dict[str, Any]) -> Options:
+def options_of(given: dict[str, Any]) -> CertificateOptions:
     """What the options say.
 
     Raises:
         InputError: the times do not go together.
     """
     kinds = ((MUTATING, "mutating"), (VALIDATING, "validating"), (SCHEDULER_PLUGIN, "scheduler_plugin"))
-    targets = dict.fromkeys(Target(kind, name) for kind, option in kinds for name in given[option])
+    targets = dict.fromkeys(TargetConfiguration(kind, name) for kind, option in kinds for name in given[option])
     secrets = [each.secret for each in given["serving"]]
     if len({*secrets, given["authority_secret"]}) <= len(secrets):
         raise click.UsageError("--serving and --authority-secret must each name another Secret")
@@ -126,7 +125,7 @@ def options_of(given: dict[str, Any]) -> Options:
     for each in given["serving"]:
         if origin is Origin.OWN and not each.names:
             raise click.UsageError(f"--serving {each.secret}: for whom? as in {each.secret}=web.system.svc,10.0.0.1")
-    return Options(
+    return CertificateOptions(
         namespace=given["namespace"],
         authority_secret=given["authority_secret"],
         serving=tuple(given["serving"]),
@@ -153,13 +152,13 @@ class Parts(NamedTuple):
         clusters: the connections.
         options: what is kept.
         metrics: what is counted.
-        upkeep: keeps it.
+        reconciler: keeps the certificates.
     """
 
     clusters: Clusters
-    options: Options
-    metrics: Metrics
-    upkeep: Upkeep
+    options: CertificateOptions
+    metrics: CertificateMetrics
+    reconciler: CertificateReconciler
 
 
 @contextmanager
@@ -172,13 +171,13 @@ def parts(given: dict[str, Any]) -> Iterator[Parts]:
     options = options_of(given)
     logs.configure(given["log_level"])
     clusters = _clusters(given)
-    clock, metrics = SystemClock(), Metrics()
+    clock, metrics = SystemClock(), CertificateMetrics()
     recorders = {each: EventRecorder(each, clock, _REPORTER, socket.gethostname()) for each in clusters}
-    journal = Journal(recorders[clusters.host], recorders[clusters.target], metrics)
+    events = CertificateEvents(recorders[clusters.host], recorders[clusters.target], metrics.count)
     for recorder in recorders.values():
         recorder.start()
     try:
-        yield Parts(clusters, options, metrics, Upkeep(clusters, options, clock, journal))
+        yield Parts(clusters, options, metrics, CertificateReconciler(clusters, options, clock, events))
     finally:
         for recorder in recorders.values():
             recorder.stop()

@@ -13,16 +13,17 @@ from berthmaster.serving.probes import Probes, ProbeServer
 from berthmaster_cli.certificate_options import certificate_options, parts
 from berthmaster_cli.console import output_option, print_data, print_table, stdout
 from berthmaster_cli.options import Address, config_option
-from certs.inspection import Item, Verdict, inspect
-from certs.leaf import told
-from certs.upkeep import Report
+from certs.inspection import CertificateItem, CertificateVerdict, inspect
+from certs.leaf import timestamp_text
+from certs.reconcile import CertificateReport
+from certs.rotator import CertificateRotator
 
 _ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_CERTS"}
 _EPILOG: Final = (
     "Every option is also read from the environment, --authority-secret from BERTHMASTER_CERTS_AUTHORITY_SECRET and so "
     "on; lists there are separated by spaces."
 )
-_COLOURS: Final = {Verdict.OK: "green", Verdict.DUE: "yellow", Verdict.BAD: "bold red"}
+_COLOURS: Final = {CertificateVerdict.OK: "green", CertificateVerdict.DUE: "yellow", CertificateVerdict.BAD: "bold red"}
 
 
 @click.group()
@@ -40,7 +41,7 @@ def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Make what is missing, renew what is due, put bundles right; fine to repeat."""
     with parts(given) as made:
-        _tell(made.upkeep.keep())
+        _tell(made.reconciler.reconcile())
 
 
 @_subcommand("rotate")
@@ -52,7 +53,7 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
     if given["authority"] == "provided":
         raise click.UsageError("provided certificates are renewed by who provides them")
     with parts(given) as made:
-        _tell(made.upkeep.keep(renew_leaves=not ca, rotate_authority=ca))
+        _tell(made.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
 
 
 @_subcommand("inspect")
@@ -63,14 +64,14 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
     Exits with 1 if clients are refused, or will be because nobody does what was due long ago.
     """
     with parts(given) as made:
-        report = made.upkeep.look()
-        items = inspect(report.world, made.options, report.now)
+        report = made.reconciler.observe()
+        items = inspect(report.snapshot, made.options, report.now)
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", "AUTHORITIES:right", "REASON", "MESSAGE")
         print_table(stdout(), columns, [_row(item, report.now) for item in items])
     else:
         print_data({"now": report.now, "items": items}, output)
-    if any(item.verdict is Verdict.BAD for item in items):
+    if any(item.verdict is CertificateVerdict.BAD for item in items):
         raise SystemExit(1)
 
 
@@ -88,23 +89,21 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
 )
 def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None:  # noqa: ANN401 - the same
     """Keep all of it right until told to stop; any number of replicas may."""
-    from certs.keeper import Keeper  # noqa: PLC0415 - `--help` must not wait for the libraries
-
     with parts(given) as made:
-        keeper = Keeper(made.upkeep, made.options, made.metrics, interval_s)
+        rotator = CertificateRotator(made.reconciler, made.options, made.metrics, interval_s)
         try:
-            server = ProbeServer(*probe_bind, Probes(keeper.health, made.metrics.exposition))
+            server = ProbeServer(*probe_bind, Probes(rotator.health, made.metrics.exposition))
         except (OSError, OverflowError) as error:
             raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: keeper.stop())
+            signal.signal(number, lambda *_: rotator.stop())
         threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-        keeper.run()
+        rotator.run()
         server.shutdown()
         server.server_close()
 
 
-def _tell(report: Report) -> None:
+def _tell(report: CertificateReport) -> None:
     """What was done, on stdout; problems are an error.
 
     Raises:
@@ -118,15 +117,15 @@ def _tell(report: Report) -> None:
         raise ServiceError("; ".join(report.problems))
 
 
-def _row(item: Item, now: datetime) -> tuple[str, ...]:
+def _row(item: CertificateItem, now: datetime) -> tuple[str, ...]:
     colour = _COLOURS[item.verdict]
     return (
         item.kind,
         item.name,
         f"[{colour}]{item.verdict}[/]",
-        told(item.expires) if item.expires else "",
+        timestamp_text(item.expires) if item.expires else "",
         _span(item.expires, now),
-        told(item.renewed) if item.renewed else "",
+        timestamp_text(item.renewed) if item.renewed else "",
         str(item.authorities) if item.authorities is not None else "",
         item.reason,
         item.message,

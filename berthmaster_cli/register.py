@@ -14,9 +14,8 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certificate_options import certificate_options, parts
 from berthmaster_cli.options import config_option
-from certs.reachability import wait_until_reachable
-from certs.registration import Registrar, Result, endpoints
-from certs.upkeep import Upkeep
+from certs.reconcile import CertificateReconciler
+from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
 
 _ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
 _EPILOG: Final = (
@@ -73,10 +72,10 @@ def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **gi
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
     with parts(given) as made:
-        _make_sure(made.upkeep, timeout_s)
-        wait_until_reachable(called, made.upkeep.bundle, SystemClock(), timeout_s)
+        _make_sure(made.reconciler, timeout_s)
+        wait_until_reachable(called, made.reconciler.bundle, SystemClock(), timeout_s)
         for result in Registrar(made.clusters.target, SystemClock(), registered_by).apply(
-            documents, made.upkeep.bundle
+            documents, made.reconciler.bundle
         ):
             _tell(result)
 
@@ -103,21 +102,21 @@ def remove(
     with parts(given) as made:
         for result in Registrar(made.clusters.target, SystemClock(), registered_by).remove(documents):
             _tell(result)
-        for name in made.upkeep.forget() if certificates else ():
+        for name in made.reconciler.delete_secrets() if certificates else ():
             click.echo(f"Secret/{name}: removed")
         if lease:
             outcome = remove_lease(made.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
             click.echo(f"Lease/{lease[1]}: {outcome}")
 
 
-def _make_sure(upkeep: Upkeep, timeout_s: float) -> None:
+def _make_sure(reconciler: CertificateReconciler, timeout_s: float) -> None:
     """Keep the certificates until all are there: somebody else may be about to provide them.
 
     Raises:
         ServiceError: they are not there in time.
     """
     deadline_s = time.monotonic() + timeout_s
-    while problems := upkeep.keep().problems:
+    while problems := reconciler.reconcile().problems:
         if time.monotonic() >= deadline_s:
             raise ServiceError("; ".join(problems))
         time.sleep(_POLL_S)
@@ -129,5 +128,5 @@ def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
     return list(read_documents(files, limits=_LIMITS))
 
 
-def _tell(result: Result) -> None:
+def _tell(result: RegistrationResult) -> None:
     click.echo(f"{result.kind}/{result.name}: {result.outcome}")

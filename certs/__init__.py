@@ -1,1 +1,1 @@
-"""Certificates: an authority, and what it issues."""
+"""Certificates: a certificate authority, the leaves it issues, and the bundles that clients trust."""

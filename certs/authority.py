@@ -1,6 +1,7 @@
-"""A certificate authority of our own, and the leaves it signs. Time comes in as an argument; nothing is written.
+"""Create a certificate authority and the leaves that it signs.
 
-Keys are P-256: every TLS client of Kubernetes takes them, and a handshake costs a fraction of RSA's.
+The caller passes the current time. Nothing is stored. All keys are P-256: every TLS client in Kubernetes supports them,
+and a handshake costs a fraction of one with RSA.
 """
 
 from collections.abc import Sequence
@@ -17,21 +18,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from berthmaster.model.errors import InputError
 
 BACKDATING: Final = timedelta(minutes=10)
-"""How far before the present a certificate begins to be valid, for clocks that are late."""
+"""How far in the past a new certificate becomes valid. This tolerates clients whose clocks are slow."""
+MAX_COMMON_NAME: Final = 64
+"""Characters of a common name (RFC 5280)."""
 SERVERS_ONLY: Final = (ExtendedKeyUsageOID.SERVER_AUTH,)
 SERVERS_AND_CLIENTS: Final = (ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH)
-
-_MAX_COMMON_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate and its private key.
-
-    Attributes:
-        certificate: signed.
-        key: its private key; ``repr`` does not show it.
-    """
+    """A certificate and its private key. ``repr`` does not show the key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -43,7 +39,7 @@ class KeyPair:
 
     @property
     def key_pem(self) -> bytes:
-        """The private key in PEM (PKCS 8), not encrypted: keep it where only its owner reads."""
+        """The private key in PEM (PKCS 8). It is not encrypted: store it only where its owner can read it."""
         return self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -53,7 +49,7 @@ class KeyPair:
 
 
 def new_authority(common_name: str, lifetime: timedelta, now: datetime) -> KeyPair:
-    """A self-signed authority that signs leaves only, no further authorities.
+    """Create a self-signed authority. It may sign leaves, but no further authorities.
 
     Raises:
         InputError: the name is empty or too long.
@@ -79,16 +75,16 @@ def issue(
     organization: str = "",
     usages: Sequence[x509.ObjectIdentifier] = SERVERS_AND_CLIENTS,
 ) -> KeyPair:
-    """A leaf for servers and clients, signed by an authority.
+    """Issue a leaf that an authority signs.
 
     Args:
-        authority: signs it.
-        common_name: whose it is; to a kube-apiserver, the user of a client certificate.
-        hosts: DNS names and IP addresses that a server with it answers to.
-        lifetime: how long it is valid; never longer than the authority.
-        now: the present.
-        organization: to a kube-apiserver, the group of the user.
-        usages: what it may be shown for.
+        authority: signs the leaf.
+        common_name: the subject. A kube-apiserver reads it as the user of a client certificate.
+        hosts: the DNS names and IP addresses of the server.
+        lifetime: how long the leaf is valid. It is cut so that the leaf does not outlive the authority.
+        now: the current time.
+        organization: a kube-apiserver reads it as the group of the user.
+        usages: the extended key usages.
 
     Raises:
         InputError: a name is empty or too long.
@@ -125,8 +121,8 @@ def _builder(
 
 
 def _name(common_name: str, organization: str = "") -> x509.Name:
-    if not 0 < len(common_name) <= _MAX_COMMON_NAME:
-        raise InputError(f"common name {common_name!r}: accepted are 1 to {_MAX_COMMON_NAME} characters")
+    if not 0 < len(common_name) <= MAX_COMMON_NAME:
+        raise InputError(f"invalid common name {common_name!r}: it must have 1 to {MAX_COMMON_NAME} characters")
     attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization)] if organization else []
     return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 

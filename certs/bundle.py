@@ -1,22 +1,107 @@
-"""A bundle: the authorities that clients trust, as a set in an order of its own. Pure: time comes in as an argument."""
+"""Read certificates and keys from PEM, and hold the authorities that clients trust as a bundle.
+
+The input is untrusted: anyone may have written it. Functions return None for unreadable input and do not raise. The
+module is pure: the caller passes the current time.
+"""
 
 import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from cryptography import x509
-from cryptography.hazmat.primitives import serialization
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.reading import certificate_of, is_authority, issued_by
+from certs.authority import KeyPair
 
 MAX_CERTIFICATES: Final = 32
-"""More than this is no bundle of ours: three rotations at once need four."""
+"""The largest bundle that is read. Three rotations at the same time need four certificates."""
 _BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+# All exceptions with which the library reports malformed input.
+_UNREADABLE: Final = (
+    ValueError, TypeError, UnsupportedAlgorithm, x509.InvalidVersion, x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)  # fmt: skip
+
+
+@lru_cache(maxsize=128)
+def certificate_of(pem: bytes) -> x509.Certificate | None:
+    """Return the first certificate of a PEM text, or None if a field that this package uses is unreadable."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+        _ = certificate.extensions, certificate.subject, certificate.not_valid_before_utc, certificate.public_key()
+    except _UNREADABLE:
+        return None
+    return certificate
+
+
+def pair_of(certificate_pem: bytes, key_pem: bytes) -> KeyPair | None:
+    """Return a certificate with its elliptic curve key, or None if either is unreadable or they do not match."""
+    certificate = certificate_of(certificate_pem)
+    try:
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except _UNREADABLE:
+        return None
+    if certificate is None or not isinstance(key, ec.EllipticCurvePrivateKey):
+        return None
+    return KeyPair(certificate, key) if key.public_key() == certificate.public_key() else None
+
+
+def key_fits(certificate: x509.Certificate, key_pem: bytes) -> bool:
+    """Return whether a private key of any type belongs to a certificate."""
+    try:
+        return serialization.load_pem_private_key(key_pem, password=None).public_key() == certificate.public_key()
+    except _UNREADABLE:
+        return False
+
+
+def fingerprint(certificate: x509.Certificate) -> str:
+    """Return the SHA-256 fingerprint of a certificate in hexadecimal digits."""
+    return certificate.fingerprint(hashes.SHA256()).hex()
+
+
+def issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
+    """Return whether the key of an authority signed a leaf."""
+    try:
+        leaf.verify_directly_issued_by(authority)
+    except (*_UNREADABLE, InvalidSignature):
+        return False
+    return True
+
+
+def is_authority(certificate: x509.Certificate) -> bool:
+    """Return whether a certificate may sign others."""
+    try:
+        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        return False
+
+
+def is_for_servers(certificate: x509.Certificate) -> bool:
+    """Return whether a server may present a certificate."""
+    try:
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    except x509.ExtensionNotFound:
+        return True  # without the extension every usage is allowed
+    return ExtendedKeyUsageOID.SERVER_AUTH in usages
+
+
+def names_of(certificate: x509.Certificate) -> frozenset[str]:
+    """Return the DNS names and IP addresses of a certificate."""
+    try:
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return frozenset()
+    addresses = map(str, names.get_values_for_type(x509.IPAddress))
+    return frozenset([*names.get_values_for_type(x509.DNSName), *addresses])
 
 
 class Bundle:
-    """Certificates of authorities, each once, in the order in which they were given. A value."""
+    """An immutable list of authority certificates without duplicates. The order is that of the input."""
 
     __slots__ = ("_certificates",)
 
@@ -25,16 +110,17 @@ class Bundle:
 
     @classmethod
     def parse(cls, pem: bytes) -> "Bundle":
-        """What can be read of PEM text, at most ``MAX_CERTIFICATES``; what is no authority is passed over.
+        """Read the authorities of a PEM text, at most ``MAX_CERTIFICATES``.
 
-        A bundle is repaired from what is still good in it, so that half a bundle is better than none.
+        Unreadable blocks and certificates of other kinds are skipped, so that a damaged bundle can be repaired from
+        its readable part.
         """
-        blocks = _BLOCK.findall(pem)[:MAX_CERTIFICATES]
-        return cls(certificate for block in blocks if (certificate := _readable(block)) is not None)
+        certificates = map(certificate_of, _BLOCK.findall(pem)[:MAX_CERTIFICATES])
+        return cls(each for each in certificates if each is not None and is_authority(each))
 
     @property
     def pem(self) -> bytes:
-        """All of it in PEM."""
+        """All certificates in PEM."""
         return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in self._certificates)
 
     def __iter__(self) -> Iterator[x509.Certificate]:
@@ -56,19 +142,19 @@ class Bundle:
         return f"Bundle({', '.join(each.subject.rfc4514_string() for each in self)})"
 
     def with_more(self, certificates: Iterable[x509.Certificate]) -> "Bundle":
-        """This bundle, and behind it what it does not hold yet."""
+        """Return this bundle with further certificates at its end."""
         return Bundle([*self, *certificates])
 
     def unexpired(self, now: datetime) -> "Bundle":
-        """Without what nobody accepts any more."""
+        """Return this bundle without expired certificates."""
         return Bundle(each for each in self if each.not_valid_after_utc > now)
 
     def issuer_of(self, leaf: x509.Certificate) -> x509.Certificate | None:
-        """The member that signed a leaf."""
+        """Return the member that signed a leaf, or None."""
         return next((each for each in self if issued_by(leaf, each)), None)
 
     def verifies(self, leaf: x509.Certificate, now: datetime) -> bool:
-        """Whether a client that trusts this bundle accepts who signed a leaf, and when it is valid."""
+        """Return whether a client that trusts this bundle accepts the signature and the validity of a leaf."""
         issuer = self.issuer_of(leaf)
         return issuer is not None and all(
             each.not_valid_before_utc <= now < each.not_valid_after_utc for each in (leaf, issuer)
@@ -76,9 +162,4 @@ class Bundle:
 
 
 EMPTY: Final = Bundle()
-"""Trusts nobody."""
-
-
-def _readable(block: bytes) -> x509.Certificate | None:
-    certificate = certificate_of(block)
-    return certificate if certificate is not None and is_authority(certificate) else None
+"""A bundle that trusts no authority."""

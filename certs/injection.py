@@ -1,7 +1,7 @@
-"""Where configurations keep a bundle, and how exactly that field is changed. Pure: objects in, objects and patches out.
+"""Find and change the bundle fields of webhook configurations. Pure: objects in, objects and patches out.
 
-An entry of ``webhooks`` is found by its place and guarded by the object's version: the patch is refused (409) if
-anybody has written the object since it was read.
+A patch addresses an entry of ``webhooks`` by its index and carries the ``resourceVersion`` that was read. The API
+server refuses it with a conflict (409) if another client has written the object since.
 """
 
 import base64
@@ -18,10 +18,10 @@ Json = dict[str, Any]
 
 
 class ConfigurationKind(NamedTuple):
-    """A kind of configuration that has a bundle.
+    """A kind of configuration that has bundle fields.
 
     Attributes:
-        api_version, kind: what objects of it say they are.
+        api_version, kind: identify its objects.
         collection: where the API server serves them.
     """
 
@@ -40,13 +40,13 @@ SCHEDULER_PLUGIN: Final = _kind("core.kubeadmiral.io/v1alpha1", "SchedulerPlugin
 KINDS: Final = (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
 
 
-class Place(NamedTuple):
-    """A field for a bundle.
+class BundleField(NamedTuple):
+    """A field that holds a bundle.
 
     Attributes:
-        parents: the path of the object that holds it, from the root.
+        parents: the path from the root to the object that holds the field.
         field: its name.
-        url: whom it is for; empty if the entry does not say.
+        url: the URL of the server that the bundle verifies; empty if the entry has none.
     """
 
     parents: tuple[str | int, ...]
@@ -55,57 +55,57 @@ class Place(NamedTuple):
 
 
 def kind_of(content: Mapping[str, Any]) -> ConfigurationKind | None:
-    """Which kind of configuration an object is; None for all others."""
-    told = content.get("apiVersion"), content.get("kind")
-    return next((each for each in KINDS if (each.api_version, each.kind) == told), None)
+    """Return the configuration kind of an object, or None for other objects."""
+    identity = content.get("apiVersion"), content.get("kind")
+    return next((each for each in KINDS if (each.api_version, each.kind) == identity), None)
 
 
-def places(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[Place]:
-    """Every field for a bundle in a configuration; none of a plugin that is called without TLS.
+def bundle_fields(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[BundleField]:
+    """Return every bundle field of a configuration. A plugin that is called without TLS has none.
 
     Raises:
-        InputError: the object is not what its kind says.
+        InputError: the object does not have the structure of its kind.
     """
     try:
-        return list(_plugin_place(content) if kind == SCHEDULER_PLUGIN else _webhook_places(content))
+        return list(_plugin_field(content) if kind == SCHEDULER_PLUGIN else _webhook_fields(content))
     except (AttributeError, TypeError, KeyError):
         name = (content.get("metadata") or {}).get("name")
-        raise InputError(f"{kind.kind} {name}: its entries are not readable as its kind describes them") from None
+        raise InputError(f"{kind.kind} {name}: its entries do not have the structure of this kind") from None
 
 
 def bundles(kind: ConfigurationKind, content: Mapping[str, Any]) -> list[Bundle]:
-    """The bundle in each place as clients read it, which pass over what is no certificate."""
-    return [_bundle(_at(content, place.parents).get(place.field)) for place in places(kind, content)]
+    """Return the bundle of each field as clients read it: unreadable certificates are skipped."""
+    return [_bundle(_at(content, each.parents).get(each.field)) for each in bundle_fields(kind, content)]
 
 
 def injected(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -> Json:
-    """A configuration with the bundle in every place."""
+    """Return a copy of a configuration with the bundle in every field."""
     result = deepcopy(dict(content))
-    for place in places(kind, content):
+    for each in bundle_fields(kind, content):
         node: Any = result
-        for step in place.parents:
+        for step in each.parents:
             if isinstance(node, dict):
                 node[step] = node.get(step) or {}
             node = node[step]
-        node[place.field] = encoded(bundle)
+        node[each.field] = encoded(bundle)
     return result
 
 
 def patch(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -> list[Json]:
-    """The JSON patch that puts the bundle into every place that has another; empty if all is right.
+    """Return the JSON patch that writes the bundle to every field with another value; empty if there is none.
 
-    It says which version it is for: another one is refused as a conflict.
+    The patch is valid only for the ``resourceVersion`` of the content.
     """
     operations: list[Json] = []
     wanted = encoded(bundle)
-    for place in places(kind, content):
-        parent = _at(content, place.parents)
-        if parent.get(place.field) == wanted:
+    for each in bundle_fields(kind, content):
+        parent = _at(content, each.parents)
+        if parent.get(each.field) == wanted:
             continue
         if not parent:
-            operations.append({"op": "add", "path": _pointer(place.parents), "value": {place.field: wanted}})
+            operations.append({"op": "add", "path": _pointer(each.parents), "value": {each.field: wanted}})
         else:
-            operations.append({"op": "add", "path": _pointer((*place.parents, place.field)), "value": wanted})
+            operations.append({"op": "add", "path": _pointer((*each.parents, each.field)), "value": wanted})
     if not operations:
         return []
     version = content["metadata"]["resourceVersion"]
@@ -113,23 +113,23 @@ def patch(kind: ConfigurationKind, content: Mapping[str, Any], bundle: Bundle) -
 
 
 def encoded(bundle: Bundle) -> str:
-    """A bundle as these fields have it: PEM in base64."""
+    """Encode a bundle as these fields hold it: PEM in base64."""
     return base64.b64encode(bundle.pem).decode()
 
 
-def _webhook_places(content: Mapping[str, Any]) -> Iterator[Place]:
+def _webhook_fields(content: Mapping[str, Any]) -> Iterator[BundleField]:
     for index, webhook in enumerate(content.get("webhooks") or []):
-        yield Place(("webhooks", index, "clientConfig"), "caBundle", _url(webhook["clientConfig"]))
+        yield BundleField(("webhooks", index, "clientConfig"), "caBundle", _url(webhook["clientConfig"]))
 
 
-def _plugin_place(content: Mapping[str, Any]) -> Iterator[Place]:
+def _plugin_field(content: Mapping[str, Any]) -> Iterator[BundleField]:
     url = str(content["spec"].get("urlPrefix") or "")
     if url.startswith("https:"):
-        yield Place(("spec", "tlsConfig"), "caData", url)
+        yield BundleField(("spec", "tlsConfig"), "caData", url)
 
 
 def _url(client: Mapping[str, Any]) -> str:
-    """Where a webhook is called; a Service by the name that its certificate has to carry."""
+    """Return the URL of a webhook. A Service gets the host name that its certificate must carry."""
     if url := client.get("url"):
         return str(url)
     service = client.get("service") or {}
@@ -154,5 +154,5 @@ def _bundle(text: object) -> Bundle:
 
 
 def _pointer(path: tuple[str | int, ...]) -> str:
-    """A JSON pointer; no step of ours holds what would have to be escaped."""
+    """Return a JSON pointer. No step of these paths needs escaping."""
     return "".join(f"/{step}" for step in path)

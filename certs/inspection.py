@@ -1,35 +1,38 @@
-"""How certificates and bundles are, one item each: what ``inspect`` prints and metrics count. Pure."""
+"""Describe every certificate and bundle as one item, for ``inspect`` and for metrics. Pure."""
 
 from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
-from functools import partial
-from typing import Final
 
 import msgspec
 from cryptography import x509
 
 from certs import secrets
-from certs.bundle import Bundle
+from certs.bundle import Bundle, fingerprint, names_of
 from certs.injection import bundles
-from certs.leaf import OVERDUE_AT, RENEWED_AT, judge, moment_of_life, serves, told
-from certs.options import Options, Origin
-from certs.reading import fingerprint, names_of
-from certs.reasons import Finding, Reason
-from certs.rotation import AuthorityState, next_change
-from certs.steps import Wishes, leaf_plan, minted, provided_bundle, situation_of
-from certs.world import Unknown, World
+from certs.leaf import (
+    OVERDUE_AT,
+    RENEWED_AT,
+    CertificateFinding,
+    Reason,
+    leaf_finding,
+    moment_of_life,
+    serves,
+    timestamp_text,
+)
+from certs.options import CertificateOptions, Origin
+from certs.rotation import AuthorityState
+from certs.snapshot import CertificateSnapshot, UnreadableConfiguration
+from certs.steps import NONE_REPLACED, leaf_requirements, provided_bundle, rotation_step
 
-_NO_WISHES: Final = Wishes()
 
-
-class Verdict(StrEnum):
-    """How something is.
+class CertificateVerdict(StrEnum):
+    """The state of a certificate or a bundle.
 
     Attributes:
-        OK: as it should be.
-        DUE: something is to be done, and clients notice nothing until then.
-        BAD: clients are refused, or soon will be because nobody does what was due long ago.
+        OK: nothing is due.
+        DUE: a write is due. Clients do not notice until then.
+        BAD: clients are rejected, or soon will be because a renewal is overdue.
     """
 
     OK = "ok"
@@ -37,24 +40,24 @@ class Verdict(StrEnum):
     BAD = "bad"
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class CertificateItem(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One certificate or bundle.
 
     Attributes:
         kind: ``authority``, ``successor``, ``predecessor``, ``leaf`` or ``bundle``.
         name: the Secret or the configuration that holds it.
-        verdict: how it is.
-        reason, message: why it is not left as it is; empty if it is.
-        expires: when it ends.
-        renewed: when it is due.
-        names: whom a leaf is for.
+        verdict: its state.
+        reason, message: why it must change; empty if it can stay.
+        expires: when it expires.
+        renewed: when its renewal is due.
+        names: the DNS names and IP addresses of a leaf.
         fingerprint: SHA-256 of a certificate.
-        authorities: how many a bundle holds.
+        authorities: how many authorities a bundle holds.
     """
 
     kind: str
     name: str
-    verdict: Verdict
+    verdict: CertificateVerdict
     reason: str = ""
     message: str = ""
     expires: datetime | None = None
@@ -64,31 +67,33 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     authorities: int | None = None
 
 
-def inspect(world: World, options: Options, now: datetime) -> list[Item]:
-    """Everything that options name.
+def inspect(snapshot: CertificateSnapshot, options: CertificateOptions, now: datetime) -> list[CertificateItem]:
+    """Describe everything that the options name.
 
     Raises:
-        InputError: the Secret of the authority is somebody else's.
+        InputError: the Secret of the authority is foreign.
     """
     if options.origin is Origin.PROVIDED:
-        trusted = provided_bundle(world)
-        return [*_leaves(world, options, None, trusted, now), *_targets(world, trusted, now)]
-    state = secrets.authority_of(world.authority)
+        trusted = provided_bundle(snapshot)
+        return [*_leaves(snapshot, options, None, trusted, now), *_targets(snapshot, trusted, now)]
+    state = secrets.authority_of(snapshot.authority)
     issuer = state.issuer.certificate if state.issuer is not None else None
     return [
-        *_authorities(world, options, state, now),
-        *_leaves(world, options, issuer, state.bundle, now),
-        *_targets(world, state.bundle, now),
+        *_authorities(snapshot, options, state, now),
+        *_leaves(snapshot, options, issuer, state.bundle, now),
+        *_targets(snapshot, state.bundle, now),
     ]
 
 
-def _authorities(world: World, options: Options, state: AuthorityState, now: datetime) -> Iterator[Item]:
+def _authorities(
+    snapshot: CertificateSnapshot, options: CertificateOptions, state: AuthorityState, now: datetime
+) -> Iterator[CertificateItem]:
     name = f"Secret/{options.authority_secret}"
-    change = next_change(situation_of(world, options, _NO_WISHES, state, now), partial(minted, options, now))
-    finding = change.finding if change is not None else None
+    step = rotation_step(snapshot, options, NONE_REPLACED, state, now)
+    finding = step.finding if step is not None else None
     if state.issuer is None:
-        missing = finding or state.problem or Finding(Reason.AUTHORITY_MISSING, "there is none")
-        yield Item(kind="authority", name=name, verdict=Verdict.BAD, reason=missing.reason, message=missing.message)
+        missing = finding or state.problem or CertificateFinding(Reason.AUTHORITY_MISSING, "there is no authority")
+        yield _item("authority", name, CertificateVerdict.BAD, missing)
     else:
         yield _certificate("authority", name, state.issuer.certificate, finding, now)
     if state.successor is not None:
@@ -98,84 +103,94 @@ def _authorities(world: World, options: Options, state: AuthorityState, now: dat
 
 
 def _leaves(
-    world: World, options: Options, issuer: x509.Certificate | None, trusted: Bundle, now: datetime
-) -> Iterator[Item]:
-    for serving, secret in world.serving:
+    snapshot: CertificateSnapshot,
+    options: CertificateOptions,
+    issuer: x509.Certificate | None,
+    trusted: Bundle,
+    now: datetime,
+) -> Iterator[CertificateItem]:
+    for serving, secret in snapshot.serving:
         name = f"Secret/{serving.secret}"
         leaf = secret.leaf.certificate if secret is not None else None
         if secret is None or leaf is None:
             reason = Reason.LEAF_MISSING if secret is None else Reason.LEAF_UNREADABLE
-            yield Item(kind="leaf", name=name, verdict=Verdict.BAD, reason=reason, message="there is no certificate")
+            missing = CertificateFinding(reason, "there is no certificate")
+            yield _item("leaf", name, CertificateVerdict.BAD, missing)
             continue
         signer = trusted.issuer_of(leaf)
-        judged_by = issuer or signer
+        expected_issuer = issuer or signer
         finding = (
-            judge(secret.leaf, judged_by, leaf_plan(serving, options, _NO_WISHES), now)
-            if judged_by is not None
-            else Finding(Reason.WRONG_ISSUER, "nobody in the bundle has issued it")
+            leaf_finding(secret.leaf, expected_issuer, leaf_requirements(serving, options), now)
+            if expected_issuer is not None
+            else CertificateFinding(Reason.WRONG_ISSUER, "no authority in the bundle issued it")
         )
         item = _certificate("leaf", name, leaf, finding, now)
-        served = signer is not None and serves(secret.leaf, signer, now)
-        yield item if served else msgspec.structs.replace(item, verdict=Verdict.BAD)
+        accepted = signer is not None and serves(secret.leaf, signer, now)
+        yield item if accepted else msgspec.structs.replace(item, verdict=CertificateVerdict.BAD)
 
 
-def _targets(world: World, trusted: Bundle, now: datetime) -> Iterator[Item]:
-    leaves = [secret.leaf.certificate for _, secret in world.serving if secret is not None]
+def _targets(snapshot: CertificateSnapshot, trusted: Bundle, now: datetime) -> Iterator[CertificateItem]:
+    leaves = [secret.leaf.certificate for _, secret in snapshot.serving if secret is not None]
     present = [leaf for leaf in leaves if leaf is not None]
-    for target, seen in world.targets:
+    for target, state in snapshot.targets:
         name = f"{target.kind.kind}/{target.name}"
-        if seen is None:
-            yield Item(kind="bundle", name=name, verdict=Verdict.OK, message="there is no such configuration")
-        elif isinstance(seen, Unknown):
-            yield Item(kind="bundle", name=name, verdict=Verdict.BAD, reason="Unreadable", message=seen.problem)
+        if state is None:
+            message = "the configuration does not exist"
+            yield CertificateItem(kind="bundle", name=name, verdict=CertificateVerdict.OK, message=message)
+        elif isinstance(state, UnreadableConfiguration):
+            yield CertificateItem(
+                kind="bundle", name=name, verdict=CertificateVerdict.BAD, reason="Unreadable", message=state.problem
+            )
         else:
-            yield from _bundles(name, bundles(target.kind, seen), trusted, present, now)
+            yield _worst_bundle(name, bundles(target.kind, state), trusted, present, now)
 
 
-def _bundles(
+def _worst_bundle(
     name: str, held: list[Bundle], trusted: Bundle, leaves: list[x509.Certificate], now: datetime
-) -> Iterator[Item]:
-    """One item for a configuration: the worst of its bundles."""
+) -> CertificateItem:
+    """Describe a configuration by the worst of its bundles."""
     if not held:
-        yield Item(kind="bundle", name=name, verdict=Verdict.OK, message="it is called without TLS")
-        return
-    refusing = [each for each in held if not all(each.verifies(leaf, now) for leaf in leaves)]
-    worst = (refusing or [each for each in held if each != trusted] or held)[0]
-    expires = min((each.not_valid_after_utc for each in worst), default=None)
-    item = Item(kind="bundle", name=name, verdict=Verdict.OK, expires=expires, authorities=len(worst))
-    if refusing:
+        message = "the server is called without TLS"
+        return CertificateItem(kind="bundle", name=name, verdict=CertificateVerdict.OK, message=message)
+    rejecting = [each for each in held if not all(each.verifies(leaf, now) for leaf in leaves)]
+    worst = (rejecting or [each for each in held if each != trusted] or held)[0]
+    verdict, finding = CertificateVerdict.OK, None
+    if rejecting:
         reason = Reason.BUNDLE_OUTDATED if len(worst) else Reason.BUNDLE_MISSING
-        message = "clients that trust it refuse a certificate that is served"
-        item = msgspec.structs.replace(item, verdict=Verdict.BAD, reason=reason, message=message)
+        verdict = CertificateVerdict.BAD
+        finding = CertificateFinding(reason, "clients that trust it reject a certificate that is served")
     elif worst != trusted:
-        message = "it is not the authority's bundle"
-        item = msgspec.structs.replace(item, verdict=Verdict.DUE, reason=Reason.BUNDLE_OUTDATED, message=message)
-    yield item
+        verdict = CertificateVerdict.DUE
+        finding = CertificateFinding(Reason.BUNDLE_OUTDATED, "it differs from the authority's bundle")
+    expires = min((each.not_valid_after_utc for each in worst), default=None)
+    return msgspec.structs.replace(_item("bundle", name, verdict, finding), expires=expires, authorities=len(worst))
 
 
 def _certificate(
     kind: str,
     name: str,
     certificate: x509.Certificate,
-    finding: Finding | None,
+    finding: CertificateFinding | None,
     now: datetime,
     *,
     renewed: bool = True,
-) -> Item:
+) -> CertificateItem:
     overdue = renewed and moment_of_life(certificate, OVERDUE_AT) <= now
     expired = certificate.not_valid_after_utc <= now
-    verdict = Verdict.BAD if expired or overdue else Verdict.DUE if finding is not None else Verdict.OK
-    message = finding.message if finding is not None else ""
+    due = CertificateVerdict.DUE if finding is not None else CertificateVerdict.OK
+    item = _item(kind, name, CertificateVerdict.BAD if expired or overdue else due, finding)
     if overdue and not expired:
-        message = f"it should have been renewed at {told(moment_of_life(certificate, RENEWED_AT))}"
-    return Item(
-        kind=kind,
-        name=name,
-        verdict=verdict,
-        reason=finding.reason if finding is not None else "",
-        message=message,
+        message = f"its renewal was due at {timestamp_text(moment_of_life(certificate, RENEWED_AT))}"
+        item = msgspec.structs.replace(item, message=message)
+    return msgspec.structs.replace(
+        item,
         expires=certificate.not_valid_after_utc,
         renewed=moment_of_life(certificate, RENEWED_AT) if renewed else None,
         names=tuple(sorted(names_of(certificate))),
         fingerprint=fingerprint(certificate),
     )
+
+
+def _item(kind: str, name: str, verdict: CertificateVerdict, finding: CertificateFinding | None) -> CertificateItem:
+    reason, message = finding if finding is not None else ("", "")
+    return CertificateItem(kind=kind, name=name, verdict=verdict, reason=reason, message=message)

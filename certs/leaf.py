@@ -1,31 +1,85 @@
-"""Whether a stored leaf may stay: a function of what is stored, who issues, what is wanted and the time. Pure."""
+"""Decide whether a stored leaf must be replaced, and say why.
+
+Also defines the reasons that all of this package reports. The module is pure: the decision depends on the stored leaf,
+the issuer, the requirements and the current time.
+"""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from ipaddress import ip_address
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from cryptography import x509
 
 from certs.authority import BACKDATING
-from certs.reading import certificate_of, fingerprint, is_authority, is_for_servers, issued_by, key_fits, names_of
-from certs.reasons import Finding, Reason
+from certs.bundle import certificate_of, fingerprint, is_authority, is_for_servers, issued_by, key_fits, names_of
 
 RENEWED_AT: Final = 2 / 3
-"""The part of its life after which a certificate is renewed."""
+"""The fraction of its life after which a certificate is renewed."""
 OVERDUE_AT: Final = 5 / 6
-"""The part of its life after which a renewal that has not come means that nobody renews."""
+"""The fraction of its life after which a missing renewal means that no process renews."""
+
+
+class Reason(StrEnum):
+    """Why something must be written. The values appear in logs, events, metrics and the output of ``inspect``."""
+
+    LEAF_MISSING = "LeafMissing"
+    LEAF_UNREADABLE = "LeafUnreadable"
+    KEY_DOES_NOT_MATCH = "KeyDoesNotMatch"
+    LEAF_EXPIRED = "LeafExpired"
+    LEAF_NOT_YET_VALID = "LeafNotYetValid"
+    WRONG_USAGE = "WrongUsage"
+    WRONG_ISSUER = "WrongIssuer"
+    OUTLIVES_ISSUER = "OutlivesIssuer"
+    NAMES_MISSING = "NamesMissing"
+    NAMES_UNWANTED = "NamesUnwanted"
+    LEAF_DUE_FOR_RENEWAL = "LeafDueForRenewal"
+    RENEWAL_REQUESTED = "RenewalRequested"
+
+    AUTHORITY_MISSING = "AuthorityMissing"
+    AUTHORITY_UNREADABLE = "AuthorityUnreadable"
+    AUTHORITY_EXPIRED = "AuthorityExpired"
+    AUTHORITY_DUE_FOR_ROTATION = "AuthorityDueForRotation"
+    ROTATION_REQUESTED = "RotationRequested"
+    SUCCESSOR_EXPIRED = "SuccessorExpired"
+    SUCCESSOR_INTRODUCED = "SuccessorIntroduced"
+    SUCCESSOR_NOT_EVERYWHERE = "SuccessorNotEverywhere"
+    SUCCESSOR_TAKES_OVER = "SuccessorTakesOver"
+    PREDECESSOR_SUPERSEDED = "PredecessorSuperseded"
+    PREDECESSOR_IN_USE = "PredecessorInUse"
+    PREDECESSOR_RETIRED = "PredecessorRetired"
+
+    BUNDLE_EDITED = "BundleEdited"
+    BUNDLE_OUTDATED = "BundleOutdated"
+    BUNDLE_MISSING = "BundleMissing"
+    PROVIDED_BUNDLE_MISSING = "ProvidedBundleMissing"
+
+
+class CertificateFinding(NamedTuple):
+    """Why a certificate, an authority or a bundle must change.
+
+    Attributes:
+        reason: for machines.
+        message: for people. It says what is wrong and since when, and never contains a key.
+    """
+
+    reason: Reason
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.reason}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLeaf:
-    """A serving certificate as it is stored.
+    """A serving certificate as it is stored. ``repr`` does not show the key.
 
     Attributes:
         certificate_pem: PEM, the leaf first; empty if there is none.
-        key_pem: its private key; ``repr`` does not show it.
+        key_pem: the private key of the leaf.
     """
 
     certificate_pem: bytes = b""
@@ -36,106 +90,103 @@ class StoredLeaf:
 
     @property
     def certificate(self) -> x509.Certificate | None:
-        """The leaf; None if it cannot be read."""
+        """The leaf, or None if it is unreadable."""
         return certificate_of(self.certificate_pem)
 
 
-@dataclass(frozen=True, slots=True)
-class LeafPlan:
-    """What a leaf should be.
+class LeafRequirements(NamedTuple):
+    """What a leaf must look like.
 
     Attributes:
-        names: the DNS names and IP addresses that it has to carry.
-        lifetime: how long a new one lives.
-        unwanted: fingerprints of leaves that somebody wants to be replaced.
+        names: the DNS names and IP addresses that it must carry.
+        lifetime: how long a new leaf lives.
+        replaced: fingerprints of certificates that a user asked to replace.
     """
 
     names: Collection[str]
     lifetime: timedelta
-    unwanted: frozenset[str] = frozenset()
+    replaced: frozenset[str] = frozenset()
 
 
-def judge(stored: StoredLeaf, issuer: x509.Certificate, plan: LeafPlan, now: datetime) -> Finding | None:
-    """Why a leaf has to be issued anew; None if it may stay.
+def leaf_finding(
+    stored: StoredLeaf, issuer: x509.Certificate, required: LeafRequirements, now: datetime
+) -> CertificateFinding | None:
+    """Return why a leaf must be issued again, or None if it can stay.
 
-    What keeps clients from connecting comes before what merely should be otherwise.
-
-    Args:
-        stored: what there is.
-        issuer: who issues leaves now.
-        plan: what is wanted.
-        now: the present.
+    Reasons that keep clients from connecting come before all others.
     """
     leaf = stored.certificate
     if leaf is None or not key_fits(leaf, stored.key_pem):
-        return _no_pair(stored, leaf)
-    return next(chain(_reasons_to_fail(leaf, issuer, now), _reasons_to_renew(leaf, issuer, plan, now)), None)
+        return _unusable_pair(stored, leaf)
+    return next(chain(_rejections(leaf, issuer, now), _renewals(leaf, issuer, required, now)), None)
 
 
 def serves(stored: StoredLeaf, issuer: x509.Certificate, now: datetime) -> bool:
-    """Whether clients that trust an issuer can connect to a server with a leaf, whatever else should be otherwise."""
+    """Return whether clients that trust an issuer accept a leaf, even if it is due for renewal."""
     leaf = stored.certificate
-    return leaf is not None and key_fits(leaf, stored.key_pem) and not any(_reasons_to_fail(leaf, issuer, now))
+    return leaf is not None and key_fits(leaf, stored.key_pem) and not any(_rejections(leaf, issuer, now))
 
 
 def issued_at(certificate: x509.Certificate) -> datetime:
-    """When one of ours was issued; of others', a little after they begin."""
+    """Return when a certificate was issued. For a foreign certificate this is shortly after it becomes valid."""
     return min(certificate.not_valid_before_utc + BACKDATING, certificate.not_valid_after_utc)
 
 
-def moment_of_life(certificate: x509.Certificate, part: float) -> datetime:
-    """The moment at which a part of a certificate's life, from 0 to 1, is over."""
+def moment_of_life(certificate: x509.Certificate, fraction: float) -> datetime:
+    """Return the time at which a fraction of a certificate's life, from 0 to 1, has passed."""
     start = issued_at(certificate)
-    return start + (certificate.not_valid_after_utc - start) * part
+    return start + (certificate.not_valid_after_utc - start) * fraction
 
 
-def told(moment: datetime) -> str:
-    """A moment as messages have it."""
+def timestamp_text(moment: datetime) -> str:
+    """Format a UTC time for messages."""
     return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _no_pair(stored: StoredLeaf, leaf: x509.Certificate | None) -> Finding:
+def _unusable_pair(stored: StoredLeaf, leaf: x509.Certificate | None) -> CertificateFinding:
     if not stored.certificate_pem and not stored.key_pem:
-        return Finding(Reason.LEAF_MISSING, "there is no certificate")
+        return CertificateFinding(Reason.LEAF_MISSING, "there is no certificate")
     if leaf is None:
-        return Finding(Reason.LEAF_UNREADABLE, "what is stored is no certificate")
-    return Finding(Reason.KEY_DOES_NOT_MATCH, "what is stored as its private key is not the one of the certificate")
+        return CertificateFinding(Reason.LEAF_UNREADABLE, "the stored certificate is unreadable")
+    return CertificateFinding(Reason.KEY_DOES_NOT_MATCH, "the stored private key does not belong to the certificate")
 
 
-def _reasons_to_fail(leaf: x509.Certificate, issuer: x509.Certificate, now: datetime) -> Iterator[Finding]:
-    """Why clients that trust the issuer refuse a leaf."""
+def _rejections(leaf: x509.Certificate, issuer: x509.Certificate, now: datetime) -> Iterator[CertificateFinding]:
+    """Yield why clients that trust the issuer reject a leaf."""
     if leaf.not_valid_after_utc <= now:
-        yield Finding(Reason.LEAF_EXPIRED, f"it expired at {told(leaf.not_valid_after_utc)}")
+        yield CertificateFinding(Reason.LEAF_EXPIRED, f"it expired at {timestamp_text(leaf.not_valid_after_utc)}")
     if leaf.not_valid_before_utc > now:
-        yield Finding(Reason.LEAF_NOT_YET_VALID, f"it begins only at {told(leaf.not_valid_before_utc)}")
+        message = f"it is not valid before {timestamp_text(leaf.not_valid_before_utc)}"
+        yield CertificateFinding(Reason.LEAF_NOT_YET_VALID, message)
     if is_authority(leaf) or not is_for_servers(leaf):
-        yield Finding(Reason.WRONG_USAGE, "it is not one for servers")
+        yield CertificateFinding(Reason.WRONG_USAGE, "it is not a serving certificate")
     if not issued_by(leaf, issuer):
-        yield Finding(Reason.WRONG_ISSUER, f"it was not issued by {issuer.subject.rfc4514_string()}")
+        yield CertificateFinding(Reason.WRONG_ISSUER, f"{issuer.subject.rfc4514_string()} did not issue it")
 
 
-def _reasons_to_renew(
-    leaf: x509.Certificate, issuer: x509.Certificate, plan: LeafPlan, now: datetime
-) -> Iterator[Finding]:
-    """Why a leaf should be replaced although it does its work."""
+def _renewals(
+    leaf: x509.Certificate, issuer: x509.Certificate, required: LeafRequirements, now: datetime
+) -> Iterator[CertificateFinding]:
+    """Yield why a leaf that clients accept must be replaced."""
     if leaf.not_valid_after_utc > issuer.not_valid_after_utc:
-        yield Finding(Reason.OUTLIVES_ISSUER, "it is valid for longer than who issued it")
-    present, wanted = names_of(leaf), frozenset(map(_normal_name, plan.names))
+        yield CertificateFinding(Reason.OUTLIVES_ISSUER, "it expires later than its issuer")
+    present, wanted = names_of(leaf), frozenset(map(_normal_name, required.names))
     if missing := wanted - present:
-        yield Finding(Reason.NAMES_MISSING, f"it is not for {', '.join(sorted(missing))}")
+        yield CertificateFinding(Reason.NAMES_MISSING, f"it lacks the names {', '.join(sorted(missing))}")
     if unwanted := present - wanted:
-        yield Finding(Reason.NAMES_UNWANTED, f"it is still for {', '.join(sorted(unwanted))}")
-    if fingerprint(leaf) in plan.unwanted:
-        yield Finding(Reason.RENEWAL_REQUESTED, "somebody wants a new one")
+        yield CertificateFinding(Reason.NAMES_UNWANTED, f"it has the unwanted names {', '.join(sorted(unwanted))}")
+    if fingerprint(leaf) in required.replaced:
+        yield CertificateFinding(Reason.RENEWAL_REQUESTED, "a user requested a new certificate")
     due = moment_of_life(leaf, RENEWED_AT)
-    # Towards the end of an authority a new leaf would live no longer than the old one.
-    gains = min(now + plan.lifetime, issuer.not_valid_after_utc) > leaf.not_valid_after_utc
-    if due <= now and gains:
-        yield Finding(Reason.LEAF_DUE_FOR_RENEWAL, f"two thirds of its life were over at {told(due)}")
+    # Near the end of its authority a new leaf would not live longer than the old one.
+    lives_longer = min(now + required.lifetime, issuer.not_valid_after_utc) > leaf.not_valid_after_utc
+    if due <= now and lives_longer:
+        message = f"two thirds of its life passed at {timestamp_text(due)}"
+        yield CertificateFinding(Reason.LEAF_DUE_FOR_RENEWAL, message)
 
 
 def _normal_name(name: str) -> str:
-    """A name as certificates have it: one way to write an address."""
+    """Return a name as certificates write it; IP addresses have one normal form."""
     try:
         return str(ip_address(name))
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is kept, where, and how: the names of Secrets and configurations, and how long things live."""
+"""The settings of this package: names of Secrets and configurations, and lifetimes."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,40 +9,40 @@ from berthmaster.model.errors import InputError
 from certs.injection import ConfigurationKind
 
 MANAGER: Final = "berthmaster-certs"
-"""Whose fields the bundles are, to an API server."""
-_SHORTEST_OVERLAP_TIMES: Final = 3
+"""The field manager of the bundle fields."""
+_MIN_OVERLAPS_IN_LEAF_LIFETIME: Final = 3
 
 
 class Origin(StrEnum):
     """Where certificates come from.
 
     Attributes:
-        OWN: from an authority that is kept here.
-        PROVIDED: from somebody else, who also stores them: only bundles are taken from them.
+        OWN: from an authority that this package keeps.
+        PROVIDED: from another system, which also stores them. Only bundles are copied.
     """
 
     OWN = "own"
     PROVIDED = "provided"
 
 
-class Serving(NamedTuple):
-    """A Secret that a server mounts.
+class ServingCertificate(NamedTuple):
+    """A serving certificate in a Secret that a server mounts.
 
     Attributes:
-        secret: its name.
-        names: the DNS names and IP addresses that clients know the server by.
+        secret: the name of the Secret.
+        names: the DNS names and IP addresses of the server.
     """
 
     secret: str
     names: tuple[str, ...]
 
 
-class Target(NamedTuple):
-    """A configuration that has a bundle.
+class TargetConfiguration(NamedTuple):
+    """A cluster-scoped configuration with a bundle.
 
     Attributes:
         kind: which kind.
-        name: its name; these kinds are cluster-scoped.
+        name: the name of the object.
     """
 
     kind: ConfigurationKind
@@ -50,35 +50,36 @@ class Target(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """What is kept.
+class CertificateOptions:
+    """What to keep, and how long it lives.
 
     Attributes:
         namespace: of all Secrets.
-        authority_secret: the name of the Secret that no server mounts.
-        serving: the Secrets that servers mount.
-        targets: the configurations whose bundles are kept right.
+        authority_secret: the Secret of the authority. No server mounts it.
+        serving: the certificates that servers mount.
+        targets: the configurations whose bundles are kept up to date.
         origin: where certificates come from.
-        leaf_lifetime, authority_lifetime: how long new ones live.
-        overlap: how long what is stored may take to reach every client and server: the kubelet's sync of mounted
-            Secrets, caches, and how far clocks are apart.
+        leaf_lifetime, authority_lifetime: of new certificates.
+        overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
+            mounted Secrets, caches and clock differences.
 
     Raises:
-        InputError: these times leave no room for each other.
+        InputError: a lifetime is too short for another one.
     """
 
     namespace: str
     authority_secret: str
-    serving: tuple[Serving, ...]
-    targets: tuple[Target, ...] = ()
+    serving: tuple[ServingCertificate, ...]
+    targets: tuple[TargetConfiguration, ...] = ()
     origin: Origin = Origin.OWN
     leaf_lifetime: timedelta = timedelta(days=90)
     authority_lifetime: timedelta = timedelta(days=1095)
     overlap: timedelta = timedelta(minutes=10)
 
     def __post_init__(self) -> None:
-        if self.leaf_lifetime < _SHORTEST_OVERLAP_TIMES * self.overlap:
-            # Renewal leaves a third of a life, in which the new leaf has to reach every server.
-            raise InputError(f"a leaf has to live for at least {_SHORTEST_OVERLAP_TIMES} times the overlap")
+        if self.leaf_lifetime < _MIN_OVERLAPS_IN_LEAF_LIFETIME * self.overlap:
+            # A renewed leaf must reach every server within the last third of the old leaf's life.
+            times = _MIN_OVERLAPS_IN_LEAF_LIFETIME
+            raise InputError(f"the lifetime of a leaf must be at least {times} times the overlap")
         if self.authority_lifetime < 2 * self.leaf_lifetime:
-            raise InputError("an authority has to live at least twice as long as its leaves")
+            raise InputError("the lifetime of an authority must be at least twice the lifetime of a leaf")

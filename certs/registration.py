@@ -1,12 +1,19 @@
-"""Makes objects known to an API server, webhooks last, and takes them away again, webhooks first.
+"""Register objects with an API server, webhooks last, and remove them, webhooks first.
 
-An API server that cannot reach a webhook whose ``failurePolicy`` is ``Fail`` refuses what it is asked about. So nothing
-here stores a webhook without a bundle, nor before its server answers, and nothing that a webhook needs goes before it.
+An API server rejects requests whose webhook with ``failurePolicy: Fail`` is unreachable. Therefore a webhook
+configuration is never stored without a bundle or before its server answers, and nothing that a webhook needs is removed
+before the webhook.
 """
 
+import http.client
+import ssl
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from copy import deepcopy
+from http import HTTPStatus
 from typing import Any, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask
@@ -17,14 +24,13 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
-from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, injected, kind_of, places
-from certs.reachability import Endpoint, endpoint_of
+from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundle_fields, injected, kind_of
 
 REGISTERED_BY: Final = "berthmaster.io/registered-by"
-"""The label of what was made here; its value says by whom, so that two installations leave each other alone."""
+"""The label of registered objects. Its value names the installation, so that installations do not change each other."""
 MANAGER: Final = "berthmaster-register"
-_KEPT: Final = frozenset({"Namespace", "CustomResourceDefinition"})
-"""Kinds that are never deleted: everything that others have put into them would go too."""
+_NEVER_DELETED: Final = frozenset({"Namespace", "CustomResourceDefinition"})
+"""Kinds whose deletion would also delete the objects of others."""
 _RANKS: Final = {
     "Namespace": 0, "CustomResourceDefinition": 0,
     SCHEDULER_PLUGIN.kind: 2, "SchedulingProfile": 3,  # a profile that names an unknown plugin stops scheduling
@@ -34,65 +40,146 @@ _OTHER_RANK: Final = 1
 _MAX_CONFLICTS: Final = 5
 _SERVER_FIELDS: Final = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "uid")
 _DEFAULT_NAMESPACE: Final = "default"
+_ATTEMPT_TIMEOUT_S: Final = 5.0
+_POLL_S: Final = 0.5
+_HTTPS_PORT: Final = 443
 
-Outcome = Literal["applied", "applied, and not ours to remove", "removed", "gone already", "kept", "not ours"]
+RegistrationOutcome = Literal[
+    "applied", "applied, and not ours to remove", "removed", "gone already", "kept", "not ours"
+]
 
 
-class Result(NamedTuple):
-    """What became of an object.
-
-    Attributes:
-        kind, name: which.
-        outcome: what became of it.
-    """
+class RegistrationResult(NamedTuple):
+    """The outcome for one object."""
 
     kind: str
     name: str
-    outcome: Outcome
+    outcome: RegistrationOutcome
+
+
+class Endpoint(NamedTuple):
+    """The address of a server with TLS.
+
+    Attributes:
+        host: a DNS name or an IP address.
+        port: the TCP port.
+        path: with a leading slash.
+    """
+
+    host: str
+    port: int
+    path: str
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"https://{host}:{self.port}{self.path}"
+
+
+def endpoint_of(url: str) -> Endpoint:
+    """Parse an ``https`` URL.
+
+    Raises:
+        InputError: the text is not such a URL.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _HTTPS_PORT
+    except ValueError as error:
+        raise InputError(f"invalid URL {url!r}: {error}") from None
+    if parts.scheme != "https" or not parts.hostname:
+        raise InputError(f"invalid URL {url!r}: it must be https://HOST[:PORT][/PATH]")
+    return Endpoint(parts.hostname, port, parts.path or "/")
 
 
 def endpoints(documents: Iterable[Document]) -> Iterator[Endpoint]:
-    """Where the servers are that objects want to be called.
+    """Yield the endpoints that webhook configurations among the documents name.
 
     Raises:
-        ManifestError: an object does not say, or in a way that an API server does not accept.
+        InputError: a configuration has no URL, or one that an API server does not accept.
     """
     for document in documents:
         kind = kind_of(document.raw)
         if kind is None:
             continue
         try:
-            yield from [endpoint_of(place.url) for place in places(kind, document.raw)]
+            yield from [endpoint_of(each.url) for each in bundle_fields(kind, document.raw)]
         except InputError as error:
             raise InputError(f"{document.place}: {error}") from None
+
+
+def wait_until_reachable(
+    endpoints: Iterable[Endpoint], bundle: Callable[[], Bundle], clock: Clock, timeout_s: float
+) -> None:
+    """Wait until every server answers over TLS.
+
+    Args:
+        endpoints: one path of each server is tried.
+        bundle: called before each attempt, because authorities may change in the meantime.
+        clock: the clock of the deadline.
+        timeout_s: for all servers together.
+
+    Raises:
+        ServiceError: a server did not answer in time. The message contains the problem of the last attempt.
+    """
+    deadline_s = clock.monotonic_s() + timeout_s
+    for endpoint in {(each.host, each.port): each for each in endpoints}.values():
+        while problem := problem_of(endpoint, bundle()):
+            if clock.monotonic_s() >= deadline_s:
+                raise ServiceError(f"{endpoint} has not answered within {timeout_s:g} s: {problem}")
+            time.sleep(_POLL_S)
+
+
+def problem_of(endpoint: Endpoint, bundle: Bundle) -> str:
+    """Return why a client that trusts a bundle gets no answer. Return an empty string for any status below 500."""
+    if not len(bundle):
+        return "there is no authority to trust yet"
+    context = ssl.create_default_context(cadata=bundle.pem.decode())
+    try:
+        with closing(
+            http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=_ATTEMPT_TIMEOUT_S, context=context)
+        ) as connection:
+            connection.connect()
+            return _problem_with_answer(connection, endpoint.path)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        return str(error) or type(error).__name__
+
+
+def _problem_with_answer(connection: http.client.HTTPSConnection, path: str) -> str:
+    try:
+        connection.request("GET", path)
+        status = connection.getresponse().status
+    except ssl.SSLError:
+        # The client has accepted the certificate. The server requires a client certificate and ends the session.
+        return ""
+    return f"it answers with {status}" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else ""
 
 
 class Registrar:
     """Applies and removes objects of one API server."""
 
     def __init__(self, client: APIClient, clock: Clock, registered_by: str) -> None:
-        """A registrar.
+        """Create a registrar.
 
         Args:
-            client: to the API server.
-            clock: tells the time.
-            registered_by: whose objects they are, a label's value.
+            client: of the API server.
+            clock: for the cache of served kinds.
+            registered_by: the installation, a label value.
         """
         self._client = client
         self._discovery = Discovery(client, clock)
         self._registered_by = registered_by
 
-    def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[Result]:
-        """Let every object be as its document says, configurations with the bundle in them.
+    def apply(self, documents: Sequence[Document], bundle: Callable[[], Bundle]) -> Iterator[RegistrationResult]:
+        """Apply every document. Configurations get the bundle.
 
         Args:
             documents: in any order.
-            bundle: asked after an object has been read, so that an older bundle never takes a newer one's place.
+            bundle: called after an object has been read, so that an older bundle never replaces a newer one.
 
         Raises:
-            ApiError: the API server refuses.
-            ServiceError: it does not know a kind, or there is no bundle.
-            InputError: an object is somebody else's.
+            ApiError: the API server refuses a request.
+            ServiceError: the API server does not serve a kind, or there is no bundle.
+            InputError: another installation has registered an object.
         """
         for document in _in_order(documents):
             resource = self._discovery.find(document.api_version, document.kind)
@@ -100,18 +187,18 @@ class Registrar:
                 raise ServiceError(f"{document.place}: the API server has no {document.api_version} {document.kind}")
             yield self._applied(document, resource, bundle)
 
-    def remove(self, documents: Sequence[Document]) -> Iterator[Result]:
-        """Delete what ``apply`` has made, in the opposite order.
+    def remove(self, documents: Sequence[Document]) -> Iterator[RegistrationResult]:
+        """Delete the objects that ``apply`` created, in the opposite order.
 
         Raises:
-            ApiError: the API server refuses.
+            ApiError: the API server refuses a request.
         """
         for document in reversed(_in_order(documents)):
-            yield Result(document.kind, document.name, self._removed(document))
+            yield RegistrationResult(document.kind, document.name, self._removed(document))
 
-    def _applied(self, document: Document, resource: ServedKind, bundle: Callable[[], Bundle]) -> Result:
+    def _applied(self, document: Document, resource: ServedKind, bundle: Callable[[], Bundle]) -> RegistrationResult:
         key = _key(document, resource)
-        for tried in range(1, _MAX_CONFLICTS + 1):
+        for attempt in range(1, _MAX_CONFLICTS + 1):
             present = self._read(resource, key)
             owned = self._owned(document, present)
             content = _content(document, present, self._registered_by if owned else "")
@@ -119,23 +206,24 @@ class Registrar:
             try:
                 ask(self._client, request)
             except ApiError as error:
-                if error.conflict and tried < _MAX_CONFLICTS:
+                if error.conflict and attempt < _MAX_CONFLICTS:
                     continue
                 raise
             break
-        return Result(document.kind, document.name, "applied" if owned else "applied, and not ours to remove")
+        outcome: RegistrationOutcome = "applied" if owned else "applied, and not ours to remove"
+        return RegistrationResult(document.kind, document.name, outcome)
 
     def _owned(self, document: Document, present: Mapping[str, Any] | None) -> bool:
-        """Whether an object goes when it is removed: what was made here, and configurations in any case.
+        """Return whether ``remove`` deletes the object: a new object, one of ours, and every configuration.
 
-        A configuration that is left behind would be called for ever.
+        The API server would call a configuration that is left behind forever.
         """
         owner = _owner(present)
         if owner and owner != self._registered_by:
             raise InputError(f"{document.kind} {document.name} was registered by {owner}, not {self._registered_by}")
         return present is None or bool(owner) or kind_of(document.raw) is not None
 
-    def _removed(self, document: Document) -> Outcome:
+    def _removed(self, document: Document) -> RegistrationOutcome:
         resource = self._discovery.find(document.api_version, document.kind)
         if resource is None:
             return "gone already"
@@ -145,7 +233,7 @@ class Registrar:
             return "gone already"
         if _owner(present) != self._registered_by:
             return "not ours"
-        if document.kind in _KEPT:
+        if document.kind in _NEVER_DELETED:
             return "kept"
         try:
             ask(self._client, requests.delete(resource.collection, key, uid=present["metadata"]["uid"]))
@@ -169,7 +257,7 @@ def _in_order(documents: Sequence[Document]) -> list[Document]:
 
 
 def _content(document: Document, present: Mapping[str, Any] | None, owner: str) -> dict[str, Any]:
-    """What is applied: the document, whose it is, and the version that was read if there is one."""
+    """Return the content to apply: the document, the owner label, and the version that was read, if any."""
     content = deepcopy(document.raw)
     metadata = {name: value for name, value in content["metadata"].items() if name not in _SERVER_FIELDS}
     if owner:
@@ -181,7 +269,7 @@ def _content(document: Document, present: Mapping[str, Any] | None, owner: str) 
 
 def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[str, Any]:
     kind = kind_of(content)
-    if kind is None or not places(kind, content):
+    if kind is None or not bundle_fields(kind, content):
         return content
     trusted = bundle()
     if not len(trusted):

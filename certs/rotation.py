@@ -1,16 +1,16 @@
-"""What has to become of an authority: one step at a time, from nothing but what is stored and the time. Pure.
+"""Decide the next step of an authority's rotation from the stored state and the current time. Pure.
 
-An authority is replaced with overlap, so that at no moment a client meets a leaf it cannot verify::
+A rotation overlaps the old and the new authority, so that every client can verify every leaf at all times::
 
-    settled     the issuer alone is trusted
-    begun       its successor is trusted too: it is in the bundle, and the bundle goes to every client
-    introduced  every client was seen to trust it; the overlap passes, for clients that read files or have caches
-    taken over  it issues; leaves of its predecessor are issued anew
-    superseded  every leaf was seen to be its own; the overlap passes, for servers that read files
+    settled     clients trust the issuer alone
+    begun       the successor is in the bundle, and the bundle is written to every client
+    introduced  every client was seen to trust the successor; the overlap passes for clients that read files or cache
+    taken over  the successor is the issuer; leaves of its predecessor are issued again
+    superseded  every leaf was seen to come from the issuer; the overlap passes for servers that read files
     retired     the predecessor leaves the bundle
 
-Each arrow is one write of one object, guarded by its version. Whoever looks next goes on from there, be it another
-replica, or the same one after a crash. ``docs/certificates.md`` tells why nothing can go wrong in between.
+Each transition is one write of one object, guarded by its version. Any replica can continue from any state, also after
+a crash. ``docs/certificates.md`` explains why no interleaving breaks a client.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,18 +21,16 @@ from typing import Final, NamedTuple
 from cryptography import x509
 
 from certs.authority import KeyPair
-from certs.bundle import EMPTY, Bundle
-from certs.leaf import RENEWED_AT, StoredLeaf, moment_of_life, serves, told
-from certs.reading import fingerprint, issued_by, key_fits
-from certs.reasons import Finding, Reason
+from certs.bundle import EMPTY, Bundle, fingerprint, issued_by, key_fits
+from certs.leaf import RENEWED_AT, CertificateFinding, Reason, StoredLeaf, moment_of_life, serves, timestamp_text
 
 
-class Mark(NamedTuple):
-    """That something was seen to be so.
+class Observation(NamedTuple):
+    """The time since when a condition holds for an authority.
 
     Attributes:
-        fingerprint: of the authority it was seen of; a mark of another one means nothing.
-        at: since when.
+        fingerprint: of the authority. An observation of another authority is ignored.
+        at: when the condition was first observed.
     """
 
     fingerprint: str
@@ -44,24 +42,24 @@ class AuthorityState:
     """An authority as it is stored.
 
     Attributes:
-        issuer: who issues leaves; None if there is nobody who can.
-        successor: who will, once every client trusts it.
-        bundle: whom clients should trust: the two and their predecessors.
-        introduced: every client was seen to trust the successor.
-        superseded: every leaf was seen to be of the issuer.
+        issuer: issues leaves; None if no stored authority can.
+        successor: becomes the issuer once every client trusts it.
+        bundle: the authorities that clients must trust: issuer, successor and their predecessors.
+        introduced: since when every client trusts the successor.
+        superseded: since when every leaf comes from the issuer.
         problem: why there is no issuer.
     """
 
     issuer: KeyPair | None = None
     successor: KeyPair | None = None
     bundle: Bundle = EMPTY
-    introduced: Mark | None = None
-    superseded: Mark | None = None
-    problem: Finding | None = None
+    introduced: Observation | None = None
+    superseded: Observation | None = None
+    problem: CertificateFinding | None = None
 
     @property
     def predecessors(self) -> Bundle:
-        """Who is trusted for what it once issued."""
+        """The authorities that are trusted only for leaves they issued earlier."""
         present = Bundle(each.certificate for each in (self.issuer, self.successor) if each is not None)
         return Bundle(each for each in self.bundle if each not in present)
 
@@ -74,166 +72,158 @@ class ServedLeaf(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class RotationPlan:
-    """How authorities come and go.
-
-    Attributes:
-        lifetime: how long a new one lives.
-        overlap: how long what is stored may take to reach every client and every server.
-        unwanted: fingerprints of authorities that somebody wants to be replaced.
-    """
-
-    lifetime: timedelta
-    overlap: timedelta
-    unwanted: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Situation:
+class RotationInput:
     """All that a step depends on.
 
     Attributes:
-        state: the authority.
-        leaves: what servers show.
-        clients: the bundle that each client has; None for one that cannot be looked at now.
-        plan: how authorities come and go.
-        now: the present, no earlier than everything else was looked at.
+        state: the stored authority.
+        leaves: what servers present.
+        clients: the bundle of each client; None for a client that is unreadable now.
+        overlap: how long a stored object may take to reach every client and every server.
+        now: the current time, not earlier than the other values were read.
+        replaced: fingerprints of certificates that a user asked to replace.
     """
 
     state: AuthorityState
     leaves: tuple[ServedLeaf, ...]
     clients: tuple[Bundle | None, ...]
-    plan: RotationPlan
+    overlap: timedelta
     now: datetime
+    replaced: frozenset[str] = frozenset()
 
 
-class Change(NamedTuple):
-    """A step: what should be stored, and why."""
+class RotationStep(NamedTuple):
+    """The state to store next, and why."""
 
     state: AuthorityState
-    finding: Finding
+    finding: CertificateFinding
 
 
-Mint = Callable[[], KeyPair]
-"""Makes a new authority."""
-_Rule = Callable[[Situation, Mint], Change | None]
+CreateAuthority = Callable[[], KeyPair]
+_Rule = Callable[[RotationInput, CreateAuthority], RotationStep | None]
 
 
-def next_change(situation: Situation, mint: Mint) -> Change | None:
-    """The next step; None if there is nothing to do now.
+def next_rotation_step(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
+    """Return the next step, or None if nothing is due.
 
     Args:
-        situation: what there is.
-        mint: called if the step needs a new authority.
+        given: the stored state and the time.
+        create: creates an authority. It is called only if the step needs one.
     """
-    return next((change for rule in _RULES if (change := rule(situation, mint)) is not None), None)
+    return next((step for rule in _RULES if (step := rule(given, create)) is not None), None)
 
 
-def _replace_lost(situation: Situation, mint: Mint) -> Change | None:
-    """Nobody can issue. Leaves that still serve give time for an overlap; otherwise there is nothing to lose."""
-    state, now = situation.state, situation.now
+def _replace_lost(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
+    """Replace an issuer that is missing or expired: with overlap if all leaves still serve, else at once."""
+    state, now = given.state, given.now
     if state.issuer is not None and state.issuer.certificate.not_valid_after_utc > now:
         return None
-    finding = state.problem or Finding(Reason.AUTHORITY_MISSING, "there is no authority")
+    finding = state.problem or CertificateFinding(Reason.AUTHORITY_MISSING, "there is no authority")
     if state.issuer is not None:
         finding = _expired(Reason.AUTHORITY_EXPIRED, state.issuer.certificate)
-    patient = _all_serve(situation)
-    successor = _living(state.successor, now)
+    with_overlap = _all_leaves_serve(given)
+    successor = _unexpired(state.successor, now)
     if successor is None:
-        made = mint()
-        # What is stored beside the leaves is the bundle as it was before the authority was lost.
-        known = state.bundle.with_more(each for _, beside in situation.leaves for each in beside)
-        lost = replace(state, issuer=None if patient else made, successor=made if patient else None, bundle=known)
-        return _changed(situation, lost, finding)
-    return None if patient else _changed(situation, replace(state, issuer=successor, successor=None), finding)
+        made = create()
+        # The bundles beside the leaves still name the lost authority.
+        known = state.bundle.with_more(each for _, beside in given.leaves for each in beside)
+        issuer, successor = (None, made) if with_overlap else (made, None)
+        return _step(given, replace(state, issuer=issuer, successor=successor, bundle=known), finding)
+    return None if with_overlap else _step(given, replace(state, issuer=successor, successor=None), finding)
 
 
-def _drop_expired_successor(situation: Situation, _mint: Mint) -> Change | None:
-    successor = situation.state.successor
-    if successor is None or _living(successor, situation.now):
+def _drop_expired_successor(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    successor = given.state.successor
+    if successor is None or _unexpired(successor, given.now):
         return None
     finding = _expired(Reason.SUCCESSOR_EXPIRED, successor.certificate)
-    return _changed(situation, replace(situation.state, successor=None), finding)
+    return _step(given, replace(given.state, successor=None), finding)
 
 
-def _repair_bundle(situation: Situation, _mint: Mint) -> Change | None:
-    """What has to be trusted is; what has expired is not."""
-    repaired = _bundle_for(situation, situation.state)
-    stored = situation.state.bundle
+def _repair_bundle(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    """Add the authorities that must be trusted, and remove expired ones."""
+    repaired, stored = _required_bundle(given, given.state), given.state.bundle
     if repaired == stored:
         return None
     missing = [each.subject.rfc4514_string() for each in repaired if each not in stored]
     if missing:
-        return _changed(situation, situation.state, Finding(Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}"))
-    return _changed(situation, situation.state, Finding(Reason.BUNDLE_OUTDATED, "it holds what nobody accepts now"))
+        finding = CertificateFinding(Reason.BUNDLE_EDITED, f"it lacks {', '.join(missing)}")
+    else:
+        finding = CertificateFinding(Reason.BUNDLE_OUTDATED, "it holds expired authorities")
+    return _step(given, given.state, finding)
 
 
-def _begin(situation: Situation, mint: Mint) -> Change | None:
-    state = situation.state
+def _begin(given: RotationInput, create: CreateAuthority) -> RotationStep | None:
+    state = given.state
     if state.issuer is None or state.successor is not None:
         return None
     due = moment_of_life(state.issuer.certificate, RENEWED_AT)
-    if fingerprint(state.issuer.certificate) in situation.plan.unwanted:
-        finding = Finding(Reason.ROTATION_REQUESTED, "somebody wants a new authority")
-    elif due <= situation.now:
-        finding = Finding(Reason.AUTHORITY_DUE_FOR_ROTATION, f"two thirds of its life were over at {told(due)}")
+    if fingerprint(state.issuer.certificate) in given.replaced:
+        finding = CertificateFinding(Reason.ROTATION_REQUESTED, "a user requested a new authority")
+    elif due <= given.now:
+        message = f"two thirds of its life passed at {timestamp_text(due)}"
+        finding = CertificateFinding(Reason.AUTHORITY_DUE_FOR_ROTATION, message)
     else:
         return None
-    return _changed(situation, replace(state, successor=mint()), finding)
+    return _step(given, replace(state, successor=create()), finding)
 
 
-def _introduce(situation: Situation, _mint: Mint) -> Change | None:
-    """Note since when every client trusts the successor, and forget it if one does not."""
-    state = situation.state
+def _introduce(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    """Record since when every client trusts the successor, and clear the record if a client does not."""
+    state = given.state
     if state.successor is None:
         return None
     certificate = state.successor.certificate
-    lacking = sum(1 for each in situation.clients if each is not None and certificate not in each)
-    marked = _holds(state.introduced, certificate)
-    if marked and lacking:
-        finding = Finding(Reason.SUCCESSOR_NOT_EVERYWHERE, f"{lacking} clients do not trust the successor any more")
-        return _changed(situation, replace(state, introduced=None), finding)
-    if not marked and not lacking and None not in situation.clients:
-        mark = Mark(fingerprint(certificate), situation.now)
-        finding = Finding(Reason.SUCCESSOR_INTRODUCED, f"{len(situation.clients)} clients trust the successor")
-        return _changed(situation, replace(state, introduced=mark), finding)
+    lacking = sum(1 for each in given.clients if each is not None and certificate not in each)
+    recorded = _is_about(state.introduced, certificate)
+    if recorded and lacking:
+        message = f"{lacking} clients no longer trust the successor"
+        finding = CertificateFinding(Reason.SUCCESSOR_NOT_EVERYWHERE, message)
+        return _step(given, replace(state, introduced=None), finding)
+    if not recorded and not lacking and None not in given.clients:
+        observed = Observation(fingerprint(certificate), given.now)
+        message = f"all {len(given.clients)} clients trust the successor"
+        finding = CertificateFinding(Reason.SUCCESSOR_INTRODUCED, message)
+        return _step(given, replace(state, introduced=observed), finding)
     return None
 
 
-def _take_over(situation: Situation, _mint: Mint) -> Change | None:
-    state = situation.state
-    if state.successor is None or not _waited(situation, state.introduced, state.successor.certificate):
+def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    state = given.state
+    if state.successor is None or not _overlap_passed(given, state.introduced, state.successor.certificate):
         return None
-    finding = Finding(Reason.SUCCESSOR_TAKES_OVER, f"every client has trusted it for {situation.plan.overlap}")
-    return _changed(situation, replace(state, issuer=state.successor, successor=None, introduced=None), finding)
+    finding = CertificateFinding(Reason.SUCCESSOR_TAKES_OVER, f"every client has trusted it for {given.overlap}")
+    return _step(given, replace(state, issuer=state.successor, successor=None, introduced=None), finding)
 
 
-def _supersede(situation: Situation, _mint: Mint) -> Change | None:
-    """Note since when every leaf is of the issuer, and forget it if one is not."""
-    state = situation.state
+def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    """Record since when every leaf comes from the issuer, and clear the record if a leaf does not."""
+    state = given.state
     if state.issuer is None or not len(state.predecessors):
         return None
     certificate = state.issuer.certificate
-    others = sum(1 for each in situation.leaves if not _is_of(each.leaf, certificate))
-    marked = _holds(state.superseded, certificate)
-    if marked and others:
-        finding = Finding(Reason.PREDECESSOR_IN_USE, f"{others} leaves are not of the issuer")
-        return _changed(situation, replace(state, superseded=None), finding)
-    if not marked and not others:
-        mark = Mark(fingerprint(certificate), situation.now)
-        finding = Finding(Reason.PREDECESSOR_SUPERSEDED, f"{len(situation.leaves)} leaves are of the issuer")
-        return _changed(situation, replace(state, superseded=mark), finding)
+    others = sum(1 for each in given.leaves if not _comes_from(each.leaf, certificate))
+    recorded = _is_about(state.superseded, certificate)
+    if recorded and others:
+        finding = CertificateFinding(Reason.PREDECESSOR_IN_USE, f"{others} leaves do not come from the issuer")
+        return _step(given, replace(state, superseded=None), finding)
+    if not recorded and not others:
+        observed = Observation(fingerprint(certificate), given.now)
+        message = f"all {len(given.leaves)} leaves come from the issuer"
+        finding = CertificateFinding(Reason.PREDECESSOR_SUPERSEDED, message)
+        return _step(given, replace(state, superseded=observed), finding)
     return None
 
 
-def _retire(situation: Situation, _mint: Mint) -> Change | None:
-    state = situation.state
-    if state.issuer is None or not _waited(situation, state.superseded, state.issuer.certificate):
+def _retire(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
+    state = given.state
+    if state.issuer is None or not _overlap_passed(given, state.superseded, state.issuer.certificate):
         return None
     kept = Bundle(each for each in state.bundle if each not in state.predecessors)
     names = ", ".join(each.subject.rfc4514_string() for each in state.predecessors)
-    finding = Finding(Reason.PREDECESSOR_RETIRED, f"no server has shown a leaf of {names} for {situation.plan.overlap}")
-    return _changed(situation, replace(state, bundle=kept, superseded=None), finding)
+    message = f"no server has presented a leaf of {names} for {given.overlap}"
+    finding = CertificateFinding(Reason.PREDECESSOR_RETIRED, message)
+    return _step(given, replace(state, bundle=kept, superseded=None), finding)
 
 
 _RULES: Final[tuple[_Rule, ...]] = (
@@ -241,49 +231,48 @@ _RULES: Final[tuple[_Rule, ...]] = (
 )  # fmt: skip
 
 
-def _changed(situation: Situation, state: AuthorityState, finding: Finding) -> Change:
-    return Change(replace(state, bundle=_bundle_for(situation, state), problem=None), finding)
+def _step(given: RotationInput, state: AuthorityState, finding: CertificateFinding) -> RotationStep:
+    return RotationStep(replace(state, bundle=_required_bundle(given, state), problem=None), finding)
 
 
-def _bundle_for(situation: Situation, state: AuthorityState) -> Bundle:
-    """Predecessors, issuer, successor, and who signed leaves that serve: as long as somebody may accept them.
+def _required_bundle(given: RotationInput, state: AuthorityState) -> Bundle:
+    """Return the stored bundle with issuer, successor and signers of serving leaves added, and expired members removed.
 
-    What is there keeps its place, so that a take-over, which changes no trust, changes no bundle either.
+    Present members keep their position, so that a takeover, which changes no trust, does not change the bundle.
     """
     present = (each.certificate for each in (state.issuer, state.successor) if each is not None)
-    return state.bundle.with_more([*present, *_signers(situation)]).unexpired(situation.now)
+    return state.bundle.with_more([*present, *_signers(given)]).unexpired(given.now)
 
 
-def _signers(situation: Situation) -> Iterator[x509.Certificate]:
-    """Who signed what servers show, as the bundle beside the leaf says; so an authority that is lost stays trusted."""
-    for leaf, beside in situation.leaves:
-        yield from (each for each in beside if serves(leaf, each, situation.now))
+def _signers(given: RotationInput) -> Iterator[x509.Certificate]:
+    """Yield the signers of serving leaves from the bundles beside them. A lost authority stays trusted this way."""
+    for leaf, beside in given.leaves:
+        yield from (each for each in beside if serves(leaf, each, given.now))
 
 
-def _all_serve(situation: Situation) -> bool:
-    """Whether every server can do its work with the leaf it has."""
-    known = situation.state.bundle.with_more(_signers(situation)).unexpired(situation.now)
-    return bool(situation.leaves) and all(
-        any(serves(each.leaf, authority, situation.now) for authority in known) for each in situation.leaves
+def _all_leaves_serve(given: RotationInput) -> bool:
+    known = given.state.bundle.with_more(_signers(given)).unexpired(given.now)
+    return bool(given.leaves) and all(
+        any(serves(each.leaf, authority, given.now) for authority in known) for each in given.leaves
     )
 
 
-def _is_of(stored: StoredLeaf, issuer: x509.Certificate) -> bool:
+def _comes_from(stored: StoredLeaf, issuer: x509.Certificate) -> bool:
     leaf = stored.certificate
     return leaf is not None and key_fits(leaf, stored.key_pem) and issued_by(leaf, issuer)
 
 
-def _living(pair: KeyPair | None, now: datetime) -> KeyPair | None:
+def _unexpired(pair: KeyPair | None, now: datetime) -> KeyPair | None:
     return pair if pair is not None and pair.certificate.not_valid_after_utc > now else None
 
 
-def _holds(mark: Mark | None, certificate: x509.Certificate) -> bool:
-    return mark is not None and mark.fingerprint == fingerprint(certificate)
+def _is_about(observed: Observation | None, certificate: x509.Certificate) -> bool:
+    return observed is not None and observed.fingerprint == fingerprint(certificate)
 
 
-def _waited(situation: Situation, mark: Mark | None, certificate: x509.Certificate) -> bool:
-    return mark is not None and _holds(mark, certificate) and mark.at + situation.plan.overlap <= situation.now
+def _overlap_passed(given: RotationInput, observed: Observation | None, certificate: x509.Certificate) -> bool:
+    return observed is not None and _is_about(observed, certificate) and observed.at + given.overlap <= given.now
 
 
-def _expired(reason: Reason, certificate: x509.Certificate) -> Finding:
-    return Finding(reason, f"it expired at {told(certificate.not_valid_after_utc)}")
+def _expired(reason: Reason, certificate: x509.Certificate) -> CertificateFinding:
+    return CertificateFinding(reason, f"it expired at {timestamp_text(certificate.not_valid_after_utc)}")

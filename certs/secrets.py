@@ -1,6 +1,6 @@
-"""Secrets as they are stored, and what of them is ours: reading, and requests that create or change them.
+"""Read the Secrets of this package, and prepare requests that create or change them.
 
-Changes are merge patches guarded by the version that was read; what others keep in the same Secret stays.
+A change is a merge patch guarded by the version that was read. Data that others keep in the same Secret is preserved.
 """
 
 from collections.abc import Mapping
@@ -15,16 +15,15 @@ from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection, Key
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
+from berthmaster.model.meta import ObjectMeta
 from certs.authority import KeyPair
-from certs.bundle import Bundle
-from certs.leaf import StoredLeaf
-from certs.reading import is_authority, pair_of
-from certs.reasons import Finding, Reason
-from certs.rotation import AuthorityState, Mark
+from certs.bundle import Bundle, is_authority, pair_of
+from certs.leaf import CertificateFinding, Reason, StoredLeaf
+from certs.rotation import AuthorityState, Observation
 
 SECRETS: Final = Collection.of("v1", "secrets")
 ROLE: Final = "certs.berthmaster.io/role"
-"""The label of what is ours; its value says for what it is used."""
+"""The label that marks our Secrets. Its value says what the Secret is used for."""
 AUTHORITY: Final = "authority"
 SERVING: Final = "serving"
 INTRODUCED: Final = "certs.berthmaster.io/introduced"
@@ -35,53 +34,43 @@ KEY: Final = "tls.key"
 BUNDLE: Final = "ca.crt"
 NEXT_CERTIFICATE: Final = "next.crt"
 NEXT_KEY: Final = "next.key"
-_TLS: Final = "kubernetes.io/tls"
-_TYPES: Final = {AUTHORITY: "Opaque", SERVING: _TLS}
+_TYPES: Final = {AUTHORITY: "Opaque", SERVING: "kubernetes.io/tls"}
 _LABELS: Final = {"app.kubernetes.io/managed-by": "berthmaster", "app.kubernetes.io/component": "certificates"}
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    namespace: str
-    resource_version: str
-    uid: str = ""
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
-
-
 class Secret(msgspec.Struct, frozen=True):
-    """A Secret; ``repr`` does not show what is in it."""
+    """A Secret. ``repr`` does not show its data."""
 
-    metadata: _Metadata
+    metadata: ObjectMeta
     data: dict[str, bytes] = {}
 
     def __repr__(self) -> str:
         return f"Secret({self.metadata.namespace}/{self.metadata.name})"
 
-    def ours(self, role: str) -> bool:
-        """Whether it was made, or taken over, for a role."""
+    def has_role(self, role: str) -> bool:
+        """Return whether this package created or adopted the Secret for a role."""
         return self.metadata.labels.get(ROLE) == role
 
     def get(self, name: str) -> bytes:
-        """What stands under a name; nothing where there is nothing."""
+        """Return a value, empty if it is missing."""
         return self.data.get(name, b"")
 
     @property
     def leaf(self) -> StoredLeaf:
-        """The pair of a serving Secret."""
+        """The leaf of a serving Secret."""
         return StoredLeaf(self.get(CERTIFICATE), self.get(KEY))
 
     @property
     def bundle(self) -> Bundle:
-        """Whom to trust, in both kinds of Secret."""
+        """The bundle of a Secret of either role."""
         return Bundle.parse(self.get(BUNDLE))
 
 
 def read_secret(client: APIClient, key: Key) -> Secret | None:
-    """A Secret; None if there is none.
+    """Read a Secret. Return None if it does not exist.
 
     Raises:
-        ApiError: it cannot be read.
+        ApiError: the Secret is unreadable.
     """
     try:
         return decode_json(Secret, ask(client, requests.get(SECRETS, key)))
@@ -90,18 +79,18 @@ def read_secret(client: APIClient, key: Key) -> Secret | None:
             return None
         raise
     except FieldError as error:
-        # The value itself may be a key: only where it stands is told.
-        raise ApiError(0, "", f"the Secret {key[0]}/{key[1]} is not readable at {error.path or 'its root'}") from None
+        # The value itself may be a key: report only its path.
+        raise ApiError(0, "", f"the Secret {key[0]}/{key[1]} is unreadable at {error.path or 'its root'}") from None
 
 
 def delete_secret(client: APIClient, key: Key, role: str) -> bool:
-    """Delete a Secret if it has a role for us; whether it did.
+    """Delete a Secret if it has a role. Return whether it was deleted.
 
     Raises:
-        ApiError: it cannot be read or deleted.
+        ApiError: the Secret cannot be read or deleted.
     """
     secret = read_secret(client, key)
-    if secret is None or not secret.ours(role):
+    if secret is None or not secret.has_role(role):
         return False
     try:
         ask(client, requests.delete(SECRETS, key, uid=secret.metadata.uid))
@@ -113,44 +102,45 @@ def delete_secret(client: APIClient, key: Key, role: str) -> bool:
 
 
 def authority_of(secret: Secret | None) -> AuthorityState:
-    """The authority that a Secret holds; without an issuer, its problem says why.
+    """Return the authority of a Secret. If it has no issuer, ``problem`` says why.
 
     Raises:
-        InputError: the Secret is somebody else's and holds something else.
+        InputError: the Secret is foreign and holds something else.
     """
     if secret is None:
-        return AuthorityState(problem=Finding(Reason.AUTHORITY_MISSING, "there is no Secret with an authority"))
+        finding = CertificateFinding(Reason.AUTHORITY_MISSING, "there is no Secret with an authority")
+        return AuthorityState(problem=finding)
     issuer = _authority_pair(secret, CERTIFICATE, KEY)
-    if issuer is None and not secret.ours(AUTHORITY) and any(secret.data.values()):
-        raise _foreign(secret, "holds something that is no authority")
+    if issuer is None and not secret.has_role(AUTHORITY) and any(secret.data.values()):
+        raise _foreign(secret, "holds data that is not an authority")
     annotations = secret.metadata.annotations
-    problem = Finding(Reason.AUTHORITY_UNREADABLE, "what is stored is no authority with its key")
+    problem = CertificateFinding(Reason.AUTHORITY_UNREADABLE, "the stored data is not an authority with its key")
     return AuthorityState(
         issuer=issuer,
         successor=_authority_pair(secret, NEXT_CERTIFICATE, NEXT_KEY),
         bundle=secret.bundle,
-        introduced=_mark(annotations.get(INTRODUCED, "")),
-        superseded=_mark(annotations.get(SUPERSEDED, "")),
+        introduced=_observation(annotations.get(INTRODUCED, "")),
+        superseded=_observation(annotations.get(SUPERSEDED, "")),
         problem=None if issuer is not None else problem,
     )
 
 
 def check_adoptable(secret: Secret, authority: AuthorityState) -> None:
-    """Refuse to overwrite a certificate that somebody else keeps.
+    """Check that a Secret does not hold a foreign certificate, which must not be overwritten.
 
     Raises:
-        InputError: it is not ours, and not of our authority.
+        InputError: the certificate is neither ours nor from our authority.
     """
     leaf = secret.leaf
-    if secret.ours(SERVING) or not (leaf.certificate_pem or leaf.key_pem):
+    if secret.has_role(SERVING) or not (leaf.certificate_pem or leaf.key_pem):
         return
     certificate = leaf.certificate
     if certificate is None or authority.bundle.issuer_of(certificate) is None:
-        raise _foreign(secret, "holds somebody else's certificate; --authority provided leaves it to them")
+        raise _foreign(secret, "holds a foreign certificate; use --authority provided to keep it")
 
 
 def authority_request(key: Key, stored: Secret | None, state: AuthorityState) -> APIRequest:
-    """What stores an authority."""
+    """Return the request that stores an authority."""
     data: dict[str, bytes | None] = {
         CERTIFICATE: state.issuer.certificate_pem if state.issuer else b"",  # some types of Secret need the field
         KEY: state.issuer.key_pem if state.issuer else b"",
@@ -158,20 +148,20 @@ def authority_request(key: Key, stored: Secret | None, state: AuthorityState) ->
         NEXT_KEY: state.successor.key_pem if state.successor else None,
         BUNDLE: state.bundle.pem,
     }
-    annotations = {INTRODUCED: _noted(state.introduced), SUPERSEDED: _noted(state.superseded)}
+    annotations = {INTRODUCED: _annotation(state.introduced), SUPERSEDED: _annotation(state.superseded)}
     return _request(key, stored, AUTHORITY, data, annotations)
 
 
-def serving_request(key: Key, stored: Secret | None, pair: StoredLeaf | None, bundle: Bundle) -> APIRequest:
-    """What stores a leaf and the bundle beside it; without a leaf, the bundle alone changes."""
+def serving_request(key: Key, stored: Secret | None, leaf: StoredLeaf | None, bundle: Bundle) -> APIRequest:
+    """Return the request that stores a leaf and its bundle. Without a leaf it stores the bundle only."""
     data: dict[str, bytes | None] = {BUNDLE: bundle.pem}
-    if pair is not None:
-        data |= {CERTIFICATE: pair.certificate_pem, KEY: pair.key_pem}
+    if leaf is not None:
+        data |= {CERTIFICATE: leaf.certificate_pem, KEY: leaf.key_pem}
     return _request(key, stored, SERVING, data, {})
 
 
-def reference(key: Key, stored: Secret | None) -> Reference:
-    """What events about a Secret are about."""
+def secret_reference(key: Key, stored: Secret | None) -> Reference:
+    """Return the reference to a Secret for events."""
     return Reference("v1", "Secret", key[0], key[1], stored.metadata.uid if stored else "")
 
 
@@ -201,20 +191,22 @@ def _authority_pair(secret: Secret, certificate: str, key: str) -> KeyPair | Non
     return pair if pair is not None and is_authority(pair.certificate) else None
 
 
-def _mark(text: str) -> Mark | None:
-    """A mark out of an annotation; anybody may have written it."""
+def _observation(text: str) -> Observation | None:
+    """Read an annotation. Any client may have written it, so a malformed one is ignored."""
     fingerprint, _, moment = text.partition(" ")
     try:
         at = datetime.fromisoformat(moment)
     except ValueError:
         return None
-    return Mark(fingerprint, at) if at.tzinfo is not None else None
+    return Observation(fingerprint, at) if at.tzinfo is not None else None
 
 
-def _noted(mark: Mark | None) -> str | None:
-    return None if mark is None else f"{mark.fingerprint} {mark.at.astimezone(UTC).isoformat(timespec='milliseconds')}"
+def _annotation(observed: Observation | None) -> str | None:
+    if observed is None:
+        return None
+    return f"{observed.fingerprint} {observed.at.astimezone(UTC).isoformat(timespec='milliseconds')}"
 
 
 def _foreign(secret: Secret, what: str) -> InputError:
-    place = f"{secret.metadata.namespace}/{secret.metadata.name}"
-    return InputError(f"the Secret {place} {what}; name another one, or delete it if nobody needs it")
+    name = f"{secret.metadata.namespace}/{secret.metadata.name}"
+    return InputError(f"the Secret {name} {what}. Use another name, or delete the Secret if it is unused")

@@ -1,179 +1,189 @@
-"""The next thing to do, as a request that is ready to be sent. Pure but for the keys that new certificates need.
+"""Decide the next writes as requests that are ready to send. Pure except for the keys of new certificates.
 
-The order keeps clients and servers together: an authority is stored before its bundle goes to clients, and clients have
-the bundle before a leaf is issued.
+The order keeps clients and servers compatible. An authority is stored before its bundle is written to clients, and
+clients have the bundle before a leaf is issued.
 """
 
 from collections.abc import Iterator
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from berthmaster.kube import requests
 from berthmaster.kube.events import Reference
-from berthmaster.kube.requests import APIRequest
 from certs import secrets
-from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
+from certs.authority import MAX_COMMON_NAME, SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
 from certs.injection import bundles, patch
-from certs.leaf import LeafPlan, StoredLeaf, judge, told
-from certs.options import MANAGER, Options, Origin, Serving, Target
-from certs.reasons import Finding, Reason
-from certs.rotation import AuthorityState, RotationPlan, ServedLeaf, Situation, next_change
+from certs.leaf import CertificateFinding, LeafRequirements, Reason, StoredLeaf, leaf_finding, timestamp_text
+from certs.options import MANAGER, CertificateOptions, Origin, ServingCertificate, TargetConfiguration
+from certs.rotation import AuthorityState, RotationInput, RotationStep, ServedLeaf, next_rotation_step
 from certs.secrets import Secret
-from certs.world import Seen, Unknown, World, target_reference
+from certs.snapshot import CertificateSnapshot, ConfigurationState, UnreadableConfiguration, configuration_reference
 
-_MAX_COMMON_NAME: Final = 64
+NONE_REPLACED = frozenset[str]()
 
 
-class Step(NamedTuple):
-    """Something to do.
+class CertificateStep(NamedTuple):
+    """One write.
 
     Attributes:
-        about: what is written.
+        about: the object that is written.
         finding: why.
-        request: what writes it.
-        on_target: whether it goes to the target's API server; otherwise to the host's.
+        request: writes the object.
+        on_target: whether the request goes to the target's API server; else to the host's.
     """
 
     about: Reference
-    finding: Finding
+    finding: CertificateFinding
     request: APIRequest
     on_target: bool = False
 
 
-class Wishes(NamedTuple):
-    """What somebody wants to be replaced although it is fine, by fingerprints.
+def next_steps(
+    snapshot: CertificateSnapshot, options: CertificateOptions, replaced: frozenset[str], now: datetime
+) -> Iterator[CertificateStep]:
+    """Yield the writes that are due, the most urgent first. Read a new snapshot after each write.
 
-    Attributes:
-        leaves: serving certificates.
-        authorities: issuers.
-    """
-
-    leaves: frozenset[str] = frozenset()
-    authorities: frozenset[str] = frozenset()
-
-
-def own_steps(world: World, options: Options, wishes: Wishes, now: datetime) -> Iterator[Step]:
-    """What an authority of our own needs, the most urgent first. Only one may be done before looking again.
+    Args:
+        snapshot: what was read.
+        options: what to keep.
+        replaced: fingerprints of certificates that a user asked to replace.
+        now: the current time.
 
     Raises:
-        InputError: a Secret is somebody else's.
+        InputError: a Secret is foreign.
     """
-    state = secrets.authority_of(world.authority)
-    for _, secret in world.serving:
+    if options.origin is Origin.OWN:
+        return _own_steps(snapshot, options, replaced, now)
+    return _provided_steps(snapshot, options, now)
+
+
+def _own_steps(
+    snapshot: CertificateSnapshot, options: CertificateOptions, replaced: frozenset[str], now: datetime
+) -> Iterator[CertificateStep]:
+    state = secrets.authority_of(snapshot.authority)
+    for _, secret in snapshot.serving:
         if secret is not None:
             secrets.check_adoptable(secret, state)
-    change = next_change(situation_of(world, options, wishes, state, now), partial(minted, options, now))
-    if change is not None:
+    if (step := rotation_step(snapshot, options, replaced, state, now)) is not None:
         key = (options.namespace, options.authority_secret)
-        about = secrets.reference(key, world.authority)
-        yield Step(about, change.finding, secrets.authority_request(key, world.authority, change.state))
+        request = secrets.authority_request(key, snapshot.authority, step.state)
+        yield CertificateStep(secrets.secret_reference(key, snapshot.authority), step.finding, request)
     if not len(state.bundle):
         return  # there is no authority yet
-    for target, seen in world.targets:
-        yield from _injection(target, seen, state.bundle)
-    for serving, secret in world.serving:
-        yield from _serving_step(serving, secret, options, wishes, state, now)
+    for target, configuration in snapshot.targets:
+        yield from _injection(target, configuration, state.bundle)
+    for serving, secret in snapshot.serving:
+        yield from _serving_steps(serving, secret, options, replaced, state, now)
 
 
-def provided_steps(world: World, options: Options, _wishes: Wishes, now: datetime) -> Iterator[Step]:
-    """What certificates need that somebody else stores: their bundles in every configuration.
+def _provided_steps(
+    snapshot: CertificateSnapshot, options: CertificateOptions, now: datetime
+) -> Iterator[CertificateStep]:
+    """Yield injections of the provided bundles.
 
-    Whom a configuration trusted before stays trusted until the newest leaf has had time to reach its server.
+    Authorities that a configuration trusted before stay in it until the newest leaf is older than the overlap.
     """
-    provided = provided_bundle(world).unexpired(now)
+    provided = provided_bundle(snapshot).unexpired(now)
     if not len(provided):
         return
-    leaves = (secret.leaf.certificate for _, secret in world.serving if secret is not None)
+    leaves = (secret.leaf.certificate for _, secret in snapshot.serving if secret is not None)
     newest = max((leaf.not_valid_before_utc for leaf in leaves if leaf is not None), default=None)
     overlapping = newest is not None and newest + options.overlap > now
-    for target, seen in world.targets:
-        held: list[Bundle] = [] if seen is None or isinstance(seen, Unknown) else bundles(target.kind, seen)
+    for target, state in snapshot.targets:
+        if state is None or isinstance(state, UnreadableConfiguration):
+            continue
+        held = bundles(target.kind, state)
         earlier = Bundle(each for bundle in held for each in bundle) if overlapping else EMPTY
-        yield from _injection(target, seen, provided.with_more(earlier.unexpired(now)))
+        yield from _injection(target, state, provided.with_more(earlier.unexpired(now)))
 
 
-def provided_bundle(world: World) -> Bundle:
-    """Whom to trust for certificates that somebody else stores."""
-    return Bundle(each for _, secret in world.serving if secret is not None for each in secret.bundle)
+def provided_bundle(snapshot: CertificateSnapshot) -> Bundle:
+    """Return the union of the bundles that another system stores."""
+    return Bundle(each for _, secret in snapshot.serving if secret is not None for each in secret.bundle)
 
 
-def provided_problems(world: World) -> Iterator[str]:
-    """What somebody else has yet to store."""
-    for serving, secret in world.serving:
+def provided_problems(snapshot: CertificateSnapshot) -> Iterator[str]:
+    """Yield what the other system has not stored yet."""
+    for serving, secret in snapshot.serving:
         if secret is None or not len(secret.bundle):
-            what = "is not there" if secret is None else f"has no authority in its {secrets.BUNDLE}"
+            what = "does not exist" if secret is None else f"has no authority in {secrets.BUNDLE}"
             yield f"{Reason.PROVIDED_BUNDLE_MISSING}: the Secret {serving.secret} {what}"
 
 
-def bundle_of(world: World, options: Options) -> Bundle:
-    """Whom clients should trust, as it is stored.
+def trusted_bundle(snapshot: CertificateSnapshot, options: CertificateOptions) -> Bundle:
+    """Return the stored bundle that clients must trust.
 
     Raises:
-        InputError: the Secret of the authority is somebody else's.
+        InputError: the Secret of the authority is foreign.
     """
     own = options.origin is Origin.OWN
-    return secrets.authority_of(world.authority).bundle if own else provided_bundle(world)
+    return secrets.authority_of(snapshot.authority).bundle if own else provided_bundle(snapshot)
 
 
-def situation_of(world: World, options: Options, wishes: Wishes, state: AuthorityState, now: datetime) -> Situation:
-    """What the next step of an authority depends on."""
-    leaves = (
-        ServedLeaf(secret.leaf, secret.bundle) if secret is not None else ServedLeaf(StoredLeaf(), EMPTY)
-        for _, secret in world.serving
-    )
-    plan = RotationPlan(options.authority_lifetime, options.overlap, wishes.authorities)
-    return Situation(state, tuple(leaves), world.clients(), plan, now)
-
-
-def leaf_plan(serving: Serving, options: Options, wishes: Wishes) -> LeafPlan:
-    """What the leaf of a server should be."""
-    return LeafPlan(serving.names, options.leaf_lifetime, wishes.leaves)
-
-
-def _injection(target: Target, seen: Seen, bundle: Bundle) -> Iterator[Step]:
-    if seen is None or isinstance(seen, Unknown):
-        return
-    operations = patch(target.kind, seen, bundle)
-    if not operations:
-        return
-    held = bundles(target.kind, seen)
-    finding = (
-        Finding(Reason.BUNDLE_OUTDATED, f"it gets {len(bundle)} authorities")
-        if all(len(each) for each in held)
-        else Finding(Reason.BUNDLE_MISSING, f"it has no bundle; it gets {len(bundle)} authorities")
-    )
-    request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
-    yield Step(target_reference(target, seen), finding, request, on_target=True)
-
-
-def _serving_step(
-    serving: Serving,
-    secret: Secret | None,
-    options: Options,
-    wishes: Wishes,
+def rotation_step(
+    snapshot: CertificateSnapshot,
+    options: CertificateOptions,
+    replaced: frozenset[str],
     state: AuthorityState,
     now: datetime,
-) -> Iterator[Step]:
-    """A leaf, or at least the bundle beside it."""
+) -> RotationStep | None:
+    """Return the next step of the authority's rotation, or None."""
+    leaves = (
+        ServedLeaf(secret.leaf, secret.bundle) if secret is not None else ServedLeaf(StoredLeaf(), EMPTY)
+        for _, secret in snapshot.serving
+    )
+    given = RotationInput(state, tuple(leaves), snapshot.clients(), options.overlap, now, replaced)
+    return next_rotation_step(given, partial(_new_authority, options, now))
+
+
+def leaf_requirements(
+    serving: ServingCertificate, options: CertificateOptions, replaced: frozenset[str] = NONE_REPLACED
+) -> LeafRequirements:
+    """Return the requirements of a server's leaf."""
+    return LeafRequirements(serving.names, options.leaf_lifetime, replaced)
+
+
+def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: Bundle) -> Iterator[CertificateStep]:
+    if state is None or isinstance(state, UnreadableConfiguration):
+        return
+    operations = patch(target.kind, state, bundle)
+    if not operations:
+        return
+    reason = Reason.BUNDLE_OUTDATED if all(map(len, bundles(target.kind, state))) else Reason.BUNDLE_MISSING
+    finding = CertificateFinding(reason, f"write a bundle with {len(bundle)} authorities")
+    request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
+    yield CertificateStep(configuration_reference(target, state), finding, request, on_target=True)
+
+
+def _serving_steps(
+    serving: ServingCertificate,
+    secret: Secret | None,
+    options: CertificateOptions,
+    replaced: frozenset[str],
+    state: AuthorityState,
+    now: datetime,
+) -> Iterator[CertificateStep]:
+    """Yield the writes of a serving Secret: its bundle, and its leaf if the issuer is valid."""
     key = (options.namespace, serving.secret)
-    about = secrets.reference(key, secret)
+    about = secrets.secret_reference(key, secret)
     issuer, stored = state.issuer, secret.leaf if secret is not None else StoredLeaf()
     if secret is not None and secret.get(secrets.BUNDLE) != state.bundle.pem:
-        finding = Finding(Reason.BUNDLE_OUTDATED, f"beside the leaf there are {len(state.bundle)} authorities now")
-        yield Step(about, finding, secrets.serving_request(key, secret, None, state.bundle))
+        message = f"write a bundle with {len(state.bundle)} authorities beside the leaf"
+        finding = CertificateFinding(Reason.BUNDLE_OUTDATED, message)
+        yield CertificateStep(about, finding, secrets.serving_request(key, secret, None, state.bundle))
     if issuer is None or issuer.certificate.not_valid_after_utc <= now:
         return
-    finding_of_leaf = judge(stored, issuer.certificate, leaf_plan(serving, options, wishes), now)
-    if finding_of_leaf is None:
+    due = leaf_finding(stored, issuer.certificate, leaf_requirements(serving, options, replaced), now)
+    if due is None:
         return
-    name = serving.secret[:_MAX_COMMON_NAME]
-    leaf = issue(issuer, name, serving.names, options.leaf_lifetime, now, usages=SERVERS_ONLY)
-    made = StoredLeaf(leaf.certificate_pem, leaf.key_pem)
-    yield Step(about, finding_of_leaf, secrets.serving_request(key, secret, made, state.bundle))
+    name = serving.secret[:MAX_COMMON_NAME]
+    pair = issue(issuer, name, serving.names, options.leaf_lifetime, now, usages=SERVERS_ONLY)
+    leaf = StoredLeaf(pair.certificate_pem, pair.key_pem)
+    yield CertificateStep(about, due, secrets.serving_request(key, secret, leaf, state.bundle))
 
 
-def minted(options: Options, now: datetime) -> KeyPair:
-    """A new authority; its name says when it was made, for people who compare bundles."""
-    return new_authority(f"berthmaster authority {told(now)}", options.authority_lifetime, now)
+def _new_authority(options: CertificateOptions, now: datetime) -> KeyPair:
+    """Create an authority. Its name contains the time, which helps people to compare bundles."""
+    return new_authority(f"berthmaster authority {timestamp_text(now)}", options.authority_lifetime, now)

@@ -10,26 +10,31 @@ from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
 from certs.authority import KeyPair
-from certs.bundle import Bundle
+from certs.bundle import Bundle, pair_of
 from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING
-from certs.journal import Journal
 from certs.leaf import StoredLeaf
-from certs.options import Options, Serving, Target
-from certs.reading import pair_of
-from certs.upkeep import Report, Upkeep
-from certs.world import Clusters
+from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
+from certs.reconcile import CertificateEvents, CertificateReconciler, CertificateReport
+from certs.snapshot import Clusters
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMESPACE = "system"
 AUTHORITY = f"/api/v1/namespaces/{NAMESPACE}/secrets/ca"
 LEAVES = {name: f"/api/v1/namespaces/{NAMESPACE}/secrets/{name}" for name in ("webhook-tls", "extender-tls")}
-TARGETS = (Target(MUTATING, "hooks"), Target(VALIDATING, "hooks"), Target(SCHEDULER_PLUGIN, "plugin"))
+TARGETS = (
+    TargetConfiguration(MUTATING, "hooks"),
+    TargetConfiguration(VALIDATING, "hooks"),
+    TargetConfiguration(SCHEDULER_PLUGIN, "plugin"),
+)
 CONFIGURATIONS = {target: target.kind.collection.object(("", target.name)) for target in TARGETS}
-OPTIONS = Options(
+OPTIONS = CertificateOptions(
     namespace=NAMESPACE,
     authority_secret="ca",  # noqa: S106 - the name of a Secret, not a secret
-    serving=(Serving("webhook-tls", ("webhook.system.svc", "10.0.0.1")), Serving("extender-tls", ("extender.svc",))),
+    serving=(
+        ServingCertificate("webhook-tls", ("webhook.system.svc", "10.0.0.1")),
+        ServingCertificate("extender-tls", ("extender.svc",)),
+    ),
     targets=TARGETS,
 )
 
@@ -110,7 +115,7 @@ class Installation:
         options: what replicas keep.
     """
 
-    def __init__(self, options: Options = OPTIONS) -> None:
+    def __init__(self, options: CertificateOptions = OPTIONS) -> None:
         self.clock = TurnedClock()
         self.cluster = a_cluster(self.clock.now)
         self.told = Told()
@@ -119,15 +124,15 @@ class Installation:
             made = plugin() if target.kind == SCHEDULER_PLUGIN else webhooks(target.kind.kind, "a", "b")
             self.cluster.put(CONFIGURATIONS[target], made)
 
-    def replica(self, client: Any = None, clock: Any = None, **changed: Any) -> Upkeep:
+    def replica(self, client: Any = None, clock: Any = None, **changed: Any) -> CertificateReconciler:
         """A replica, with its own connection, clock or options where told."""
         clusters = Clusters(client or self.cluster, client or self.cluster)
-        journal = Journal(self.told, self.told, self.told)
-        return Upkeep(clusters, replace(self.options, **changed), clock or self.clock, journal)
+        journal = CertificateEvents(self.told, self.told, self.told.count)
+        return CertificateReconciler(clusters, replace(self.options, **changed), clock or self.clock, journal)
 
     def keep(self, **wanted: bool) -> list[str]:
         """One look by a new replica; the reasons of what it did."""
-        return reasons(self.replica().keep(**wanted))
+        return reasons(self.replica().reconcile(**wanted))
 
     def turn(self, time: timedelta) -> None:
         self.clock.time += time
@@ -178,7 +183,7 @@ def injected_in(content: dict[str, Any]) -> list[bytes]:
     return [base64.b64decode(text) for text in texts]
 
 
-def reasons(report: Report) -> list[str]:
+def reasons(report: CertificateReport) -> list[str]:
     """Why things were done, in order."""
     assert not report.problems, report.problems
-    return [str(done.finding.reason) for done in report.done]
+    return [str(finding.reason) for _, finding in report.done]

@@ -89,7 +89,7 @@ class Replica:
 
     def _run(self, **wanted: bool) -> None:
         try:
-            self._installation.replica(self).keep(**wanted)
+            self._installation.replica(self).reconcile(**wanted)
         except (CrashedError, BerthmasterError):
             pass
         except BaseException as error:  # noqa: BLE001 - told to the test, in its own thread

@@ -14,7 +14,7 @@ from berthmaster_cli.doctor.fields import API_VERSIONS
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
 from berthmaster_cli.doctor.gather.asker import Asker, InNameOf, seen
 from certs.bundle import Bundle
-from certs.reachability import Endpoint, endpoint_of
+from certs.registration import Endpoint, endpoint_of
 
 _KARMADA_LEASE: Final = "karmada-scheduler"
 _MOST_ENDPOINTS: Final = 8

@@ -13,7 +13,7 @@ from berthmaster.kube.requests import APIRequest, Collection, get
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import Probe, Setup, Stored, Workload
 from berthmaster_cli.doctor.gather.asker import Asker
-from certs.reading import certificate_of, key_fits
+from certs.bundle import certificate_of, key_fits
 from certs.secrets import SECRETS
 
 DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")

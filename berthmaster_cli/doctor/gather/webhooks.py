@@ -15,10 +15,9 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster_cli.doctor.facts import Hook, Served, Trial
 from berthmaster_cli.doctor.gather.asker import Asker, on_trial, read_as
-from certs.bundle import EMPTY, Bundle
-from certs.injection import MUTATING, VALIDATING, ConfigurationKind, places
-from certs.reachability import Endpoint
-from certs.reading import certificate_of
+from certs.bundle import EMPTY, Bundle, certificate_of
+from certs.injection import MUTATING, VALIDATING, ConfigurationKind, bundle_fields
+from certs.registration import Endpoint
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
 """Webhooks about anything else are nobody's business here."""
@@ -112,7 +111,7 @@ def _hooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Hook]:
     webhooks = item.get("webhooks") or []
     configuration = str((item.get("metadata") or {}).get("name"))
     try:
-        urls = [place.url for place in places(kind, item)]
+        urls = [place.url for place in bundle_fields(kind, item)]
     except InputError:
         return
     for webhook, url in zip(webhooks, urls, strict=True):

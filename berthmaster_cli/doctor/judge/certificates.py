@@ -10,10 +10,9 @@ from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor.facts import Facts, Hook, Served, Setup, Stored, Trial, Unknown
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import cause_of, denied_by, known
-from certs.bundle import Bundle
+from certs.bundle import Bundle, issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
-from certs.reachability import Endpoint, endpoint_of
-from certs.reading import issued_by, names_of
+from certs.registration import Endpoint, endpoint_of
 
 SOON: Final = timedelta(days=7)
 """Enough for a person to come back. Leaves that live shorter are judged by what is left of their life."""

@@ -8,7 +8,7 @@ from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor.facts import Facts, Hook, Setup, Trial, Unknown, Workload
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import called, cause_of, denied_by
-from certs.reachability import endpoint_of
+from certs.registration import endpoint_of
 from webhook.admission.routes import ROUTES
 
 SHORTEST_S: Final = 2.0

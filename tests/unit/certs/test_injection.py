@@ -11,7 +11,17 @@ from certified import plugin, webhooks
 from berthmaster.model.errors import InputError
 from certs.authority import new_authority
 from certs.bundle import Bundle
-from certs.injection import MUTATING, SCHEDULER_PLUGIN, VALIDATING, bundles, encoded, injected, kind_of, patch, places
+from certs.injection import (
+    MUTATING,
+    SCHEDULER_PLUGIN,
+    VALIDATING,
+    bundle_fields,
+    bundles,
+    encoded,
+    injected,
+    kind_of,
+    patch,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIRST, SECOND = (Bundle([new_authority(name, timedelta(days=9), NOW).certificate]) for name in "ab")
@@ -91,7 +101,7 @@ def test_a_bundle_that_was_edited_by_hand_is_put_right(text):
     ],
 )
 def test_a_place_says_whom_it_is_for(content, url):
-    assert [place.url for place in places(MUTATING, content)] == [url]
+    assert [place.url for place in bundle_fields(MUTATING, content)] == [url]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +114,7 @@ def test_a_place_says_whom_it_is_for(content, url):
 )
 def test_what_is_no_configuration_is_refused(content):
     with pytest.raises(InputError, match="MutatingWebhookConfiguration x"):
-        places(MUTATING, {"metadata": {"name": "x"}, **content})
+        bundle_fields(MUTATING, {"metadata": {"name": "x"}, **content})
 
 
 def test_kinds_are_known_by_their_version_too():

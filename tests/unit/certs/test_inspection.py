@@ -5,7 +5,7 @@ from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, plugi
 from faults import only, refuse
 
 from certs.inspection import inspect
-from certs.metrics import Metrics
+from certs.rotator import CertificateMetrics
 
 HOOKS = CONFIGURATIONS[TARGETS[0]]
 
@@ -18,8 +18,8 @@ def settled():
 
 
 def items(installation):
-    report = installation.replica().look()
-    return inspect(report.world, installation.options, report.now)
+    report = installation.replica().observe()
+    return inspect(report.snapshot, installation.options, report.now)
 
 
 def told(installation):
@@ -102,7 +102,7 @@ def test_a_plugin_without_tls_needs_no_bundle(settled):
 
 
 def test_metrics_tell_expiry_bundles_and_what_was_done(settled):
-    metrics = Metrics()
+    metrics = CertificateMetrics()
     metrics.show(items(settled))
     metrics.count("LeafMissing", "done")
     metrics.failed()
@@ -121,7 +121,7 @@ def test_metrics_tell_expiry_bundles_and_what_was_done(settled):
 
 
 def test_metrics_forget_what_is_gone(settled):
-    metrics = Metrics()
+    metrics = CertificateMetrics()
     settled.keep(rotate_authority=True)
     metrics.show(items(settled))
     assert b'certificate="successor/ca"' in metrics.exposition()[1]

@@ -6,16 +6,15 @@ import pytest
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.authority import SERVERS_ONLY, KeyPair, issue, new_authority
-from certs.leaf import LeafPlan, StoredLeaf, issued_at, judge, serves
-from certs.reading import fingerprint
-from certs.reasons import Reason
+from certs.bundle import fingerprint
+from certs.leaf import LeafRequirements, Reason, StoredLeaf, issued_at, leaf_finding, serves
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 AUTHORITY = new_authority("authority", 1000 * DAY, NOW)
 OTHER = new_authority("authority", 1000 * DAY, NOW)
 SHORT = new_authority("authority", 10 * DAY, NOW)
-PLAN = LeafPlan(("a.svc", "10.0.0.1", "::1"), 90 * DAY)
+PLAN = LeafRequirements(("a.svc", "10.0.0.1", "::1"), 90 * DAY)
 
 
 def leaf(authority: KeyPair = AUTHORITY, names=PLAN.names, life=90 * DAY, now=NOW, usages=SERVERS_ONLY) -> StoredLeaf:
@@ -55,28 +54,28 @@ GOOD, SECOND = leaf(), leaf()
     ],
 )  # fmt: skip
 def test_a_leaf_is_judged(stored, later, reason):
-    finding = judge(stored, AUTHORITY.certificate, PLAN, NOW + later)
+    finding = leaf_finding(stored, AUTHORITY.certificate, PLAN, NOW + later)
     assert (finding and finding.reason) == reason
 
 
 def test_a_leaf_that_outlives_its_issuer_is_replaced():
     careless = KeyPair(AUTHORITY.certificate, SHORT.key)
-    finding = judge(leaf(careless), SHORT.certificate, PLAN, NOW)
+    finding = leaf_finding(leaf(careless), SHORT.certificate, PLAN, NOW)
     assert finding is not None
     assert finding.reason == Reason.OUTLIVES_ISSUER
 
 
 def test_a_leaf_for_clients_only_is_none_for_servers():
-    finding = judge(leaf(usages=[ExtendedKeyUsageOID.CLIENT_AUTH]), AUTHORITY.certificate, PLAN, NOW)
+    finding = leaf_finding(leaf(usages=[ExtendedKeyUsageOID.CLIENT_AUTH]), AUTHORITY.certificate, PLAN, NOW)
     assert finding is not None
     assert finding.reason == Reason.WRONG_USAGE
 
 
 def test_a_leaf_that_somebody_wants_replaced_is():
     unwanted = frozenset([fingerprint(GOOD.certificate)])
-    plan = LeafPlan(PLAN.names, PLAN.lifetime, unwanted)
-    assert judge(SECOND, AUTHORITY.certificate, plan, NOW) is None
-    finding = judge(GOOD, AUTHORITY.certificate, plan, NOW)
+    plan = LeafRequirements(PLAN.names, PLAN.lifetime, unwanted)
+    assert leaf_finding(SECOND, AUTHORITY.certificate, plan, NOW) is None
+    finding = leaf_finding(GOOD, AUTHORITY.certificate, plan, NOW)
     assert finding is not None
     assert finding.reason == Reason.RENEWAL_REQUESTED
 
@@ -84,7 +83,7 @@ def test_a_leaf_that_somebody_wants_replaced_is():
 def test_at_the_end_of_an_authority_leaves_are_not_renewed_for_nothing():
     last = leaf(SHORT, life=90 * DAY, now=NOW + 8 * DAY)
     assert last.certificate.not_valid_after_utc == SHORT.certificate.not_valid_after_utc
-    assert judge(last, SHORT.certificate, PLAN, NOW + 9.9 * DAY) is None
+    assert leaf_finding(last, SHORT.certificate, PLAN, NOW + 9.9 * DAY) is None
 
 
 @pytest.mark.parametrize("life", [timedelta(minutes=1), DAY, 90 * DAY])

@@ -11,7 +11,7 @@ from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.runtime.clock import SystemClock
 from certs.authority import issue, new_authority
 from certs.bundle import Bundle
-from certs.reachability import Endpoint, endpoint_of, problem_of, wait_until_reachable
+from certs.registration import Endpoint, endpoint_of, problem_of, wait_until_reachable
 
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)

@@ -107,7 +107,7 @@ class TestCerts:
 
     def test_what_could_not_be_done_is_an_error(self, installation):
         installation.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": "nonsense"})
-        with pytest.raises(ServiceError, match="not readable"):
+        with pytest.raises(ServiceError, match="do not have the structure of this kind"):
             run(certs, "bootstrap", *FLAGS)
 
     @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ class TestCerts:
         ("flags", "problem"),
         [
             pytest.param(["--leaf-lifetime-days=0.01"], "3 times the overlap", id="leaves that live too short"),
-            pytest.param(["--authority-lifetime-days=100"], "twice as long", id="an authority that does"),
+            pytest.param(["--authority-lifetime-days=100"], "at least twice", id="an authority that does"),
         ],
     )
     @pytest.mark.usefixtures("installation")
@@ -182,13 +182,13 @@ class TestRegister:
     def test_a_webhook_that_does_not_answer_is_not_registered(self, installation, file, monkeypatch):
         for path in CONFIGURATIONS.values():
             installation.cluster.remove(path)
-        monkeypatch.setattr("certs.reachability.problem_of", lambda *_: "nobody is there")
+        monkeypatch.setattr("certs.registration.problem_of", lambda *_: "nobody is there")
         with pytest.raises(ServiceError, match="has not answered within 0 s: nobody is there"):
             run(registering, "apply", "--timeout-s=0", file, *FLAGS)
         assert not set(CONFIGURATIONS.values()) & set(installation.cluster.objects)
 
     def test_provided_certificates_are_waited_for(self, installation, file):
-        with pytest.raises(ServiceError, match="ProvidedBundleMissing: the Secret webhook-tls is not there"):
+        with pytest.raises(ServiceError, match="ProvidedBundleMissing: the Secret webhook-tls does not exist"):
             run(registering, "apply", "--timeout-s=0", "--authority=provided", file, *FLAGS)
         assert not installation.writes()
 

@@ -24,7 +24,7 @@ from berthmaster_cli.doctor.gather.collector import Round
 from berthmaster_cli.doctor.judge import GROUPS
 from certs.authority import issue, new_authority
 from certs.bundle import EMPTY, Bundle
-from certs.reachability import Endpoint
+from certs.registration import Endpoint
 
 VERSION = {"gitVersion": "v1.34.1", "major": "1", "minor": "34+"}
 SECOND = timedelta(seconds=1)

@@ -24,11 +24,11 @@ from faults import nothing, only, refuse
 
 from berthmaster.model.errors import ApiError, InputError
 from certs.authority import BACKDATING, issue, new_authority
-from certs.leaf import judge, serves
-from certs.options import Options, Origin, Serving
-from certs.reading import names_of
+from certs.bundle import names_of
+from certs.leaf import leaf_finding, serves
+from certs.options import CertificateOptions, Origin, ServingCertificate
 from certs.secrets import ROLE
-from certs.steps import Wishes, leaf_plan
+from certs.steps import leaf_requirements
 
 WEBHOOK = LEAVES["webhook-tls"]
 HOOKS = CONFIGURATIONS[TARGETS[0]]
@@ -77,7 +77,7 @@ def assert_well(installation):
     assert installation.keep() == []
     now, issuer = installation.clock.now(), installation.issuer().certificate
     for serving in OPTIONS.serving:
-        assert judge(installation.leaf(serving.secret), issuer, leaf_plan(serving, OPTIONS, Wishes()), now) is None
+        assert leaf_finding(installation.leaf(serving.secret), issuer, leaf_requirements(serving, OPTIONS), now) is None
     assert installation.injected() == {installation.bundle().pem}
     assert {installation.bundle(path) for path in LEAVES.values()} == {installation.bundle()}
 
@@ -191,7 +191,7 @@ def test_a_rotation_that_was_due_while_nobody_looked_still_overlaps(settled):
 @pytest.mark.parametrize("years", [-30, -1, 1, 30])
 def test_a_replica_whose_clock_is_years_off_does_nothing_that_others_would_not(settled, years):
     clock = TurnedClock(settled.clock.now() + timedelta(days=365 * years))
-    assert reasons(settled.replica(clock=clock).keep()) == []
+    assert reasons(settled.replica(clock=clock).reconcile()) == []
     assert settled.keep() == []
 
 
@@ -206,8 +206,8 @@ def test_without_the_right_to_ask_for_the_time_the_local_clock_does(settled):
 
 
 def test_changed_names_are_a_new_leaf(settled):
-    serving = (Serving("webhook-tls", ("webhook.system.svc", "new.example")), *OPTIONS.serving[1:])
-    assert reasons(settled.replica(serving=serving).keep()) == ["NamesMissing"]
+    serving = (ServingCertificate("webhook-tls", ("webhook.system.svc", "new.example")), *OPTIONS.serving[1:])
+    assert reasons(settled.replica(serving=serving).reconcile()) == ["NamesMissing"]
     assert names_of(settled.leaf().certificate) == {"webhook.system.svc", "new.example"}
 
 
@@ -240,13 +240,13 @@ def test_an_authority_that_somebody_brings_is_taken_over():
 
 def test_a_target_that_cannot_be_reached_stops_no_renewal_but_every_take_over(settled):
     settled.cluster.before = only(refuse(503, "Unavailable", message="away"), "GET", part=HOOKS)
-    report = settled.replica().keep(renew_leaves=True, rotate_authority=True)
+    report = settled.replica().reconcile(renew_leaves=True, rotate_authority=True)
     assert report.problems == ("away",)
-    done = [str(each.finding.reason) for each in report.done]
+    done = [str(finding.reason) for _, finding in report.done]
     assert done.count("RenewalRequested") == 2
     assert "SuccessorIntroduced" not in done
     settled.turn(DAY)
-    settled.replica().keep()
+    settled.replica().reconcile()
     assert len(settled.bundle()) == 2
     settled.cluster.before = nothing
     settled.settle()
@@ -255,9 +255,9 @@ def test_a_target_that_cannot_be_reached_stops_no_renewal_but_every_take_over(se
 
 def test_what_may_not_be_written_is_told_and_the_rest_is_done(settled):
     settled.cluster.before = only(refuse(403, "Forbidden", message="not yours"), "PATCH", part=WEBHOOK)
-    report = settled.replica().keep(renew_leaves=True)
+    report = settled.replica().reconcile(renew_leaves=True)
     assert report.problems == ("not yours",)
-    assert [done.about.name for done in report.done] == ["extender-tls"]
+    assert [about.name for about, _ in report.done] == ["extender-tls"]
     assert ("Warning", "Secret/webhook-tls", "RenewalRequested") in settled.told.events
 
 
@@ -281,8 +281,8 @@ def test_one_that_never_gets_through_gives_up_in_bounds(settled):
             settled.cluster.change(WEBHOOK, lambda content: content["metadata"].update(annotations={"by": "other"}))
 
     settled.cluster.before = meddle
-    report = settled.replica().keep(renew_leaves=True)
-    assert "others keep writing" in report.problems[0]
+    report = settled.replica().reconcile(renew_leaves=True)
+    assert "other clients keep writing" in report.problems[0]
 
 
 def test_actions_are_told_where_a_person_would_look():
@@ -302,8 +302,10 @@ def test_a_configuration_that_is_not_there_yet_is_no_problem(settled):
 def test_only_what_is_ours_is_forgotten(settled):
     foreign = f"/api/v1/namespaces/{NAMESPACE}/secrets/foreign"
     settled.cluster.put(foreign, {"metadata": {"name": "foreign", "namespace": NAMESPACE}, "data": {}})
-    replica = settled.replica(serving=(*OPTIONS.serving, Serving("foreign", ("a",)), Serving("gone", ("a",))))
-    assert list(replica.forget()) == ["webhook-tls", "extender-tls", "ca"]
+    replica = settled.replica(
+        serving=(*OPTIONS.serving, ServingCertificate("foreign", ("a",)), ServingCertificate("gone", ("a",)))
+    )
+    assert list(replica.delete_secrets()) == ["webhook-tls", "extender-tls", "ca"]
     assert [path for path in settled.cluster.objects if "/secrets/" in path] == [foreign]
 
 
@@ -312,7 +314,7 @@ class TestProvided:
 
     @pytest.fixture
     def provided(self):
-        installation = Installation(Options(NAMESPACE, "ca", OPTIONS.serving, TARGETS, Origin.PROVIDED))
+        installation = Installation(CertificateOptions(NAMESPACE, "ca", OPTIONS.serving, TARGETS, Origin.PROVIDED))
         self.first = new_authority("cert-manager", 900 * DAY, START)
         for name in LEAVES:
             self.store(installation, name, self.first)
@@ -345,8 +347,8 @@ class TestProvided:
 
     def test_what_they_have_not_stored_is_a_problem(self, provided):
         provided.cluster.remove(WEBHOOK)
-        report = provided.replica().keep()
-        assert report.problems == ("ProvidedBundleMissing: the Secret webhook-tls is not there",)
+        report = provided.replica().reconcile()
+        assert report.problems == ("ProvidedBundleMissing: the Secret webhook-tls does not exist",)
         assert injected_in(provided.cluster.objects[HOOKS])[0] == self.first.certificate_pem
 
 
@@ -358,7 +360,7 @@ def test_no_key_is_ever_logged_or_told(caplog):
         installation.settle()
         delete(AUTHORITY)(installation)
         installation.settle()
-    told = caplog.text + repr(installation.told.events) + repr(installation.replica().look())
+    told = caplog.text + repr(installation.told.events) + repr(installation.replica().observe())
     assert "PRIVATE KEY" not in told
     keys = [installation.data(path)["tls.key"] for path in (AUTHORITY, *LEAVES.values())]
     assert not any(line in told for key in keys for line in key.decode().splitlines()[1:-1])

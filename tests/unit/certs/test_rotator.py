@@ -7,8 +7,7 @@ from certified import Installation
 from faults import nothing
 
 from berthmaster.model.errors import ApiError
-from certs.keeper import Keeper
-from certs.metrics import Metrics
+from certs.rotator import CertificateMetrics, CertificateRotator
 
 WAIT_S = 10.0
 
@@ -17,8 +16,8 @@ class Running:
     """A keeper in a thread, with the looks it takes counted."""
 
     def __init__(self, installation, interval_s=0.01):
-        self.metrics = Metrics()
-        self.keeper = Keeper(installation.replica(), installation.options, self.metrics, interval_s)
+        self.metrics = CertificateMetrics()
+        self.keeper = CertificateRotator(installation.replica(), installation.options, self.metrics, interval_s)
         self._thread = threading.Thread(target=self.keeper.run, daemon=True)
 
     def __enter__(self):

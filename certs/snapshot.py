@@ -1,0 +1,148 @@
+"""Read everything that decisions depend on: Secrets, configurations and the API server's time.
+
+The order of reads makes stale data harmless. Objects that depend on the authority are read before the authority. A
+later write is guarded by the version that was read first. If the authority has changed in between and the change has
+reached the object, the write is refused. A delayed writer therefore never replaces a newer bundle or leaf with an older
+one.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berthmaster.kube import requests
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.events import Reference
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, FieldError, InputError
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.runtime.clock import Clock
+from certs.bundle import Bundle
+from certs.injection import bundles
+from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
+from certs.secrets import SECRETS, Secret, read_secret
+
+_MAX_PROBLEM_LENGTH: Final = 300
+_MIN_DIFFERENCE: Final = timedelta(seconds=2)
+"""Smaller differences come from the round trip and from the whole seconds of the server's timestamps."""
+
+
+class UnreadableConfiguration(NamedTuple):
+    """A configuration that cannot be read now, and why."""
+
+    problem: str
+
+
+ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | None
+"""The content of a configuration; None if it does not exist."""
+
+
+class CertificateSnapshot(NamedTuple):
+    """All that was read.
+
+    Attributes:
+        targets: the configurations.
+        serving: the Secrets that servers mount; None for a missing one.
+        authority: the Secret of the authority.
+    """
+
+    targets: tuple[tuple[TargetConfiguration, ConfigurationState], ...]
+    serving: tuple[tuple[ServingCertificate, Secret | None], ...]
+    authority: Secret | None
+
+    def clients(self) -> tuple[Bundle | None, ...]:
+        """Return the bundle of each client: of webhooks, of plugins, and of programs that read serving Secrets."""
+        held: list[Bundle | None] = []
+        for target, state in self.targets:
+            if isinstance(state, UnreadableConfiguration):
+                held.append(None)
+            elif state is not None:
+                held.extend(bundles(target.kind, state))
+        held.extend(secret.bundle for _, secret in self.serving if secret is not None)
+        return tuple(held)
+
+
+class Clusters(NamedTuple):
+    """The API servers.
+
+    Attributes:
+        host: holds the Secrets. The servers run there.
+        target: holds the configurations. It may be the same as the host.
+    """
+
+    host: APIClient
+    target: APIClient
+
+
+def read_snapshot(clusters: Clusters, options: CertificateOptions) -> CertificateSnapshot:
+    """Read everything in the order that the module describes.
+
+    Raises:
+        ApiError: a Secret is unreadable. An unreadable configuration becomes an ``UnreadableConfiguration``.
+    """
+    return CertificateSnapshot(
+        targets=tuple((target, _configuration(clusters.target, target)) for target in options.targets),
+        serving=tuple((each, read_secret(clusters.host, (options.namespace, each.secret))) for each in options.serving),
+        authority=read_secret(clusters.host, (options.namespace, options.authority_secret)),
+    )
+
+
+def configuration_reference(target: TargetConfiguration, state: ConfigurationState) -> Reference:
+    """Return the reference to a configuration for events."""
+    metadata = state.get("metadata", {}) if isinstance(state, Mapping) else {}
+    return Reference(target.kind.api_version, target.kind.kind, "", target.name, str(metadata.get("uid", "")))
+
+
+def _configuration(client: APIClient, target: TargetConfiguration) -> ConfigurationState:
+    try:
+        answer = ask(client, requests.get(target.kind.collection, ("", target.name)))
+        content = decode_json(dict[str, Any], answer)
+        bundles(target.kind, content)
+    except (ApiError, InputError) as error:
+        if isinstance(error, ApiError) and error.not_found:
+            return None
+        return UnreadableConfiguration(str(error)[:_MAX_PROBLEM_LENGTH])
+    return content
+
+
+class _Created(msgspec.Struct, frozen=True):
+    metadata: ObjectMeta
+
+
+class ServerTime:
+    """The local clock, corrected by the clock of an API server.
+
+    All replicas agree on the current time, whatever their machines' clocks say. A replica with a wrong clock would
+    otherwise consider valid certificates expired and replace them with unusable ones.
+
+    Attributes:
+        ahead: how far the local clock is ahead of the server's. It is zero if they agree or the server's is unknown.
+    """
+
+    def __init__(self, client: APIClient, namespace: str, clock: Clock) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._clock = clock
+        self.ahead = timedelta(0)
+
+    def now(self) -> datetime:
+        """Return the current time of the server."""
+        return self._clock.now() - self.ahead
+
+    def adjust(self) -> None:
+        """Read the server's time from a dry-run creation of a Secret.
+
+        Without the right to create Secrets the correction stays as it is. Such a replica cannot write anyway.
+        """
+        content = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "berthmaster-time-"}}
+        request = requests.create(SECRETS, self._namespace, content)
+        try:
+            answer = ask(self._client, request._replace(query=(("dryRun", "All"),)))
+            server_now = decode_json(_Created, answer).metadata.creation_timestamp
+        except (ApiError, FieldError):
+            return
+        if server_now is not None:
+            ahead = self._clock.now() - server_now
+            self.ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)
