@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from berthmaster.kube import requests
 from berthmaster.kube.events import Reference
+from berthmaster.kube.requests import APIRequest
 from certs import secrets
 from certs.authority import MAX_COMMON_NAME, SERVERS_ONLY, KeyPair, issue, new_authority
 from certs.bundle import EMPTY, Bundle
