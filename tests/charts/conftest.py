@@ -1,4 +1,4 @@
-"""The chart's tests need helm: without it they skip and say how to get it, and fail where they are required."""
+"""The chart's tests need helm. Without it they skip and say how to get it; where they are required, they fail."""
 
 import os
 from pathlib import Path

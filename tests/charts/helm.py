@@ -1,4 +1,4 @@
-"""helm as a function: values in, objects out."""
+"""Run helm as a function: values in, objects out."""
 
 import json
 import subprocess
@@ -19,11 +19,11 @@ Manifest = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """helm did not take it; the message is helm's."""
+    """helm failed; the message is helm's."""
 
 
 def run(*arguments: str, stdin: str = "") -> str:
-    """What helm prints.
+    """Run helm and return its output.
 
     Raises:
         RefusedError: it ended with an error.
@@ -51,7 +51,7 @@ def text(values: Mapping[str, Any], release: str = RELEASE, namespace: str = NAM
 
 
 def render(values: Mapping[str, Any], release: str = RELEASE, namespace: str = NAMESPACE) -> list[Manifest]:
-    """The same as objects. Whoever changes one changes nobody else's."""
+    """Return the rendered objects. The caller owns them and may change them."""
     parsed: list[Manifest] = json.loads(_parsed(text(values, release, namespace)))
     return parsed
 
@@ -80,7 +80,7 @@ def pods(objects: list[Manifest]) -> Iterator[tuple[str, Manifest]]:
 
 
 def registration(objects: list[Manifest], name: str = f"{RELEASE}-registration") -> list[Manifest]:
-    """What the hook Jobs apply in the target, or, by another name, remove from it."""
+    """The objects that the hook Jobs apply in the target, or remove from it with another name."""
     for each in of_kind(objects, "ConfigMap", "Secret"):
         if each["metadata"]["name"] == name:
             held = each.get("data") or each["stringData"]

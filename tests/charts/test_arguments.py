@@ -1,4 +1,4 @@
-"""Every container is started with arguments that the command takes."""
+"""Every container starts with arguments that its command accepts."""
 
 import click
 import pytest
@@ -51,8 +51,8 @@ def test_every_container_starts_a_command_with_options_it_has(case, monkeypatch)
 
 @pytest.mark.parametrize("command", [["rotate"], ["rotate", "--ca"], ["inspect"], ["bootstrap"]], ids=" ".join)
 @pytest.mark.parametrize("case", ["default", "single", "kubeadmiral"])
-def test_the_keepers_pods_know_all_that_other_commands_about_certificates_need(case, command, monkeypatch):
-    """``kubectl exec deployment/berthmaster-certs -- berthmaster certs rotate`` is about what is kept there."""
+def test_the_certs_pods_have_the_options_of_all_certificate_commands(case, command, monkeypatch):
+    """``kubectl exec deployment/berthmaster-certs -- berthmaster certs rotate`` uses the options of the pod."""
     container = dict(containers(case))["Deployment/berthmaster-certs"]
     for variable, value in environment(container).items():
         monkeypatch.setenv(variable, value)
@@ -71,9 +71,9 @@ def test_the_commands_that_the_chart_runs_are_known():
 @pytest.mark.parametrize(
     "arguments",
     [
-        pytest.param(["webhook", "--no-such-option"], id="an option that is none"),
-        pytest.param(["webhook", "--cert-file=a"], id="one that is missing"),
-        pytest.param(["extender", "--watch=everything"], id="a value that is none"),
+        pytest.param(["webhook", "--no-such-option"], id="an unknown option"),
+        pytest.param(["webhook", "--cert-file=a"], id="a missing option"),
+        pytest.param(["extender", "--watch=everything"], id="an invalid value"),
     ],
 )
 def test_the_check_finds(arguments):
@@ -110,7 +110,7 @@ def test_the_controllers_may_clear_records_of_priority_drops(case, user):
 
 def test_a_certificate_has_every_name_that_is_called():
     kept = environment(dict(containers("default"))["Deployment/berthmaster-certs"])["BERTHMASTER_CERTS_SERVING"]
-    assert one("default", "Job/berthmaster-register", "serving") == kept, "Jobs and keepers agree"
+    assert one("default", "Job/berthmaster-register", "serving") == kept, "Jobs and the certs Deployment agree"
     mounted, _, names = kept.partition("=")
     assert mounted == "berthmaster-webhook-tls"
     assert f"berthmaster-webhook.{helm.NAMESPACE}.svc" in names.split(",")

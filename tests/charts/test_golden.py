@@ -1,4 +1,4 @@
-"""What the chart renders to: the defaults in full, every switch as what it changes of them."""
+"""The rendered chart: the defaults in full, each other case as its difference from them."""
 
 from difflib import unified_diff
 from pathlib import Path

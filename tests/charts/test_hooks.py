@@ -1,4 +1,4 @@
-"""The order of things at install, upgrade, rollback and uninstall."""
+"""The order of hooks at install, upgrade, rollback and uninstall."""
 
 import pytest
 from charts.cases import CASES
@@ -29,14 +29,18 @@ def events(each):
         pytest.param("default", "cleanup", {"post-delete"}, "remove", id="after an uninstall: Secrets"),
         pytest.param("default", "unregister", {"pre-delete"}, "remove", id="before an uninstall: remove"),
         pytest.param(
-            "webhook-off", "unwanted", {"pre-upgrade", "pre-rollback"}, "remove", id="before a switch-off: remove"
+            "webhook-off",
+            "unwanted",
+            {"pre-upgrade", "pre-rollback"},
+            "remove",
+            id="before a disabled webhook: remove",
         ),
         pytest.param(
             "kubeadmiral-without-plugin",
             "unwanted",
             {"pre-upgrade", "pre-rollback"},
             "remove",
-            id="the same of the plugin",
+            id="before the plugin is disabled: remove",
         ),
     ],
 )
@@ -48,7 +52,7 @@ def test_a_job_runs_when_it_should(case, job, when, verb):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_hooks_are_made_anew_and_their_traces_stay_only_after_failures(case):
+def test_hooks_are_recreated_and_stay_only_after_failures(case):
     for each in hooks(helm.render(CASES[case])).values():
         assert each["metadata"]["annotations"][POLICY] == "before-hook-creation,hook-succeeded"
 
@@ -62,8 +66,8 @@ def test_a_job_ends_by_itself_before_helm_gives_up(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_job_outside_a_release_brings_all_that_it_needs(case):
-    """The release before may be one without them, and after an uninstall there is none."""
+def test_a_job_outside_a_release_creates_all_objects_that_it_needs(case):
+    """An earlier release may lack these objects, and after an uninstall none exist."""
     objects = helm.render(CASES[case])
     found = hooks(objects)
     for (kind, name), job in found.items():
@@ -82,8 +86,8 @@ def test_a_job_outside_a_release_brings_all_that_it_needs(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_jobs_after_an_install_stand_on_what_is_installed(case):
-    """Its ServiceAccount is an object of the release: there after the install, and still there before the uninstall."""
+def test_jobs_after_an_install_use_the_releases_service_account(case):
+    """The ServiceAccount belongs to the release. It exists after the install and before the uninstall."""
     objects = helm.render(CASES[case])
     found = hooks(objects)
     for (kind, _), job in found.items():
@@ -94,7 +98,7 @@ def test_jobs_after_an_install_stand_on_what_is_installed(case):
 @pytest.mark.parametrize(
     "values",
     [
-        pytest.param({"certificates": {"keepOnUninstall": True}}, id="kept when told so"),
+        pytest.param({"certificates": {"keepOnUninstall": True}}, id="kept if the value says so"),
         pytest.param({"certificates": {"source": "cert-manager"}}, id="left to cert-manager"),
     ],
 )
@@ -112,7 +116,7 @@ def test_secrets_stay_after_an_uninstall(values):
         pytest.param({"mode": "single"}, f"{helm.NAMESPACE}/berthmaster-controllers", id="in the release's namespace"),
         pytest.param(
             {"mode": "single", "controllers": {"leaderElection": {"namespace": "leases", "leaseName": "mine"}}},
-            "leases/mine", id="where it was told to be",
+            "leases/mine", id="in the given namespace with the given name",
         ),
         pytest.param({"controllers": {"enabled": False}}, None, id="not without controllers"),
         pytest.param(

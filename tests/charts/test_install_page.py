@@ -1,4 +1,4 @@
-"""The commands of docs/install.md are commands that the chart takes."""
+"""The commands of docs/install.md work with the chart."""
 
 import re
 import shlex
@@ -17,7 +17,7 @@ HELM = [line for line in COMMANDS if re.match(r"helm (install|upgrade) ", line)]
 
 @pytest.mark.parametrize("line", HELM)
 def test_a_command_of_helm_renders(line, tmp_path, monkeypatch):
-    """With `template` in place of `install` or `upgrade`, and what they have beyond it left out."""
+    """Run `helm template` instead of `install` or `upgrade`, without the options that it does not have."""
     monkeypatch.chdir(helm.CHART.parents[1])
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -32,7 +32,7 @@ def test_every_block_of_values_is_used_by_a_command():
     assert {name for name in FILES if any(f"--values {name}" in line for line in HELM)} == set(FILES)
 
 
-def test_every_object_that_kubectl_asks_for_is_one_that_is_made():
+def test_every_object_in_a_kubectl_command_is_rendered():
     made = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in helm.render({})}
     asked = [word for line in COMMANDS for word in line.split() if re.fullmatch(r"(job|deployment)/\S+", word)]
     assert asked

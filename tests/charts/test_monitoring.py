@@ -1,4 +1,4 @@
-"""Alerts and dashboard speak of metrics that are there."""
+"""Alerts and dashboard use metrics that exist."""
 
 import json
 import re
@@ -13,8 +13,8 @@ from charts import helm
 ROOT = helm.CHART.parents[1]
 METRIC = re.compile(r"berthmaster_[a-z0-9_]+")
 SUFFIX = re.compile(r"_(bucket|sum|count)$")
-# Which command tells a metric, by how its name begins.
-TELLERS = {
+# The command that exposes a metric, by the prefix of its name.
+OWNERS = {
     "berthmaster_webhook_": "webhook",
     "berthmaster_extender_": "extender",
     "berthmaster_controllers_": "controllers",
@@ -49,18 +49,17 @@ def expressions(alerts, dashboard):
     yield from (target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", []))
 
 
-def test_every_metric_is_told_by_a_command(alerts, dashboard):
-    """Of commands that are there."""
+def test_every_metric_is_exposed_by_a_command(alerts, dashboard):
     for expression in expressions(alerts, dashboard):
         for name in METRIC.findall(re.sub(r'"[^"]*"', "", expression)):
-            [teller] = [command for prefix, command in TELLERS.items() if name.startswith(prefix)]
-            if teller in _COMMANDS:
+            [owner] = [command for prefix, command in OWNERS.items() if name.startswith(prefix)]
+            if owner in _COMMANDS:
                 # The client library adds _total to counters by itself.
                 known = {SUFFIX.sub("", name), name.removesuffix("_total")}
                 assert any(f'"{each}"' in SOURCES for each in known), name
 
 
-def test_there_is_an_alert_for_each_thing_that_goes_wrong(alerts):
+def test_the_alerts_are_complete(alerts):
     assert set(alerts) == {
         "BerthmasterWebhookDown", "BerthmasterExtenderDown", "BerthmasterControllersDown", "BerthmasterCertsDown",
         "BerthmasterCertificateExpires", "BerthmasterCertificateProblems", "BerthmasterWebhookServesOldCertificate",
@@ -80,7 +79,7 @@ def test_every_alert_is_of_this_release_and_says_what_to_do(alerts):
         assert len(rule["annotations"]["description"]) > 20
 
 
-def test_nobody_is_alerted_of_what_is_not_installed():
+def test_disabled_components_have_no_alerts():
     values = {**CASES["monitoring"], "extender": {"enabled": False}, "webhook": {"enabled": False}}
     [group] = helm.named(helm.render(values), "PrometheusRule", "berthmaster-alerts")["spec"]["groups"]
     assert {rule["alert"] for rule in group["rules"]} == {

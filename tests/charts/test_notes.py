@@ -31,10 +31,10 @@ def notes(values):
     ],
 )  # fmt: skip
 def test_what_is_told(values, said, unsaid):
-    told = notes(values)
-    assert {each for each in said if each in told} == said
-    assert not {each for each in unsaid if each in told}
-    assert not re.search(r"\n\n\n| \n", told), "no holes in it"
+    output = notes(values)
+    assert {each for each in said if each in output} == said
+    assert not {each for each in unsaid if each in output}
+    assert not re.search(r"\n\n\n| \n", output), "no holes in it"
 
 
 def test_deployments_that_are_named_are_rendered():

@@ -1,4 +1,4 @@
-"""``docs/operations.md`` knows every alert, and its commands are about what the chart makes."""
+"""``docs/operations.md`` has every alert, and its commands name objects that the chart creates."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_thresholds_that_are_named_are_values():
 
 
 def test_the_options_for_certificates_are_those_of_the_pods():
-    """One file beside the page's commands, and the environment that the chart renders."""
+    """The page's file and the environment that the chart renders agree."""
     given = yaml.safe_load(re.search(r"```yaml\n# certs.yaml\n(.*?)```", PAGE, re.DOTALL)[1])
     assert {f"--{key}" for key in given} <= {name for each in ROTATE.params for name in each.opts}
     deployment = helm.named(helm.render({}), "Deployment", "berthmaster-certs")
@@ -56,7 +56,7 @@ def test_ports_are_those_of_the_pods(command):
     assert {each["name"]: each["containerPort"] for each in ports} == {"https": int(row), "probes": 9080}
 
 
-def test_what_kubectl_is_asked_about_is_made():
+def test_kubectl_commands_name_rendered_objects():
     objects = helm.render({})
     made = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in objects}
     assert set(re.findall(r"(?:job|deployment)/[\w-]+", PAGE)) <= made
@@ -68,7 +68,7 @@ def test_what_kubectl_is_asked_about_is_made():
     }
 
 
-def test_a_failing_call_is_told_by_the_name_of_a_registered_webhook():
+def test_error_messages_quote_names_of_registered_webhooks():
     named = set(re.findall(r'failed calling webhook "([\w.-]+)"', PAGE))
     registered = {hook["name"] for each in helm.registration(helm.render({})) for hook in each["webhooks"]}
     assert named

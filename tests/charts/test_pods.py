@@ -26,7 +26,7 @@ def mounts(spec: Spec, *kinds: str) -> list[Spec]:
 
 
 PROMISES: dict[str, Callable[[Spec], bool]] = {
-    "runs as nobody in particular": lambda spec: (
+    "runs as an unprivileged user": lambda spec: (
         spec["securityContext"]["runAsNonRoot"] is True and spec["securityContext"]["runAsUser"] >= 10_000
     ),
     "has the runtime's seccomp profile": lambda spec: (
@@ -109,7 +109,7 @@ def test_a_server_has_the_time_that_it_takes_to_stop():
 
 
 def test_a_mounted_file_stands_where_the_arguments_say():
-    """Every path below /etc/berthmaster in the arguments is one that a volume with named keys brings."""
+    """Every path below /etc/berthmaster in the arguments comes from a volume with named keys."""
     for case, values in CASES.items():
         for name, template in helm.pods(helm.render(values)):
             spec = template["spec"]
@@ -137,7 +137,7 @@ def test_a_mounted_file_stands_where_the_arguments_say():
         ("extender-only", {"certs", "unwanted", "cleanup"}),
     ],
 )
-def test_only_who_talks_to_the_host_has_a_token_of_it(case, tokens):
+def test_only_components_that_call_the_host_mount_its_token(case, tokens):
     given = {
         name.removeprefix("Deployment/berthmaster-").removeprefix("Job/berthmaster-")
         for name, template in helm.pods(helm.render(CASES[case]))
@@ -155,7 +155,7 @@ def test_replicas_keep_apart():
     assert term["labelSelector"]["matchLabels"] == webhook["spec"]["selector"]["matchLabels"]
 
 
-def test_what_selects_pods_of_a_component_never_changes():
+def test_selector_labels_never_change():
     """A Deployment's selector cannot be changed: an upgrade would fail."""
     for case, deployment, _ in deployments():
         assert set(deployment["spec"]["selector"]["matchLabels"]) == {

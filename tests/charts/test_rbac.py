@@ -1,4 +1,4 @@
-"""Who may do what: exactly what the code asks for, by name wherever RBAC can say a name."""
+"""Rights: exactly those that the code needs, restricted by name wherever RBAC allows it."""
 
 import pytest
 import yaml
@@ -58,7 +58,7 @@ def everything(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_no_role_has_a_wildcard_or_a_way_to_more_power(case):
+def test_no_role_has_a_wildcard_or_allows_privilege_escalation(case):
     for role in helm.of_kind(everything(case), "Role", "ClusterRole"):
         for rule in role["rules"]:
             words = {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}
@@ -106,8 +106,8 @@ def test_registered_configurations_are_named(case, component):
         for each in helm.registration(helm.render(values))
     }
     rights = granted(target_objects(values), component, "-target")
-    told = {("default", "events.k8s.io", "events", "", verb) for verb in ("create", "patch")}
-    assert {each for each in rights if each[2] == "events"} == told
+    events = {("default", "events.k8s.io", "events", "", verb) for verb in ("create", "patch")}
+    assert {each for each in rights if each[2] == "events"} == events
     leases = {each for each in rights if each[2] == "leases"}
     elected = component == "register" and "mode" not in values and values.get("controllers", {}).get("enabled", True)
     lease = ("karmada-system", "coordination.k8s.io", "leases", "berthmaster-controllers")
@@ -119,7 +119,7 @@ def test_registered_configurations_are_named(case, component):
     assert {verb for *_, name, verb in rights if not name} <= {"create"}
 
 
-def test_the_keeper_changes_and_neither_makes_nor_removes():
+def test_certs_may_update_registrations_but_not_create_or_delete_them():
     rights = granted(target_objects(SINGLE), "certs", "-target")
     assert {verb for *_, name, verb in rights if name} == {"get", "patch"}
     assert {(resource, verb) for _, _, resource, name, verb in rights if not name} == {
@@ -128,7 +128,7 @@ def test_the_keeper_changes_and_neither_makes_nor_removes():
 
 
 @pytest.mark.parametrize("kind", CLUSTER_KINDS)
-def test_the_extender_may_see_what_it_watches(kind):
+def test_the_extender_may_watch_its_kinds(kind):
     values = {"mode": "single", "extender": {**CASES["extender"]["extender"], "watch": [kind, "policies"]}}
     wanted = {
         ("", *group_and_plural(watched.collection.path), "", verb)
@@ -139,7 +139,7 @@ def test_the_extender_may_see_what_it_watches(kind):
     assert granted(target_objects(values), "extender", "-target") == wanted
 
 
-def test_an_extender_that_watches_nothing_may_do_nothing():
+def test_an_extender_without_watches_has_no_rights():
     assert roles(everything("extender-only"), "extender") == []
 
 
@@ -147,7 +147,7 @@ ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
 
 
 def needed(controllers, *, lease, elects=True, estimators=""):
-    """What the controllers themselves say that they need, with one kind of templates in place of all."""
+    """The rights that the controllers declare, with one kind of templates instead of all."""
     places = {"cluster": "", "lease": lease, "estimators": estimators}
     for rule in rules_of(controllers, elects=elects, estimators=bool(estimators)):
         group, resources = ("apps", ["deployments"]) if rule.group == "*" else (rule.group, rule.resources)
@@ -193,7 +193,7 @@ def needed(controllers, *, lease, elects=True, estimators=""):
         ),
     ],
 )  # fmt: skip
-def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, controllers, more):
+def test_controllers_have_exactly_the_rights_that_they_declare(mode, values, controllers, more):
     on = values.get("featureGates", {})
     running = [
         each for each in selected(values.get("enable", ["*"]), REGISTRY) if each.gate is None or each.gate.name in on
@@ -205,7 +205,7 @@ def test_controllers_may_do_exactly_what_they_say_they_need(mode, values, contro
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_two_releases_by_one_name_have_nothing_in_common_outside_of_their_namespaces(case):
+def test_two_releases_with_one_name_share_no_object_outside_their_namespaces(case):
     def outside(namespace):
         for each in [*helm.render(CASES[case], namespace=namespace)]:
             if each["metadata"].get("namespace") != namespace:
@@ -214,7 +214,7 @@ def test_two_releases_by_one_name_have_nothing_in_common_outside_of_their_namesp
     assert not {*outside("one")} & {*outside("two")}
 
 
-def test_who_removes_the_lease_may_do_so_where_nothing_is_registered():
+def test_the_job_may_remove_the_lease_without_a_registration():
     values = {"webhook": {"enabled": False}, "registration": {"enabled": False}}
     rights = granted(target_objects(values), "register", "-target")
     assert {(resource, verb) for _, _, resource, _, verb in rights} == {("leases", "get"), ("leases", "delete")}
@@ -227,7 +227,7 @@ def test_verbs_with_a_name_are_those_a_name_can_restrict(case):
             assert not ("resourceNames" in rule and UNNAMED & set(rule["verbs"])), role["metadata"]["name"]
 
 
-def test_users_in_a_target_of_its_own_are_the_named_ones():
+def test_a_separate_target_uses_the_users_of_the_values():
     users = CASES["least-power"]["target"]["users"]
     bindings = helm.of_kind(target_objects(CASES["least-power"]), "RoleBinding", "ClusterRoleBinding")
     assert {binding["subjects"][0]["name"] for binding in bindings} == set(users.values())

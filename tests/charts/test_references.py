@@ -1,11 +1,11 @@
-"""Every name in a rendered object is the name of something."""
+"""Every reference in a rendered object resolves."""
 
 import pytest
 from charts.cases import CASES
 
 from charts import helm
 
-# Secrets that somebody else makes: users, Karmada, and `certs` those that end in these.
+# Secrets that the chart does not create: users or Karmada do, and `certs` creates those with these suffixes.
 MADE_BY_CERTS = ("-ca", "-webhook-tls", "-extender-tls")
 GIVEN = {
     "karmada-kubeconfig", "kubeadmiral-kubeconfig-secret", "berthmaster-tokens", "kubeadmiral-client-ca", "my-tls",
@@ -23,7 +23,7 @@ def mounted(spec, kind, key):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_pod_finds_what_it_names(case):
+def test_every_reference_of_a_pod_exists(case):
     objects = helm.render(CASES[case])
     for where, template in helm.pods(objects):
         spec = template["spec"]
@@ -34,7 +34,7 @@ def test_every_pod_finds_what_it_names(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_binding_binds_a_role_to_somebody(case):
+def test_every_binding_binds_a_role_to_a_subject(case):
     objects = helm.render(CASES[case])
     for binding in helm.of_kind(objects, "RoleBinding", "ClusterRoleBinding"):
         assert binding["roleRef"]["name"] in names(objects, binding["roleRef"]["kind"])
@@ -44,14 +44,14 @@ def test_every_binding_binds_a_role_to_somebody(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_service_account_is_somebodys(case):
+def test_every_service_account_is_used(case):
     objects = helm.render(CASES[case])
     used = {template["spec"]["serviceAccountName"] for _, template in helm.pods(objects)}
     assert names(objects, "ServiceAccount") == used
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_selector_means_pods_of_the_release(case):
+def test_every_selector_matches_pods_of_the_release(case):
     objects = helm.render(CASES[case])
     labels = [template["metadata"]["labels"] for _, template in helm.pods(objects)]
     selectors = {
@@ -79,7 +79,7 @@ def test_every_target_port_is_a_port_of_a_pod(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_an_autoscaled_deployment_says_no_number(case):
+def test_an_autoscaled_deployment_sets_no_replicas(case):
     objects = helm.render(CASES[case])
     scaled = {each["spec"]["scaleTargetRef"]["name"] for each in helm.of_kind(objects, "HorizontalPodAutoscaler")}
     for deployment in helm.of_kind(objects, "Deployment"):

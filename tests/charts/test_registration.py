@@ -1,4 +1,4 @@
-"""What is registered in the target: exactly what the webhook reviews, and so that nothing else is ever blocked."""
+"""What is registered in the target: exactly the kinds that the webhook reviews, so that it blocks nothing else."""
 
 from urllib.parse import urlsplit
 
@@ -76,11 +76,11 @@ def test_settings_reach_every_entry():
     ("values", "form"),
     [
         pytest.param({}, "url", id="an API server of its own finds the webhook by DNS"),
-        pytest.param({"mode": "single"}, "service", id="the host's API server resolves Services, not their names"),
-        pytest.param({"mode": "single", "registration": {"clientConfig": "url"}}, "url", id="said for one cluster"),
+        pytest.param({"mode": "single"}, "service", id="the host's API server resolves Services, not DNS names"),
+        pytest.param({"mode": "single", "registration": {"clientConfig": "url"}}, "url", id="set for a single cluster"),
     ],
 )
-def test_the_webhook_is_found_where_its_service_is(values, form):
+def test_the_client_config_refers_to_the_service(values, form):
     objects = helm.render(values)
     service = helm.named(objects, "Service", "berthmaster-webhook")
     [port] = service["spec"]["ports"]
@@ -100,10 +100,10 @@ def keys(objects):
     return {(each["kind"], each["metadata"]["name"]) for each in objects}
 
 
-# Whoever switches the registration off takes over what is registered.
+# A user who disables the registration manages the registered objects.
 @pytest.mark.parametrize("after", [case for case in CASES if case != "registration-off"])
-def test_an_upgrade_leaves_nothing_registered_that_nobody_serves(after):
-    """KubeAdmiral's objects may stay where the new values say nothing of KubeAdmiral, which may not be there."""
+def test_an_upgrade_removes_registrations_without_a_server(after):
+    """KubeAdmiral's objects may stay if the new values do not mention KubeAdmiral, because its API may be missing."""
     new = helm.render(CASES[after])
     kept = keys(helm.registration(new)) | keys(helm.registration(new, "berthmaster-unwanted"))
     kept.add(("SchedulingProfile", "berthmaster"))  # policies name it; without its plugin nothing moves
@@ -114,7 +114,7 @@ def test_an_upgrade_leaves_nothing_registered_that_nobody_serves(after):
         assert not left, before
 
 
-def test_what_is_wanted_is_never_removed_before_an_upgrade():
+def test_enabled_registrations_are_never_removed_before_an_upgrade():
     for case, values in CASES.items():
         objects = helm.render(values)
         both = keys(helm.registration(objects)) & keys(helm.registration(objects, "berthmaster-unwanted"))

@@ -1,4 +1,4 @@
-"""``docs/security.md`` tells the rights and credentials that the chart gives."""
+"""``docs/security.md`` lists the rights and credentials that the chart grants."""
 
 import pytest
 from charts.cases import CASES
@@ -7,7 +7,7 @@ from charts.test_rbac import target_objects
 from charts import helm
 
 PAGE = (helm.CHART.parents[1] / "docs" / "security.md").read_text()
-# Controllers' rights stand in docs/controllers.md, which tests/unit compares with the code.
+# The controllers' rights are in docs/controllers.md, which tests/unit compares with the code.
 COMPONENTS = ("webhook", "extender", "certs", "register", "cleanup")
 SEVERAL = ("single-with-everything", "kubeadmiral", "extender", "kube-scheduler")
 
@@ -43,7 +43,7 @@ def test_the_table_has_every_right_of_the_chart_and_no_other():
 
 
 def mounted(case):
-    """Which Secrets each pod has in reach, and whether its account's token is there."""
+    """The Secrets that each pod mounts, and whether it mounts a token."""
     for name, template in helm.pods(helm.render(CASES[case])):
         spec = template["spec"]
         secrets = {each["secret"]["secretName"] for each in spec["volumes"] if "secret" in each}
@@ -52,9 +52,9 @@ def mounted(case):
 
 @pytest.mark.parametrize("case", ["default", "extender"])
 def test_pods_hold_the_credentials_of_the_table_and_no_others(case):
-    told = {}
+    table = {}
     for line in table("What each pod holds"):
         _, pod, secrets, account, *_ = (cell.strip() for cell in line.split("|"))
-        told[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
+        table[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
     for pod, secrets, account in mounted(case):
-        assert (secrets, account) == told[pod], pod
+        assert (secrets, account) == table[pod], pod

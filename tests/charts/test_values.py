@@ -1,4 +1,4 @@
-"""Values: each has a schema, a comment and an effect; what is wrong is refused, and said so."""
+"""Values: each has a schema, a comment and an effect; invalid values are rejected with a message."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def test_every_value_has_a_comment():
     assert {path for path, *_ in leaves(DEFAULTS, SCHEMA)} == documented_paths()
 
 
-def test_the_schema_knows_no_value_without_a_default():
+def test_every_value_of_the_schema_has_a_default():
     beyond = {
         "global",  # helm's own
         *(f"controllers.featureGates.{gate}" for gate in SCHEMA["properties"]["controllers"]["properties"]["featureGates"]["properties"]),
@@ -64,45 +64,45 @@ def test_the_schema_is_closed_at_every_level():
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         pytest.param({"webook": {}}, "webook", id="a misspelt group"),
         pytest.param({"webhook": {"replica": 2}}, "replica", id="a misspelt value"),
-        pytest.param({"mode": "kubeadmiral"}, r"mode", id="a mode that is none"),
+        pytest.param({"mode": "kubeadmiral"}, r"mode", id="an unknown mode"),
         pytest.param({"webhook": {"rules": {"group-repeated": False}}}, r"webhook[./]rules", id="a level that YAML made a boolean"),
         pytest.param({"webhook": {"replicas": 0}}, r"webhook[./]replicas", id="no replicas"),
         pytest.param({"webhook": {"timeoutSeconds": 31}}, r"webhook[./]timeoutSeconds", id="longer than API servers wait"),
-        pytest.param({"webhook": {"timeoutSeconds": 2}}, "requestTimeoutSeconds has to be less", id="an answer that comes too late"),
-        pytest.param({"webhook": {"reviews": {"karmada": False}}}, "nothing is reviewed", id="a webhook for nothing"),
-        pytest.param({"extender": {"enabled": True}}, "name a Secret with tokens", id="an extender open to everybody"),
+        pytest.param({"webhook": {"timeoutSeconds": 2}}, "requestTimeoutSeconds must be less", id="a response that comes too late"),
+        pytest.param({"webhook": {"reviews": {"karmada": False}}}, "no kind is reviewed", id="a webhook that reviews no kind"),
+        pytest.param({"extender": {"enabled": True}}, "name a Secret with tokens", id="an extender without authentication"),
         pytest.param({"extender": {"watch": ["clusters", "nodes"]}}, r"extender[./]watch", id="two kinds of clusters"),
         pytest.param({"extender": {"watch": ["policies"]}}, r"extender[./]watch", id="policies and no clusters"),
-        pytest.param({"certs": {"enabled": False}}, "certificates.source is own", id="own certificates and nobody to make them"),
-        pytest.param({"certificates": {"source": "secret"}}, "certificates.secret.webhook", id="a given certificate that is not named"),
+        pytest.param({"certs": {"enabled": False}}, "source own needs certs.enabled", id="own certificates without the certificate controller"),
+        pytest.param({"certificates": {"source": "secret"}}, "certificates.secret.webhook", id="provided certificates without a Secret name"),
         pytest.param(
             {"extender": {"enabled": True, "auth": {"tokenSecretName": "t"}, "kubeAdmiral": {"register": True}}},
-            "shows no bearer tokens", id="tokens, which KubeAdmiral does not show",
+            "sends no bearer token", id="tokens, which KubeAdmiral does not send",
         ),
         pytest.param(
             {"extender": {"enabled": True, "auth": {"clientCASecretName": "c"}, "kubeAdmiral": {"register": True}}},
-            "certData and keyData", id="client certificates, and none for KubeAdmiral",
+            "certData and keyData", id="client certificates without one for KubeAdmiral",
         ),
-        pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "run one replica", id="two that both lead"),
-        pytest.param({"controllers": {"enable": ["preemption"]}}, "leaves no controller", id="preemption without its gate"),
-        pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="a gate that is none"),
-        pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="a controller that is none"),
-        pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="a digest that is none"),
-        pytest.param({"webhook": {"extraArgs": "--a"}}, r"webhook[./]extraArgs", id="a text in place of a list"),
+        pytest.param({"controllers": {"leaderElection": {"enabled": False}}}, "set controllers.replicas to 1", id="two replicas without leader election"),
+        pytest.param({"controllers": {"enable": ["preemption"]}}, "enables no controller", id="preemption without its gate"),
+        pytest.param({"controllers": {"featureGates": {"NoSuchGate": True}}}, "NoSuchGate", id="an unknown feature gate"),
+        pytest.param({"controllers": {"enable": ["rebalancer"]}}, r"controllers[./]enable[./]0", id="an unknown controller"),
+        pytest.param({"image": {"digest": "latest"}}, r"image[./]digest", id="an invalid digest"),
+        pytest.param({"webhook": {"extraArgs": "--a"}}, r"webhook[./]extraArgs", id="a string instead of a list"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_refused_and_named(values, told):
+def test_invalid_values_are_rejected_by_name(values, message):
     with pytest.raises(helm.RefusedError) as refused:
         helm.render(values)
-    assert re.search(told, str(refused.value)), refused.value  # helm 3 and 4 put it differently
+    assert re.search(message, str(refused.value)), refused.value  # helm 3 and 4 word it differently
 
 
 def test_values_cannot_become_yaml():
-    """A value that would be other YAML, or another argument, stays the text that it is."""
+    """A value that looks like YAML or like another argument stays a string."""
     nasty = 'x"\n- --insecure: {{ .Release.Name }}'
     objects = helm.render({"webhook": {"dropHandlers": [nasty]}})
     [spec] = [template["spec"] for name, template in helm.pods(objects) if name == "Deployment/berthmaster-webhook"]
@@ -113,14 +113,14 @@ def test_every_value_of_the_cases_is_one_that_the_schema_accepts():
     assert all(helm.text(values) for values in CASES.values())
 
 
-def test_the_chart_is_of_the_version_that_it_installs():
+def test_the_charts_app_version_is_the_packages_version():
     chart = yaml.safe_load((helm.CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == __version__
 
 
-def test_the_readme_says_what_the_values_say(request):
+def test_the_readme_table_matches_the_values(request):
     path = helm.CHART / "README.md"
     wanted = readme(path.read_text(), (helm.CHART / "values.yaml").read_text(), SCHEMA)
     if request.config.getoption("--update-golden"):
         path.write_text(wanted)
-    assert wanted == path.read_text(), "values changed; write it anew with make chart ARGS=--update-golden"
+    assert wanted == path.read_text(), "values changed; update the table with make chart ARGS=--update-golden"

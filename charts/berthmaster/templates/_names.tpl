@@ -1,10 +1,10 @@
-{{/* What everything is called, and the labels it carries. */}}
+{{/* Names and labels of all objects. */}}
 
 {{- define "berthmaster.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Short enough that the longest suffix, -certs-cluster, keeps it a DNS label. */}}
+{{/* Short enough to stay a DNS label with the longest suffix, -certs-cluster. */}}
 {{- define "berthmaster.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 48 | trimSuffix "-" -}}
@@ -18,7 +18,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Of a component: (list $ "webhook"). What selects its pods never changes over upgrades. */}}
+{{/* The selector labels of a component: (list $ "webhook"). They never change in an upgrade. */}}
 {{- define "berthmaster.selector" -}}
 {{- $root := index . 0 -}}
 app.kubernetes.io/name: {{ include "berthmaster.name" $root }}
@@ -44,7 +44,7 @@ labels:
   {{- include "berthmaster.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* The name that reaches a component's Service, from the target too: (list $ "webhook"). */}}
+{{/* The DNS name of a component's Service, as the target uses it: (list $ "webhook"). */}}
 {{- define "berthmaster.host" -}}
 {{- $root := index . 0 -}}
 {{- printf "%s-%s.%s.svc" (include "berthmaster.fullname" $root) (index . 1) $root.Release.Namespace -}}
@@ -56,7 +56,7 @@ labels:
 {{- $component := index . 1 -}}
 {{- if eq $root.Values.certificates.source "secret" -}}
 {{- $name := index $root.Values.certificates.secret $component -}}
-{{- required (printf "certificates.source is secret: certificates.secret.%s has to name a Secret with tls.crt, tls.key and ca.crt" $component) $name -}}
+{{- required (printf "certificates.source is secret: certificates.secret.%s must name a Secret with tls.crt, tls.key and ca.crt" $component) $name -}}
 {{- else -}}
 {{- printf "%s-%s-tls" (include "berthmaster.fullname" $root) $component -}}
 {{- end -}}
@@ -71,7 +71,7 @@ labels:
 {{- concat (list $host (printf "%s.%s" $host $root.Values.clusterDomain) (trimSuffix ".svc" $host)) $extra | join "," -}}
 {{- end -}}
 
-{{/* What runs, as JSON; `register` are the hook Jobs. There is nothing to keep without a server, and nothing to register without one. */}}
+{{/* The enabled components, as JSON; `register` means the hook Jobs. Without a server, certs and register have nothing to do. */}}
 {{- define "berthmaster.components" -}}
 {{- $components := list -}}
 {{- range list "webhook" "extender" "controllers" -}}

@@ -1,6 +1,6 @@
-{{/* What all pods have in common: security, placement, access to the target. */}}
+{{/* Shared parts of all pods: security, placement, access to the target. */}}
 
-{{/* Of a pod's spec: (list $ "webhook" <whether it has a token of the host cluster>). */}}
+{{/* Part of a pod's spec: (list $ "webhook" <whether it mounts a token of the host cluster>). */}}
 {{- define "berthmaster.podSettings" -}}
 {{- $root := index . 0 -}}
 {{- $component := index . 1 -}}
@@ -33,7 +33,7 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* Where replicas go, of a pod's spec: (list $ "webhook"). */}}
+{{/* The placement of replicas, part of a pod's spec: (list $ "webhook"). */}}
 {{- define "berthmaster.placement" -}}
 {{- $root := index . 0 -}}
 {{- $pods := $root.Values.pods -}}
@@ -73,7 +73,7 @@ labels:
   {{- end }}
 {{- end -}}
 
-{{/* Of a container. */}}
+{{/* Part of a container. */}}
 {{- define "berthmaster.containerSettings" -}}
 image: {{ include "berthmaster.image" . }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -85,7 +85,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end -}}
 
-{{/* The port with probes and metrics, and who asks there. */}}
+{{/* The probes. */}}
 {{- define "berthmaster.probes" -}}
 startupProbe:
   httpGet: {path: /livez, port: probes}
@@ -136,7 +136,7 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* The one place that can be written to; it ends with the pod. */}}
+{{/* The only writable volume; it is deleted with the pod. */}}
 {{- define "berthmaster.scratchVolume" -}}
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
@@ -164,7 +164,7 @@ readinessProbe:
   readOnly: true
 {{- end -}}
 
-{{/* One item of an argument list, quoted: what is given never becomes YAML. */}}
+{{/* The items of an argument list, quoted, so that values cannot inject YAML. */}}
 {{- define "berthmaster.arguments" -}}
 {{- range . }}
 - {{ . | quote }}

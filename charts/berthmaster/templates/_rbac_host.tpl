@@ -1,4 +1,4 @@
-{{/* What each component may do in the host cluster, in the release's namespace: the Secrets of certificates, and nothing else. */}}
+{{/* The rights of each component in the host cluster, in the release's namespace: only the Secrets of certificates. */}}
 
 {{- define "berthmaster.hostRules.certs" -}}
 {{- include "berthmaster.secretRules" . }}
@@ -8,7 +8,7 @@
 {{- include "berthmaster.secretRules" . }}
 {{- end -}}
 
-{{/* The Secrets with certificates, as JSON; the authority's only where it is ours. */}}
+{{/* The Secrets with certificates, as JSON; the authority's only with source own. */}}
 {{- define "berthmaster.certificateSecrets" -}}
 {{- $secrets := list }}
 {{- if eq .Values.certificates.source "own" }}

@@ -1,6 +1,6 @@
 {{/*
-What each component may do in the target: everything, and only here. A definition berthmaster.targetRules.COMPONENT gives rules for the whole cluster, berthmaster.targetRolesOf.COMPONENT those
-within namespaces, as a list of {namespace, rules}.
+All rights of each component in the target. berthmaster.targetRules.COMPONENT defines the cluster-wide rules,
+berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {namespace, rules}.
 */}}
 
 {{/* tests/charts compares these with berthmaster/controllers/rbac.py. */}}
@@ -43,7 +43,7 @@ within namespaces, as a list of {namespace, rules}.
 {{- end }}
 {{- end -}}
 
-{{/* Whether a controller has something to do: (list $ "preemption"). The rebalancer is off by default, preemption has a gate. */}}
+{{/* Whether a controller is enabled: (list $ "preemption"). The rebalancer is off by default, preemption has a gate. */}}
 {{- define "berthmaster.controls" -}}
 {{- $values := (index . 0).Values.controllers -}}
 {{- $name := index . 1 -}}
@@ -134,7 +134,7 @@ within namespaces, as a list of {namespace, rules}.
 {{- end }}
 {{- end -}}
 
-{{/* In mode single the Job that removes the Lease has a role of its own: this one is gone by then. */}}
+{{/* In mode single, the Job that removes the Lease has its own role, because this one is already deleted. */}}
 {{- define "berthmaster.targetRolesOf.register" -}}
 {{- if include "berthmaster.runs" (list . "register") }}
 {{- include "berthmaster.configurationEvents" . }}
@@ -153,7 +153,7 @@ within namespaces, as a list of {namespace, rules}.
   verbs: [get, delete]
 {{- end -}}
 
-{{/* Events about objects without a namespace are in this one. */}}
+{{/* Events about cluster-scoped objects are in this namespace. */}}
 {{- define "berthmaster.configurationEvents" -}}
 - namespace: default
   rules:
@@ -162,7 +162,7 @@ within namespaces, as a list of {namespace, rules}.
       verbs: [create, patch]
 {{- end -}}
 
-{{/* Verbs on the configurations that are registered, by their name: (list $ VERB...). */}}
+{{/* Verbs on the registered configurations, by their name: (list $ VERB...). */}}
 {{- define "berthmaster.registeredRules" -}}
 {{- $root := first . -}}
 {{- $verbs := rest . -}}
@@ -185,14 +185,14 @@ within namespaces, as a list of {namespace, rules}.
 {{- .Values.controllers.leaderElection.namespace | default (ternary .Release.Namespace "karmada-system" (eq .Values.mode "single")) -}}
 {{- end -}}
 
-{{/* The Lease itself, NAMESPACE/NAME; empty if nobody elects. */}}
+{{/* The Lease, NAMESPACE/NAME; empty without leader election. */}}
 {{- define "berthmaster.lease" -}}
 {{- if and .Values.controllers.enabled .Values.controllers.leaderElection.enabled -}}
 {{- printf "%s/%s" (include "berthmaster.leaseNamespace" .) .Values.controllers.leaderElection.leaseName -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Who a component is in the target, as an RBAC subject: (list $ "controllers"). */}}
+{{/* The RBAC subject of a component in the target: (list $ "controllers"). */}}
 {{- define "berthmaster.targetSubject" -}}
 {{- $root := index . 0 -}}
 {{- if eq $root.Values.mode "single" -}}
@@ -206,7 +206,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* And as a user name. */}}
+{{/* The user name of a component in the target. */}}
 {{- define "berthmaster.targetUser" -}}
 {{- $root := index . 0 -}}
 {{- if eq $root.Values.mode "single" -}}
@@ -216,7 +216,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{- end -}}
 {{- end -}}
 
-{{/* All roles in the target and who has them, as documents. */}}
+{{/* All roles and role bindings in the target, as documents. */}}
 {{- define "berthmaster.targetRBAC" -}}
 {{- range $component := append (without (include "berthmaster.components" . | fromJson).list "webhook" "register") "register" }}
 {{- $rules := include (printf "berthmaster.targetRules.%s" $component) $ }}
@@ -233,7 +233,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{- define "berthmaster.role" -}}
 {{- $name := printf "%s-%s%s" (include "berthmaster.fullname" .root) .component .suffix -}}
 {{- if ne (.namespace | default "") .root.Release.Namespace -}}
-{{- /* Where other releases by the same name have theirs, too. */ -}}
+{{- /* Releases with the same name in other namespaces have roles here too. */ -}}
 {{- $name = printf "%s-%s" .root.Release.Namespace $name -}}
 {{- end -}}
 ---

@@ -1,4 +1,4 @@
-{{/* The objects that the webhook and the extender have alike: (list $ "webhook" 8443). */}}
+{{/* Objects that the webhook and the extender share: (list $ "webhook" 8443). */}}
 
 {{- define "berthmaster.service" -}}
 ---

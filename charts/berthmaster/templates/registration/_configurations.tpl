@@ -1,10 +1,10 @@
-{{/* What is registered in the target: one object of each kind, so that what a later release leaves out of it goes. */}}
+{{/* What is registered in the target: one object of each kind, so that an upgrade removes the entries that it no longer has. */}}
 
 {{- define "berthmaster.registersPlugin" -}}
 {{- if and .Values.extender.enabled .Values.extender.kubeAdmiral.register -}}yes{{- end -}}
 {{- end -}}
 
-{{/* Every review: path, its name, group, resource, scope, as a YAML list. tests/charts compares it with the routes of the webhook. */}}
+{{/* All reviews as a YAML list of path, name, group, resource, scope. tests/charts compares it with the routes of the webhook. */}}
 {{- define "berthmaster.reviews" -}}
 {{- if .Values.webhook.reviews.karmada }}
 - {verb: mutate, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
@@ -21,7 +21,7 @@
 {{- end }}
 {{- end -}}
 
-{{/* One Mutating- or ValidatingWebhookConfiguration without caBundle, which `register` and `certs run` keep: (list $ "mutate"). */}}
+{{/* One Mutating- or ValidatingWebhookConfiguration without caBundle, which `register` and `certs run` write: (list $ "mutate"). */}}
 {{- define "berthmaster.webhookConfiguration" -}}
 {{- $root := index . 0 -}}
 {{- $verb := index . 1 -}}
@@ -112,18 +112,18 @@ spec:
     score:
       enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
     select:
-      # MaxCluster would cut groups off before they are looked at; the extender's select keeps to maxClusters itself.
+      # MaxCluster would cut groups off before the extender sees them; the extender's select applies maxClusters itself.
       disabled: [{name: MaxCluster}]
       enabled: [{name: {{ include "berthmaster.fullname" . }}, type: Webhook}]
 {{- end }}
 {{- end -}}
 
-{{/* A Secret if what is registered holds a key. */}}
+{{/* A Secret if the registration contains a key, else a ConfigMap. */}}
 {{- define "berthmaster.registrationKind" -}}
 {{- if and (include "berthmaster.registersPlugin" .) .Values.extender.kubeAdmiral.keyData -}}Secret{{- else -}}ConfigMap{{- end -}}
 {{- end -}}
 
-{{/* What an earlier release may have registered and this one does not, as documents that name it. */}}
+{{/* Objects that an earlier release may have registered and this one does not, as documents with their names. */}}
 {{- define "berthmaster.unwanted" -}}
 {{- $name := include "berthmaster.fullname" . -}}
 {{- $kubeAdmiral := or .Values.webhook.reviews.kubeAdmiral (has "federatedclusters" .Values.extender.watch) -}}

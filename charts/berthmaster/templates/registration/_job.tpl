@@ -1,6 +1,7 @@
 {{/*
-A hook Job that runs `berthmaster register`: root, name, component (whose ServiceAccount it has), hook, verb ("apply" or "remove"), and either kind and object (what holds registration.yaml) or
-what else is to be removed: certificates: true for Secrets, lease: NAMESPACE/NAME in the target.
+A hook Job that runs `berthmaster register`. Arguments: root, name, component (the Job uses its ServiceAccount), hook, verb
+("apply" or "remove"), and either kind and object (which contains registration.yaml), or what else to remove:
+certificates: true for Secrets, lease: NAMESPACE/NAME in the target.
 */}}
 {{- define "berthmaster.registerJob" -}}
 {{- $values := .root.Values.registration -}}
@@ -13,7 +14,7 @@ metadata:
   annotations:
     helm.sh/hook: {{ .hook }}
     helm.sh/hook-weight: "0"
-    # One that failed stays for its log until the next try.
+    # A failed Job stays until the next attempt, so that its log can be read.
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   backoffLimit: {{ $values.backoffLimit }}
@@ -78,7 +79,7 @@ spec:
         {{- end }}
 {{- end -}}
 
-{{/* Annotations of what a Job of these hooks needs. */}}
+{{/* Annotations of objects that a Job of these hooks needs. */}}
 {{- define "berthmaster.beforeJob" -}}
 helm.sh/hook: {{ . }}
 helm.sh/hook-weight: "-10"
