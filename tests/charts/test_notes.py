@@ -1,4 +1,4 @@
-"""What helm tells after an install: what is said is so, and commands name what is there."""
+"""The notes after an install are true, and their commands name rendered objects."""
 
 import json
 import re
@@ -24,17 +24,17 @@ def notes(values):
         pytest.param({"mode": "single"}, {DELETES}, {"--kubeconfig"}, id="one cluster needs no other kubeconfig"),
         pytest.param(
             {"controllers": {"enable": ["workload-rebalancer"]}}, set(), {SCHEDULES},
-            id="no word of scheduling where nothing is scheduled",
+            id="no scheduling without the binding scheduler",
         ),
-        pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="nor of a webhook"),
+        pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="no webhook commands without the webhook"),
         pytest.param({"registration": {"enabled": False}}, {"is not registered"}, {DELETES}, id="not registered"),
     ],
 )  # fmt: skip
-def test_what_is_told(values, said, unsaid):
+def test_notes_contain(values, said, unsaid):
     output = notes(values)
     assert {each for each in said if each in output} == said
     assert not {each for each in unsaid if each in output}
-    assert not re.search(r"\n\n\n| \n", output), "no holes in it"
+    assert not re.search(r"\n\n\n| \n", output), "no blank gaps"
 
 
 def test_deployments_that_are_named_are_rendered():

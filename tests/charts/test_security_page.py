@@ -52,9 +52,9 @@ def mounted(case):
 
 @pytest.mark.parametrize("case", ["default", "extender"])
 def test_pods_hold_the_credentials_of_the_table_and_no_others(case):
-    table = {}
+    listed = {}
     for line in table("What each pod holds"):
         _, pod, secrets, account, *_ = (cell.strip() for cell in line.split("|"))
-        table[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
+        listed[pod] = ({each.strip("` ") for each in secrets.split(",")} - {"none"}, account == "yes")
     for pod, secrets, account in mounted(case):
-        assert (secrets, account) == table[pod], pod
+        assert (secrets, account) == listed[pod], pod
