@@ -6,14 +6,13 @@ from typing import Any, Final, Literal
 import msgspec
 
 from berthmaster.model.cluster import Condition
-from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.meta import Count, Int32, Int64, ObjectMeta, Timestamp, Value
 from berthmaster.model.placement import Placement, WorkloadAffinity, WorkloadAffinityTerm
 from berthmaster.model.policy import FailoverBehavior, Policy, PropagationSpec, Suspension
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, Template, template_of
 
 APPLIED_PLACEMENT: Final = "policy.karmada.io/applied-placement"
-"""The annotation that holds the placement of the last successful scheduling."""
+"""The annotation with the placement of the last successful scheduling."""
 
 
 class ObjectReference(Value, frozen=True):
@@ -36,14 +35,14 @@ class Component(Value, frozen=True):
 
 
 class TargetComponent(Value, frozen=True):
-    """How many replicas of a component a cluster has."""
+    """The number of replicas of a component on a cluster."""
 
     name: str
     replicas: Count
 
 
 class TargetCluster(Value, frozen=True):
-    """A cluster that a workload is assigned to, with its replicas."""
+    """A cluster that a workload is assigned to, and the number of replicas there."""
 
     name: str
     replicas: Count = 0
@@ -51,12 +50,12 @@ class TargetCluster(Value, frozen=True):
 
 
 class GracefulEvictionTask(Value, frozen=True):
-    """A cluster that a workload is being moved off."""
+    """A cluster from which a workload is being evicted."""
 
     from_cluster: str
     producer: str = ""
     reason: str = ""
-    purge_mode: str = ""  # stored objects have words of earlier Karmadas, too
+    purge_mode: str = ""  # text: stored objects may hold values of earlier Karmada versions
     message: str = ""
     replicas: Int32 | None = None
     grace_period_seconds: Int32 | None = None
@@ -67,7 +66,7 @@ class GracefulEvictionTask(Value, frozen=True):
 
 
 class BindingSnapshot(Value, frozen=True):
-    """A binding that depends on this one, and where it is."""
+    """A binding that depends on this one, and its assignment."""
 
     name: str
     namespace: str = ""
@@ -75,20 +74,20 @@ class BindingSnapshot(Value, frozen=True):
 
 
 class BindingSchedulePriority(Value, frozen=True):
-    """The priority that scheduling gives a binding among others that wait."""
+    """The priority of a binding in the scheduling queue."""
 
     priority: Int32 = 0
 
 
 class WorkloadAffinityGroups(Value, frozen=True):
-    """The groups of a workload, each ``key=value``."""
+    """The affinity groups of a workload, each ``key=value``."""
 
     affinity_group: str = ""
     anti_affinity_group: str = ""
 
 
 class BindingSpec(Value, frozen=True):
-    """The workload, what its policy asks, and where it is assigned now."""
+    """The workload, what its policy asks for, and the current assignment."""
 
     resource: ObjectReference
     replicas: Count = 0
@@ -110,12 +109,12 @@ class BindingSpec(Value, frozen=True):
 
     @property
     def is_workload(self) -> bool:
-        """Whether it has replicas to place (``BindingSpec.IsWorkload``)."""
+        """Whether the resource has replicas to place (``BindingSpec.IsWorkload``)."""
         return self.replicas > 0 or self.replica_requirements is not None or bool(self.components)
 
 
 class AggregatedStatusItem(Value, frozen=True):
-    """What one cluster reports of the workload."""
+    """The state of the workload that one cluster reports."""
 
     cluster_name: str
     status: Any = None
@@ -125,7 +124,7 @@ class AggregatedStatusItem(Value, frozen=True):
 
 
 class BindingStatus(Value, frozen=True):
-    """What the scheduler and the members said last."""
+    """The last report of the scheduler and of the members."""
 
     scheduler_observed_generation: Int64 = 0
     scheduler_observing_affinity_name: str = ""
@@ -151,7 +150,7 @@ class Binding(Value, frozen=True):
 
 
 def binding_name(kind: str, name: str) -> str:
-    """The name of the binding of a workload (``names.GenerateBindingName``)."""
+    """Return the name of the binding of a workload (``names.GenerateBindingName``)."""
     return f"{name.replace(':', '.')}-{kind}".lower()
 
 
@@ -162,22 +161,16 @@ def binding_of(
     *,
     current: Binding | None = None,
     workload_affinity: bool = False,
-    priority_classes: Mapping[str, int] | None = None,
 ) -> Binding:
-    """The binding of a resource under the policy that claims it.
+    """Return the binding of a resource under the policy that claims it (karmada ``detector`` ``ApplyPolicy``).
 
     Args:
         raw: the resource.
-        policy: with its defaults (``policy.defaulted``).
-        replicas: what ``replicas_of`` says of the resource.
-        current: the binding as it is. Where the workload is, what is being moved, when a rescheduling was
-            triggered and its status are kept, everything that comes from policy or resource is written anew.
-        workload_affinity: whether groups of workloads count (Karmada's gate ``WorkloadAffinity``).
-        priority_classes: the values of the cluster's PriorityClasses; None where Karmada's gate
-            ``PriorityBasedScheduling`` is off, which it is by default.
-
-    Raises:
-        FieldError: the policy names a priority class that is not there.
+        policy: the policy with its defaults (``policy.defaulted``).
+        replicas: the replicas of the resource (``replicas.replicas_of``).
+        current: the existing binding. The result keeps its assignment, its eviction tasks, the time of the last
+            triggered rescheduling and its status. Everything that comes from the policy or the resource is replaced.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
     """
     template = template_of(raw)
     metadata = raw.get("metadata") or {}
@@ -196,17 +189,16 @@ def binding_of(
         replicas=replicas.number,
         replica_requirements=replicas.requirements,
         placement=wanted.placement,
-        # On a ClusterResourceBinding it is written once and never again.
+        # Karmada writes this field of a ClusterResourceBinding only once.
         propagate_deps=wanted.propagate_deps if namespaced or before is None else before.propagate_deps,
         scheduler_name=wanted.scheduler_name,
         failover=wanted.failover,
         conflict_resolution=wanted.conflict_resolution,
         preserve_resources_on_deletion=wanted.preserve_resources_on_deletion,
         suspension=_suspension(wanted.suspension, before.suspension if before is not None else None),
-        schedule_priority=_priority(wanted, priority_classes) if namespaced else None,
         workload_affinity_groups=_groups(wanted, template) if namespaced and workload_affinity else None,
     )
-    if before is not None:
+    if current is not None and before is not None:
         spec = msgspec.structs.replace(
             spec,
             clusters=before.clusters,
@@ -214,12 +206,6 @@ def binding_of(
             required_by=before.required_by,
             reschedule_triggered_at=before.reschedule_triggered_at,
         )
-    return _dressed(spec, template, current)
-
-
-def _dressed(spec: BindingSpec, template: Template, current: Binding | None) -> Binding:
-    """The spec as an object: the current one with a new spec, or a new one."""
-    if current is not None:
         return msgspec.structs.replace(current, spec=spec)
     return Binding(
         kind="ResourceBinding" if template.namespace else "ClusterResourceBinding",
@@ -229,29 +215,15 @@ def _dressed(spec: BindingSpec, template: Template, current: Binding | None) -> 
 
 
 def _suspension(wanted: Suspension | None, before: Suspension | None) -> Suspension | None:
-    """Dispatching is the policy's to suspend, scheduling is not: it stays as it was."""
+    """Take the suspension of dispatching from the policy, and keep the suspension of scheduling."""
     scheduling = before.scheduling if before is not None else None
     if wanted is None:
         return Suspension(scheduling=scheduling) if scheduling is not None else None
     return msgspec.structs.replace(wanted, scheduling=scheduling)
 
 
-def _priority(spec: PropagationSpec, classes: Mapping[str, int] | None) -> BindingSchedulePriority | None:
-    wanted = spec.schedule_priority
-    if wanted is None or classes is None:
-        return None
-    path = "spec.schedulePriority"
-    if wanted.priority_class_source != "KubePriorityClass":
-        problem = f"{shown(wanted.priority_class_source)} is not accepted; accepted is KubePriorityClass"
-        raise FieldError(f"{path}.priorityClassSource", problem)
-    if wanted.priority_class_name not in classes:
-        problem = f"there is no PriorityClass {shown(wanted.priority_class_name)}"
-        raise FieldError(f"{path}.priorityClassName", problem)
-    return BindingSchedulePriority(priority=classes[wanted.priority_class_name])
-
-
 def _groups(spec: PropagationSpec, template: Template) -> WorkloadAffinityGroups | None:
-    """The groups that the labels of a workload put it into; None if there are none."""
+    """Return the affinity groups that the labels of a workload select; None if there are none."""
     wanted = spec.placement.workload_affinity or WorkloadAffinity()
     together, apart = _group(wanted.affinity, template), _group(wanted.anti_affinity, template)
     if not together and not apart:

@@ -1,4 +1,9 @@
-"""Clusters and their taints: Karmada's Cluster, and nodes that represent clusters."""
+"""Member clusters: Karmada's Cluster (``cluster.karmada.io/v1alpha1``), its taints, and nodes that represent clusters.
+
+Liqo, Admiralty and virtual-kubelet represent a cluster by a node (``core/v1`` Node). A node has a counterpart of
+everything that decides about a cluster: labels, taints, the condition Ready, the deletion and the allocatable amounts.
+Well-known fields and labels hold provider, region and zone.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -13,11 +18,11 @@ NO_EXECUTE: Final = "NoExecute"
 PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 REPELLING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
-"""Effects that keep new workloads away."""
+"""The effects that keep new workloads off a cluster."""
 
 
 class Taint(Value, frozen=True):
-    """What keeps workloads off a cluster unless they tolerate it."""
+    """A taint: it keeps workloads that do not tolerate it off a cluster."""
 
     key: str
     effect: str
@@ -28,7 +33,7 @@ class Taint(Value, frozen=True):
 
 
 class Toleration(Value, frozen=True):
-    """What lets a workload onto a tainted cluster. Empty ``effect`` and ``key`` are wildcards."""
+    """A toleration: it allows a workload on a tainted cluster. Empty ``effect`` and ``key`` are wildcards."""
 
     key: str = ""
     operator: str = ""
@@ -37,7 +42,10 @@ class Toleration(Value, frozen=True):
     toleration_seconds: Int64 | None = None
 
     def tolerates(self, taint: Taint) -> bool:
-        """Whether this taint is tolerated; ``toleration_seconds`` plays no part. An unknown operator tolerates none."""
+        """Return whether this toleration tolerates a taint.
+
+        ``toleration_seconds`` is ignored. An unknown operator tolerates no taint.
+        """
         if self.effect and self.effect != taint.effect:
             return False
         if self.key and self.key != taint.key:
@@ -48,19 +56,19 @@ class Toleration(Value, frozen=True):
 
 
 def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
-    """Whether any of the tolerations tolerates the taint."""
+    """Return whether any of the tolerations tolerates the taint."""
     return any(toleration.tolerates(taint) for toleration in tolerations)
 
 
 def repelling_taints(
     taints: Iterable[Taint], tolerations: tuple[Toleration, ...], effects: frozenset[str] = REPELLING_EFFECTS
 ) -> list[Taint]:
-    """The taints of some effects, those that keep a new workload away, that none of the tolerations tolerates."""
+    """Return the taints with one of the effects that none of the tolerations tolerates."""
     return [taint for taint in taints if taint.effect in effects and not tolerated(taint, tolerations)]
 
 
 class ResourceModelRange(Value, frozen=True):
-    """The amounts of one resource that put a node into a grade: at least ``min``, below ``max``."""
+    """The amounts of one resource that place a node in a grade: at least ``min``, below ``max``."""
 
     name: str
     min: Quantity
@@ -75,7 +83,7 @@ class ResourceModel(Value, frozen=True):
 
 
 class ClusterSpec(Value, frozen=True):
-    """Where a cluster is and what keeps workloads off it."""
+    """The location of a cluster, its taints, and its grades of nodes."""
 
     sync_mode: str = ""
     provider: str = ""
@@ -87,7 +95,7 @@ class ClusterSpec(Value, frozen=True):
 
 
 class Condition(Value, frozen=True):
-    """A condition (``meta/v1``); ``status`` is True, False or Unknown, the time of its last change text as written."""
+    """A condition (``meta/v1``). ``status`` is True, False or Unknown; the transition time is text as written."""
 
     type: str
     status: str
@@ -112,14 +120,14 @@ class APIEnablement(Value, frozen=True):
 
 
 class AllocatableModeling(Value, frozen=True):
-    """How many nodes of a grade a cluster has free."""
+    """The number of nodes whose free resources are of a grade."""
 
     grade: int
     count: Int64
 
 
 class ResourceSummary(Value, frozen=True):
-    """What a cluster has, has given away, and is about to give away."""
+    """The resources of a cluster: allocatable, allocated to pods, and requested by pods that are not scheduled yet."""
 
     allocatable: dict[str, Quantity] = {}
     allocating: dict[str, Quantity] = {}
@@ -128,7 +136,7 @@ class ResourceSummary(Value, frozen=True):
 
 
 class ClusterStatus(Value, frozen=True):
-    """What a cluster reports of itself."""
+    """The state that a cluster reports."""
 
     kubernetes_version: str = ""
     api_enablements: tuple[APIEnablement, ...] = ()
@@ -147,30 +155,30 @@ class Cluster(Value, frozen=True):
 
     @property
     def name(self) -> str:
-        """The cluster's name, unique in its fleet."""
+        """The name, unique in a fleet."""
         return self.metadata.name
 
     @property
     def deleting(self) -> bool:
-        """Whether its deletion has started."""
+        """Whether the deletion of the cluster has started."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def ready(self) -> bool:
-        """Whether its condition Ready is True."""
+        """Whether the condition Ready is True."""
         return self.has_condition("Ready")
 
     def has_condition(self, condition_type: str) -> bool:
-        """Whether one of its conditions of a type is True."""
+        """Return whether a condition of a type is True."""
         return any(each.type == condition_type and each.status == "True" for each in self.status.conditions)
 
     def fields(self) -> dict[str, str]:
-        """What a field selector sees as labels: provider and region, present only when not empty."""
+        """Return provider and region as a field selector sees them: as labels, absent if empty."""
         fields = {"provider": self.spec.provider, "region": self.spec.region}
         return {key: value for key, value in fields.items() if value}
 
     def enabled_kinds(self) -> Iterator[tuple[str, str]]:
-        """Every (groupVersion, kind) it serves."""
+        """Yield every (groupVersion, kind) that the cluster serves."""
         for enablement in self.status.api_enablements:
             for resource in enablement.resources:
                 yield enablement.group_version, resource.kind
@@ -179,14 +187,14 @@ class Cluster(Value, frozen=True):
 REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
-"""The taint of a cordoned node. The control plane adds it a moment after ``spec.unschedulable`` was set."""
+"""The taint of a cordoned node. The control plane adds it shortly after ``spec.unschedulable`` is set."""
 
 _SCHEME_END: Final = "://"
 _PODS: Final = (APIEnablement("v1", (APIResource(name="pods", kind="Pod"),)),)
 
 
 class NodeMeta(Value, frozen=True):
-    """The part of a node's metadata that decides."""
+    """The part of a node's metadata that decisions read."""
 
     name: str
     labels: dict[str, str] = {}
@@ -194,7 +202,7 @@ class NodeMeta(Value, frozen=True):
 
 
 class NodeSpec(Value, frozen=True):
-    """Where a node is and what keeps pods off it."""
+    """The provider of a node, its taints, and whether it is cordoned."""
 
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False
@@ -202,14 +210,14 @@ class NodeSpec(Value, frozen=True):
 
 
 class NodeStatus(Value, frozen=True):
-    """What a node reports of itself."""
+    """The state that a node reports."""
 
     allocatable: dict[str, Quantity] | None = None
     conditions: tuple[Condition, ...] = ()
 
 
 class NodeIdentity(Value, frozen=True):
-    """A node without what it reports: enough for every filter, and much less to decode."""
+    """A node without its status: enough for every filter, and much cheaper to decode."""
 
     metadata: NodeMeta
     spec: NodeSpec = NodeSpec()
@@ -222,11 +230,11 @@ class Node(NodeIdentity, frozen=True):
 
 
 def cluster_of_node(node: NodeIdentity) -> Cluster:
-    """The cluster that a node stands for.
+    """Return the cluster that a node represents.
 
-    It serves pods and nothing else. What its pods have taken already a node does not say: its resource summary has
-    what is allocatable, and nothing as allocated. As in Kubernetes, a node that is not ready is kept free by its
-    taints and not by its condition.
+    The cluster serves pods only. A node does not report what its pods use, so the resource summary holds the
+    allocatable amounts and nothing as allocated. As in Kubernetes, taints keep pods off a node that is not ready;
+    its condition does not.
     """
     meta, spec = node.metadata, node.spec
     labels = meta.labels
@@ -253,13 +261,13 @@ def _status(status: NodeStatus) -> ClusterStatus:
 
 
 def _taints(spec: NodeSpec) -> tuple[Taint, ...]:
-    """Its taints; a cordoned node has that of cordoned nodes at once."""
+    """Return the taints, with that of cordoned nodes as soon as the node is cordoned."""
     if spec.unschedulable and UNSCHEDULABLE not in spec.taints:
         return (*spec.taints, UNSCHEDULABLE)
     return spec.taints
 
 
 def _provider(provider_id: str) -> str:
-    """The scheme of a provider's id: ``aws`` of ``aws:///us-east-1a/i-0abc``."""
+    """Return the scheme of a provider ID: ``aws`` of ``aws:///us-east-1a/i-0abc``."""
     scheme, separator, _ = provider_id.partition(_SCHEME_END)
     return scheme if separator else ""

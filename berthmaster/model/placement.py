@@ -1,4 +1,4 @@
-"""What a policy asks."""
+"""Karmada's Placement, which policies and bindings share, and which clusters an affinity matches."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -21,7 +21,7 @@ class FieldSelector(Value, frozen=True):
 
 
 class ClusterAffinity(Value, frozen=True):
-    """Which clusters a workload may go to; every part that is given must hold."""
+    """The clusters that a workload may run on. Every part that is set must hold."""
 
     label_selector: LabelSelector | None = None
     field_selector: FieldSelector | None = None
@@ -30,33 +30,33 @@ class ClusterAffinity(Value, frozen=True):
 
 
 class NamedAffinity(ClusterAffinity, frozen=True, kw_only=True):
-    """An affinity with a name: an entry of ``overflowAffinities``."""
+    """A named affinity: an entry of ``overflowAffinities``."""
 
     affinity_name: str
 
 
 class ClusterAffinityTerm(NamedAffinity, frozen=True, kw_only=True):
-    """A group of clusters, tried in its turn. ``overflow_affinities`` widen it, in order, once it is full."""
+    """A group of clusters. The scheduler tries groups in order; ``overflow_affinities`` extend a full group, in order."""
 
     overflow_affinities: tuple[NamedAffinity, ...] | None = None
 
 
 class StaticClusterWeight(Value, frozen=True):
-    """How much a cluster that matches weighs."""
+    """The weight of the clusters that match."""
 
     target_cluster: ClusterAffinity
     weight: Int64
 
 
 class ClusterPreferences(Value, frozen=True):
-    """How weighted division gets its weights."""
+    """The source of the weights of weighted division."""
 
     static_weight_list: tuple[StaticClusterWeight, ...] = ()
     dynamic_weight: Literal["AvailableReplicas", ""] = ""
 
 
 class ReplicaSchedulingStrategy(Value, frozen=True):
-    """How replicas are spread over the selected clusters."""
+    """How replicas are distributed over the selected clusters."""
 
     replica_scheduling_type: Literal["Duplicated", "Divided", ""] = ""
     replica_division_preference: Literal["Aggregated", "Weighted", ""] = ""
@@ -64,7 +64,7 @@ class ReplicaSchedulingStrategy(Value, frozen=True):
 
 
 class SpreadConstraint(Value, frozen=True):
-    """Over how many groups of clusters a workload goes. ``max_groups`` 0 is what Karmada makes of an absent one."""
+    """The number of cluster groups that a workload spreads over. As in Karmada, an absent ``max_groups`` is 0."""
 
     spread_by_field: Literal["cluster", "region", "zone", "provider", ""] = ""
     spread_by_label: str = ""
@@ -73,20 +73,20 @@ class SpreadConstraint(Value, frozen=True):
 
 
 class WorkloadAffinityTerm(Value, frozen=True):
-    """Workloads with the same value of this label form a group."""
+    """The label whose value puts workloads into a group."""
 
     group_by_label_key: str
 
 
 class WorkloadAffinity(Value, frozen=True):
-    """Keep workloads of a group together, or apart."""
+    """Keep the workloads of a group on the same clusters, or on different ones."""
 
     affinity: WorkloadAffinityTerm | None = None
     anti_affinity: WorkloadAffinityTerm | None = None
 
 
 class Placement(Value, frozen=True):
-    """What a policy asks. An absent ``cluster_affinities`` and an empty one differ, as they do in Karmada."""
+    """What a policy asks for. As in Karmada, an absent ``cluster_affinities`` differs from an empty one."""
 
     cluster_affinity: ClusterAffinity | None = None
     cluster_affinities: tuple[ClusterAffinityTerm, ...] | None = None
@@ -100,18 +100,18 @@ ZONE = "zone"
 
 
 class AffinityTerm:
-    """An affinity taken apart once, evaluated often.
+    """A compiled affinity (karmada ``util.ClusterMatches``).
 
     Attributes:
-        names: the clusters it names; empty means any.
-        excluded: the clusters it never means.
+        names: the clusters that it names; empty means any.
+        excluded: the clusters that never match.
         labels: requirements on the cluster's labels.
-        fields: requirements on its provider and region, evaluated like labels.
-        zones: requirements on its zones, evaluated on the whole list.
-        broken: a selector is invalid, so that it means no cluster at all.
+        fields: requirements on provider and region, evaluated like labels.
+        zones: requirements on zones, evaluated on the whole list.
+        invalid: whether a selector is invalid, so that no cluster matches.
     """
 
-    __slots__ = ("broken", "excluded", "fields", "labels", "names", "zones")
+    __slots__ = ("excluded", "fields", "invalid", "labels", "names", "zones")
 
     def __init__(self, affinity: ClusterAffinity) -> None:
         labels: Sequence[Requirement] | None = ()
@@ -119,26 +119,26 @@ class AffinityTerm:
             labels = affinity.label_selector.requirements()
         expressions = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
         fields = parse_requirements((each for each in expressions if each.key != ZONE), NODE_OPERATORS)
-        # Zones are compared as they are: no rule for label values applies to them.
+        # The rules for label values do not apply to zones.
         zones = [
             Requirement(each.key, each.operator, frozenset(each.values)) for each in expressions if each.key == ZONE
         ]
         self.names = frozenset(affinity.cluster_names)
         self.excluded = frozenset(affinity.exclude)
-        self.broken = labels is None or fields is None
+        self.invalid = labels is None or fields is None
         self.labels = tuple(labels or ())
         self.fields = tuple(fields or ())
         self.zones = tuple(zones)
 
     def matches(self, cluster: Cluster) -> bool:
-        """Whether the cluster is meant."""
+        """Return whether a cluster matches."""
         return self.mismatch(cluster) is None
 
     def mismatch(self, cluster: Cluster) -> str | None:
-        """The first part of the affinity that does not hold for a cluster, in words; None if it is meant."""
+        """Describe the first part of the affinity that a cluster does not satisfy; None if the cluster matches."""
         if cluster.name in self.excluded:
             return "is excluded by name"
-        if self.broken:
+        if self.invalid:
             return "the affinity has an invalid selector, which matches no cluster"
         for requirement in self.labels:
             if not requirement.matches(cluster.metadata.labels):
@@ -154,7 +154,7 @@ class AffinityTerm:
 
 
 def zones_match(requirement: Requirement, zones: Sequence[str]) -> bool:
-    """Whether a cluster's list of zones satisfies an expression (karmada ``matchZones``)."""
+    """Return whether the zones of a cluster satisfy an expression (karmada ``matchZones``)."""
     match requirement.operator:
         case "In":
             return any(zone in requirement.values for zone in zones)

@@ -1,4 +1,4 @@
-"""Karmada's PropagationPolicy and ClusterPropagationPolicy."""
+"""Karmada's PropagationPolicy and ClusterPropagationPolicy (``policy.karmada.io/v1alpha1``), and their defaults."""
 
 from typing import Final, Literal, NamedTuple
 
@@ -10,7 +10,7 @@ from berthmaster.model.selector import LabelSelector
 
 
 class ResourceSelector(Value, frozen=True):
-    """Which resources a policy is for. With a ``name`` the ``label_selector`` is ignored."""
+    """The resources that a policy selects. If ``name`` is set, ``label_selector`` is ignored."""
 
     api_version: str
     kind: str
@@ -20,55 +20,55 @@ class ResourceSelector(Value, frozen=True):
 
 
 class DecisionConditions(Value, frozen=True):
-    """How long a workload may be unhealthy before it fails over."""
+    """The time a workload may be unhealthy before it fails over."""
 
     toleration_seconds: Int32 | None = None
 
 
 class StatePreservationRule(Value, frozen=True):
-    """A part of a workload's state that goes with it."""
+    """A part of a workload's state that a failover preserves."""
 
     alias_label_name: str
     json_path: str
 
 
 class StatePreservation(Value, frozen=True):
-    """What of a workload's state goes with it."""
+    """The state of a workload that a failover preserves."""
 
     rules: tuple[StatePreservationRule, ...] = ()
 
 
 class ApplicationFailoverBehavior(Value, frozen=True):
-    """What happens when a workload is unhealthy."""
+    """The failover of an unhealthy workload."""
 
     decision_conditions: DecisionConditions = DecisionConditions()
-    purge_mode: str = ""  # stored objects have words of earlier Karmadas, too
+    purge_mode: str = ""  # text: stored objects may hold values of earlier Karmada versions
     grace_period_seconds: Int32 | None = None
     state_preservation: StatePreservation | None = None
 
 
 class ClusterFailoverBehavior(Value, frozen=True):
-    """What happens when a cluster fails."""
+    """The failover from a failed cluster."""
 
     purge_mode: str = ""
     state_preservation: StatePreservation | None = None
 
 
 class FailoverBehavior(Value, frozen=True):
-    """What happens when a workload or its cluster fails."""
+    """The failover of a workload."""
 
     application: ApplicationFailoverBehavior | None = None
     cluster: ClusterFailoverBehavior | None = None
 
 
 class SuspendClusters(Value, frozen=True):
-    """The clusters that nothing is dispatched to."""
+    """The clusters to which Karmada dispatches nothing."""
 
     cluster_names: tuple[str, ...] = ()
 
 
 class Suspension(Value, frozen=True):
-    """What is suspended. ``scheduling`` stands on bindings only."""
+    """The suspended operations. Only bindings have ``scheduling``."""
 
     dispatching: bool | None = None
     dispatching_on_clusters: SuspendClusters | None = None
@@ -76,7 +76,7 @@ class Suspension(Value, frozen=True):
 
 
 class SchedulePriority(Value, frozen=True):
-    """Whose priority class a binding gets."""
+    """The priority class of the bindings of a policy."""
 
     priority_class_source: str
     priority_class_name: str
@@ -102,7 +102,7 @@ class PropagationSpec(Value, frozen=True):
 
 
 class PolicyReference(NamedTuple):
-    """Which policy; ``namespace`` is empty for a ClusterPropagationPolicy."""
+    """The identity of a policy. ``namespace`` is empty for a ClusterPropagationPolicy."""
 
     kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
     namespace: str
@@ -113,7 +113,7 @@ class PolicyReference(NamedTuple):
 
 
 class Policy(Value, frozen=True):
-    """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all."""
+    """A PropagationPolicy, for resources of its namespace, or a ClusterPropagationPolicy, for all resources."""
 
     kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
     metadata: ObjectMeta
@@ -122,17 +122,17 @@ class Policy(Value, frozen=True):
 
     @property
     def cluster_scoped(self) -> bool:
-        """Whether it is a ClusterPropagationPolicy."""
+        """Whether this is a ClusterPropagationPolicy."""
         return self.kind == "ClusterPropagationPolicy"
 
     @property
     def explicit_priority(self) -> int:
-        """``spec.priority``, 0 when absent."""
+        """``spec.priority``, or 0 if it is absent."""
         return self.spec.priority or 0
 
     @property
     def reference(self) -> PolicyReference:
-        """Which one it is."""
+        """The identity of the policy."""
         namespace = "" if self.cluster_scoped else self.metadata.namespace
         return PolicyReference(self.kind, namespace, self.metadata.name)
 
@@ -146,7 +146,11 @@ _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 
 
 def defaulted(policy: Policy) -> Policy:
-    """The policy with every default that bears on what it claims and where that goes."""
+    """Return a policy with the defaults of its CRD and of Karmada's mutating webhook.
+
+    Manifests lack these defaults, and some change decisions: a ``replicaScheduling`` without a type is Divided.
+    Fields that only the API server can set (UID, labels, finalizers) do not affect decisions and stay unset.
+    """
     metadata, spec = policy.metadata, policy.spec
     selectors = spec.resource_selectors
     if not policy.cluster_scoped:
@@ -168,7 +172,7 @@ def defaulted(policy: Policy) -> Policy:
 
 
 def defaulted_placement(placement: Placement) -> Placement:
-    """A placement with its defaults; ``maxGroups`` has none."""
+    """Return a placement with its defaults. ``maxGroups`` has none."""
     strategy = placement.replica_scheduling
     return msgspec.structs.replace(
         placement,

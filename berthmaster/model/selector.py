@@ -28,7 +28,7 @@ class SelectorRequirement(Value, frozen=True):
 
 
 class LabelSelector(Value, frozen=True):
-    """A selector: all ``match_labels`` and all ``match_expressions`` must hold. An empty selector matches everything."""
+    """A selector: all ``match_labels`` and ``match_expressions`` must hold. An empty selector matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[SelectorRequirement, ...] = ()
@@ -107,7 +107,7 @@ def requirement_problem(expression: SelectorRequirement, operators: tuple[str, .
 
 
 def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...]) -> FieldError | None:
-    """Return the invalid part of an expression and what is accepted (apimachinery ``labels.NewRequirement``), or None."""
+    """Return the invalid part of an expression, or None (apimachinery ``labels.NewRequirement``)."""
     operator, values = expression.operator, expression.values
     if operator not in operators:
         return FieldError("operator", f"unknown operator {operator!r}; accepted are {', '.join(operators)}")

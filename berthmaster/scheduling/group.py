@@ -27,8 +27,8 @@ class AffinityColumn(Column[np.bool_]):
     def compute(self) -> BoolArray:
         """All rows, through the indexes."""
         fleet, term, length = self._fleet, self.term, self._fleet.capacity
-        mask = np.full(length, not term.names and not term.broken, dtype=np.bool_)
-        if not term.broken:
+        mask = np.full(length, not term.names and not term.invalid, dtype=np.bool_)
+        if not term.invalid:
             mask[[fleet.row_of[name] for name in term.names if name in fleet.row_of]] = True
         for requirement in term.labels:
             mask &= fleet.labels.matching(requirement, length)

@@ -16,7 +16,6 @@ from berthmaster.model.binding import (
     WorkloadAffinityGroups,
     binding_of,
 )
-from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import SchedulePriority, SuspendClusters, Suspension
 from berthmaster.model.replicas import ReplicaRequirements, Replicas, replicas_of
@@ -157,34 +156,10 @@ def test_cluster_bindings_have_neither_groups_nor_priority():
         placement=GROUPED.spec.placement,
         schedule_priority=SchedulePriority("KubePriorityClass", "high"),
     )
-    made = binding_of(raw, claiming, Replicas(), workload_affinity=True, priority_classes={"high": 1})
+    made = binding_of(raw, claiming, Replicas(), workload_affinity=True)
     assert (made.spec.workload_affinity_groups, made.spec.schedule_priority) == (None, None)
 
 
-@pytest.mark.parametrize(
-    ("classes", "priority"),
-    [
-        pytest.param(None, None, id="the gate is off"),
-        pytest.param({"high": 1000}, BindingSchedulePriority(priority=1000), id="the class's value"),
-    ],
-)
-def test_priority(classes, priority):
+def test_no_priority_while_the_gate_is_off():
     claiming = policy(schedule_priority=SchedulePriority("KubePriorityClass", "high"))
-    made = binding_of(deployment(), claiming, Replicas(), priority_classes=classes)
-    assert made.spec.schedule_priority == priority
-
-
-@pytest.mark.parametrize(
-    ("wanted", "message"),
-    [
-        (
-            SchedulePriority("KubePriorityClass", "low"),
-            "spec.schedulePriority.priorityClassName: there is no PriorityClass 'low'",
-        ),
-        (SchedulePriority("Other", "high"), "spec.schedulePriority.priorityClassSource: 'Other' is not accepted"),
-    ],
-)
-def test_a_priority_that_cannot_be_found_is_an_error(wanted, message):
-    with pytest.raises(FieldError) as caught:
-        binding_of(deployment(), policy(schedule_priority=wanted), Replicas(), priority_classes={"high": 1})
-    assert str(caught.value).startswith(message)
+    assert binding_of(deployment(), claiming, Replicas()).spec.schedule_priority is None
