@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reviews import admission_review, answer, patched
 from webhook_process import Server, make_pair
 
-from webhook.admission.settings import Mode, Settings
+from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 PATHS = ("/mutate-propagationpolicy", "/validate-propagationpolicy")
 CONNECTIONS = (1, 16)
@@ -92,7 +92,7 @@ def policy(priority: int) -> dict[str, Any]:
     }
 
 
-def prepared(settings: Settings) -> tuple[dict[str, Any], dict[str, Any]]:
+def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any]]:
     """What an API server would send: the policy as its author wrote it, then as the mutation left it."""
     old = policy(9)
     old["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = "5c1f"
@@ -212,7 +212,7 @@ def main() -> None:
     print(*titles)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        reviews = dict(zip(PATHS, prepared(Settings(mode=Mode(options.mode))), strict=True))
+        reviews = dict(zip(PATHS, prepared(AdmissionSettings(mode=WebhookMode(options.mode))), strict=True))
         with server(folder, options.workers, options.mode) as running:
             for path, review in reviews.items():
                 body = folder / "review.json"

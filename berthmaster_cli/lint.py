@@ -15,11 +15,10 @@ from berthmaster.manifests.document import Document
 from berthmaster.version import __version__
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
-from webhook.admission.context import Context
 from webhook.admission.lint import OWN_RULES, lint
-from webhook.admission.problem import Problem
-from webhook.admission.rules.catalog import ALL_RULES
-from webhook.admission.settings import Settings
+from webhook.admission.outcome import FieldProblem
+from webhook.admission.rules.catalog import ALL_RULES, AdmissionContext
+from webhook.admission.settings import AdmissionSettings
 
 _NO_ID: Final = ""
 FORMATS: Final = ("text", "json", "sarif", "github")
@@ -103,10 +102,10 @@ def command(
     strict: bool,
 ) -> None:
     """Check policies and rebalancers as the webhook and karmada-webhook would."""
-    settings = Settings(
+    settings = AdmissionSettings(
         peer_checks=True, levels=rule_levels(rules), scopes=scopes(cluster_scoped_kinds, namespaced_kinds)
     )
-    context = Context(settings, lambda: _NO_ID)
+    context = AdmissionContext(settings, lambda: _NO_ID)
     documents = list(read_documents(paths, stdin=sys.stdin.buffer))
     findings = list(_findings(documents, context, namespace))
     write(findings, output, documents=len(documents))
@@ -115,7 +114,7 @@ def command(
         sys.exit(EXIT_CHECK_FAILED)
 
 
-def _findings(documents: Sequence[Document], context: Context, namespace: str) -> Iterator[Finding]:
+def _findings(documents: Sequence[Document], context: AdmissionContext, namespace: str) -> Iterator[Finding]:
     lines: dict[str, Lines] = {}
     for document in documents:
         found = lint(document.raw, context, namespace)
@@ -128,7 +127,7 @@ def _findings(documents: Sequence[Document], context: Context, namespace: str) -
                 yield _finding(document, lines[document.source], level, problem)
 
 
-def _finding(document: Document, lines: Lines, level: str, problem: Problem) -> Finding:
+def _finding(document: Document, lines: Lines, level: str, problem: FieldProblem) -> Finding:
     path = ".".join(filter(None, (document.prefix, problem.path)))
     return Finding(
         level=level,

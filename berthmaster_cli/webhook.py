@@ -8,7 +8,7 @@ from berthmaster.runtime import logs
 from berthmaster_cli.options import config_option
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
-from webhook.admission.settings import Mode, Settings
+from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 _API_SERVER_TIMEOUT_S: Final = 30
 
@@ -20,7 +20,8 @@ _API_SERVER_TIMEOUT_S: Final = 30
 )
 @config_option
 @click.option(
-    "--mode", type=click.Choice([each.value for each in Mode]), default=Mode.COMPANION.value, show_default=True,
+    "--mode", type=click.Choice([each.value for each in WebhookMode]), default=WebhookMode.COMPANION.value,
+    show_default=True,
     help="companion: beside karmada-webhook. standalone: in its place.",
 )  # fmt: skip
 @serving_options(
@@ -46,8 +47,8 @@ _API_SERVER_TIMEOUT_S: Final = 30
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
-    settings = Settings(
-        mode=Mode(given["mode"]),
+    settings = AdmissionSettings(
+        mode=WebhookMode(given["mode"]),
         peer_checks=given["peer_checks"],
         levels=rule_levels(given["rules"]),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),

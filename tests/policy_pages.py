@@ -6,13 +6,12 @@ from typing import Any
 
 from reviews import FRESH_ID, admission_review
 
-from webhook.admission import codec
-from webhook.admission.context import Context
+from webhook.admission import wire
 from webhook.admission.lint import Linted, lint
-from webhook.admission.outcome import Outcome
-from webhook.admission.problem import Problem
-from webhook.admission.routes import ROUTES, review
-from webhook.admission.settings import Settings
+from webhook.admission.outcome import FieldProblem, ReviewOutcome
+from webhook.admission.reviews import ROUTES, review
+from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings
 
 KUBEADMIRAL = "KubeAdmiral"
 REBALANCER = "WorkloadRebalancer"
@@ -24,7 +23,7 @@ _SHAPES = {
     KUBEADMIRAL: ("core.kubeadmiral.io/v1alpha1", "PropagationPolicy", {"schedulingMode": "Divide"}),
     REBALANCER: ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", {}),
 }
-_STRICT = Context(Settings(peer_checks=True), lambda: FRESH_ID)
+_STRICT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID)
 
 
 def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,7 +45,7 @@ def lint_example(shape: str, spec: Mapping[str, Any]) -> Linted:
     return found
 
 
-def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, Any]) -> list[Problem | str]:
+def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, Any]) -> list[FieldProblem | str]:
     """What the validating webhook warns of when an object is changed."""
     old = completed(made(shape, stored))
     outcome = _reviewed("validate", completed(made(shape, sent), old), old)
@@ -59,7 +58,7 @@ def completed(document: dict[str, Any], old: dict[str, Any] | None = None) -> di
     return _reviewed("mutate", document, old).mutated or document
 
 
-def _reviewed(verb: str, document: dict[str, Any], old: dict[str, Any] | None) -> Outcome:
+def _reviewed(verb: str, document: dict[str, Any], old: dict[str, Any] | None) -> ReviewOutcome:
     vendor = "kubeadmiral-" if "kubeadmiral" in document["apiVersion"] else ""
-    request = codec.decode(json.dumps(admission_review(document, old)).encode())
+    request = wire.decode(json.dumps(admission_review(document, old)).encode())
     return review(ROUTES[f"/{verb}-{vendor}{document['kind'].lower()}"], request, _STRICT)

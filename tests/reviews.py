@@ -7,13 +7,13 @@ from typing import Any
 
 import jsonpatch
 
-from webhook.admission import codec
-from webhook.admission.context import Context
-from webhook.admission.routes import ROUTES, review
-from webhook.admission.settings import Mode, Settings
+from webhook.admission import wire
+from webhook.admission.reviews import ROUTES, review
+from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings, WebhookMode
 
-COMPANION = Settings()
-STANDALONE = Settings(mode=Mode.STANDALONE)
+COMPANION = AdmissionSettings()
+STANDALONE = AdmissionSettings(mode=WebhookMode.STANDALONE)
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 FRESH_ID = "<uuid>"
 
@@ -48,11 +48,11 @@ def admission_review(
     }
 
 
-def answer(path: str, document: Mapping[str, Any], settings: Settings = COMPANION) -> dict[str, Any]:
+def answer(path: str, document: Mapping[str, Any], settings: AdmissionSettings = COMPANION) -> dict[str, Any]:
     """The response to a review, over the bytes of the wire."""
-    request = codec.decode(json.dumps(document).encode())
-    outcome = review(ROUTES[path], request, Context(settings, lambda: FRESH_ID))
-    response: dict[str, Any] = json.loads(codec.encode(request.uid, outcome))["response"]
+    request = wire.decode(json.dumps(document).encode())
+    outcome = review(ROUTES[path], request, AdmissionContext(settings, lambda: FRESH_ID))
+    response: dict[str, Any] = json.loads(wire.encode(request.uid, outcome))["response"]
     return response
 
 

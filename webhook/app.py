@@ -14,7 +14,7 @@ from werkzeug.exceptions import MethodNotAllowed
 
 from berthmaster.serving.body import BodyError, read_body, read_head
 from berthmaster.serving.channel import answer_last
-from webhook.admission.routes import ROUTES
+from webhook.admission.reviews import ROUTES
 from webhook.handler import Answer, Reviewer
 
 if TYPE_CHECKING:

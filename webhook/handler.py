@@ -14,13 +14,12 @@ from prometheus_client import Counter
 
 from berthmaster.runtime.logs import fields
 from webhook import metrics
-from webhook.admission import codec
-from webhook.admission.codec import NotAReview
-from webhook.admission.context import Context
-from webhook.admission.outcome import Outcome
-from webhook.admission.review import Request
-from webhook.admission.routes import ROUTES, Route, review
-from webhook.admission.settings import Settings
+from webhook.admission import wire
+from webhook.admission.outcome import ReviewOutcome
+from webhook.admission.reviews import ROUTES, ReviewRoute, review
+from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings
+from webhook.admission.wire import AdmissionRequest, NotAReview
 
 _LOG: Final = logging.getLogger("berthmaster.webhook")
 _REASONS: Final = {
@@ -62,8 +61,8 @@ def fresh_id() -> str:
 class Reviewer:
     """Answers review requests with fixed settings. Holds nothing that changes: threads may share it."""
 
-    def __init__(self, settings: Settings, new_id: Callable[[], str] = fresh_id) -> None:
-        self._context = Context(settings, new_id)
+    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = fresh_id) -> None:
+        self._context = AdmissionContext(settings, new_id)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
 
     def answer(self, path: str, content_type: str, body: bytes) -> Answer:
@@ -72,7 +71,7 @@ class Reviewer:
         if content_type.partition(";")[0].strip().lower() != "application/json":
             return self.refuse(415, f"content type {content_type[:64]!r} is not application/json", body)
         try:
-            request = codec.decode(body)
+            request = wire.decode(body)
         except NotAReview as error:
             return self._refused(error.status, error.uid, str(error))
         try:
@@ -82,17 +81,17 @@ class Reviewer:
             metrics.REFUSED.labels("500").inc()
             problem = "the webhook failed on this object; its log says why"
             # In the review, not in HTTP: what a failurePolicy decides about is servers that cannot be reached.
-            return Answer(200, codec.encode_failure(request.uid, 500, _REASONS[500], problem))
+            return Answer(200, wire.encode_failure(request.uid, 500, _REASONS[500], problem))
         self._seconds[path].observe(time.perf_counter() - started)
         return answer
 
     def refuse(self, status: int, problem: str, body: bytes = b"") -> Answer:
         """Answer a request that cannot be a review, with the UID if there is one to be made out."""
-        return self._refused(status, codec.salvaged_uid(body), problem)
+        return self._refused(status, wire.salvaged_uid(body), problem)
 
-    def _review(self, path: str, route: Route, request: Request) -> Answer:
+    def _review(self, path: str, route: ReviewRoute, request: AdmissionRequest) -> Answer:
         outcome = review(route, request, self._context)
-        body = codec.encode(request.uid, outcome)
+        body = wire.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
         _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
@@ -106,10 +105,10 @@ class Reviewer:
     def _refused(self, status: int, uid: str, problem: str) -> Answer:
         metrics.REFUSED.labels(str(status)).inc()
         _LOG.info("refused a request", extra=fields(status=status, uid=uid))
-        return Answer(status, codec.encode_failure(uid, status, _REASONS[status], problem))
+        return Answer(status, wire.encode_failure(uid, status, _REASONS[status], problem))
 
 
-def _entry(path: str, verdict: str, request: Request, outcome: Outcome) -> dict[str, object]:
+def _entry(path: str, verdict: str, request: AdmissionRequest, outcome: ReviewOutcome) -> dict[str, object]:
     """What is logged of a review: who and what it was about, and nothing of what the object says."""
     return fields(
         uid=request.uid,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import Application, PostHealth, ServerOptions
 from berthmaster.serving.server import serve as run_server
-from webhook.admission.routes import ROUTES
-from webhook.admission.settings import Settings
+from webhook.admission.reviews import ROUTES
+from webhook.admission.settings import AdmissionSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class WebhookOptions:
 
     server: ServerOptions
     body_bytes: int = 7 * 2**20
-    settings: Settings = field(default_factory=Settings)
+    settings: AdmissionSettings = field(default_factory=AdmissionSettings)
 
 
 def serve(options: WebhookOptions) -> None:

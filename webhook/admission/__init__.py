@@ -1,6 +1,5 @@
-"""Admission decisions, pure: a review in, a review out.
+"""Admission decisions: an AdmissionReview in, an AdmissionReview out.
 
-``codec`` reads and writes AdmissionReviews, ``routes`` says which path reviews what, and the packages below decide.
-Nothing here knows a network, a thread, a clock or a log: configuration and the source of fresh ids come in as
-arguments.
+``wire`` reads and writes AdmissionReviews. ``reviews`` holds the table of paths and reviews each kind. The code is
+pure: no network, threads, clock or log. Settings and the source of new ids are arguments.
 """

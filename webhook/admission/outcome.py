@@ -1,27 +1,72 @@
-"""What a review comes to."""
+"""The outcome of a review, and the problems that it reports."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, NamedTuple
 
+from berthmaster.model.errors import shown
 from webhook.admission.patch import Operation
-from webhook.admission.problem import Problem
+
+
+class _Absent:
+    """The value of a field that is absent. It differs from any JSON value."""
+
+    def __repr__(self) -> str:
+        return "absent"
+
+
+ABSENT: Final = _Absent()
+
+
+class FieldProblem(NamedTuple):
+    """An invalid field, or one that has another effect than expected.
+
+    Attributes:
+        path: the field, as in ``spec.placement.spreadConstraints[0]``.
+        value: the value, or ``ABSENT``.
+        fault: what is wrong, and the effect.
+        remedy: how to correct it.
+        rule: the id of the rule that found it; empty for a check that cannot be configured.
+    """
+
+    path: str
+    value: object
+    fault: str
+    remedy: str
+    rule: str = ""
+
+    @property
+    def detail(self) -> str:
+        """Everything except the path and the rule."""
+        value = "" if self.value is ABSENT else f"{_quoted(self.value)}: "
+        return f"{value}{self.fault}; {self.remedy}"
+
+    def __str__(self) -> str:
+        rule = f" [{self.rule}]" if self.rule else ""
+        return f"{self.path}: {self.detail}{rule}"
+
+
+def _quoted(value: object) -> str:
+    """Return a value as text, with JSON's words for JSON's constants."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    return shown(value)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """The result of one review, before it is put into the words of the wire.
+class ReviewOutcome:
+    """The result of one review.
 
     Attributes:
-        denials: why the object is refused; empty when it is allowed.
-        warnings: what its author should know, first things first.
-        patch: how the object is to be changed.
-        mutated: the object with the patch; None from a review that does not change objects.
+        denials: why the object is denied; empty if it is allowed.
+        warnings: the warnings for the user, the most important first.
+        patch: the changes to the object.
+        mutated: the object with the patch; None from a review that only validates.
         audit: annotations for the API server's audit log.
-        malformed: the request itself makes no sense: it is answered as a bad request, not as forbidden.
+        malformed: why the request is invalid. The answer is then 400 Bad Request instead of 403 Forbidden.
     """
 
-    denials: tuple[Problem, ...] = ()
-    warnings: tuple[Problem | str, ...] = ()
+    denials: tuple[FieldProblem, ...] = ()
+    warnings: tuple[FieldProblem | str, ...] = ()
     patch: tuple[Operation, ...] = ()
     mutated: dict[str, Any] | None = None
     audit: dict[str, str] = field(default_factory=dict)
@@ -34,9 +79,9 @@ class Outcome:
 
     @property
     def rules(self) -> list[str]:
-        """The ids of the rules that found something, once for each finding."""
-        found = [*self.denials, *(each for each in self.warnings if isinstance(each, Problem))]
+        """The id of the rule of each finding, with duplicates."""
+        found = [*self.denials, *(each for each in self.warnings if isinstance(each, FieldProblem))]
         return [each.rule for each in found if each.rule]
 
 
-ALLOWED = Outcome()
+ALLOWED: Final = ReviewOutcome()

@@ -1,8 +1,7 @@
-"""JSON Patch (RFC 6902), written down while a raw document is changed.
+"""JSON Patch (RFC 6902): a draft of a raw document records its changes.
 
-Only what is changed on purpose is ever part of a patch: fields that no type of ours knows stay as they are, and a
-document that is not changed yields no patch. The original is never touched; containers are copied on the way to a
-change.
+A patch contains only the recorded changes. Unknown fields stay unchanged, and an unchanged document has no patch. The
+draft never changes the original: it copies each container before the first change to it.
 """
 
 from typing import Any, Literal
@@ -13,7 +12,7 @@ Token = str | int
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation. ``value`` plays no part in a removal."""
+    """One operation. A removal has no ``value``."""
 
     op: Literal["add", "replace", "remove"]
     path: str
@@ -21,10 +20,10 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Draft:
-    """A raw document that is being changed.
+    """A copy of a raw document that records its changes.
 
     Attributes:
-        document: how it looks now.
+        document: the current state.
     """
 
     __slots__ = ("_operations", "_owned", "document")
@@ -32,16 +31,16 @@ class Draft:
     def __init__(self, document: dict[str, Any]) -> None:
         self.document = dict(document)
         self._operations: list[Operation] = []
-        # The containers themselves are kept as well: the id of one that is gone may come back as another's.
+        # Python may reuse the id of a deleted container. The references keep the containers alive.
         self._owned: dict[int, Any] = {id(self.document): self.document}
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The changes so far, in order."""
+        """The recorded changes, in order."""
         return tuple(self._operations)
 
     def get(self, *tokens: Token) -> Any:  # noqa: ANN401 - any JSON value
-        """What stands at a path; None where nothing does."""
+        """Return the value at a path; None if there is none."""
         value: Any = self.document
         for token in tokens:
             if isinstance(token, int) or not isinstance(value, dict):
@@ -51,7 +50,7 @@ class Draft:
         return value
 
     def set(self, value: Any, *tokens: Token) -> None:  # noqa: ANN401 - any JSON value
-        """Put a value at a path; objects that are missing (or null) on the way are made, by one operation."""
+        """Set the value at a path. One operation adds all parents that are missing or null."""
         *parents, last = tokens
         container = self.document
         for depth, token in enumerate(parents):
@@ -64,7 +63,7 @@ class Draft:
         self._assign(container, last, value, tokens)
 
     def append(self, value: Any, *tokens: Token) -> None:  # noqa: ANN401 - any JSON value
-        """Add a value at the end of the list at a path, which is made if it is missing."""
+        """Append a value to the list at a path. A missing list is added."""
         current = self.get(*tokens)
         if current is None:
             self.set([value], *tokens)
@@ -76,7 +75,7 @@ class Draft:
         self._operations.append(Operation("add", f"{pointer(tokens)}/-", value))
 
     def remove(self, *tokens: Token) -> None:
-        """Take away what stands at a path, which must be there."""
+        """Remove the value at a path. The value must exist."""
         container = self.document
         for token in tokens[:-1]:
             container = self._own(container, token)
@@ -84,7 +83,7 @@ class Draft:
         self._operations.append(Operation("remove", pointer(tokens)))
 
     def _own(self, container: Any, token: Token) -> Any:  # noqa: ANN401 - an object or list of the document
-        """The container at a token, copied before it is changed for the first time; None if there is none."""
+        """Return the container at a token, copied before its first change; None if there is none."""
         child = container.get(token) if isinstance(container, dict) else container[token]
         if child is None or id(child) in self._owned:
             return child
@@ -97,13 +96,13 @@ class Draft:
         present = token in container if isinstance(container, dict) else True
         container[token] = value
         if isinstance(value, dict | list):
-            # The operation keeps its value as it is now, whatever is changed below it later.
+            # Copy the container: later changes inside it must not change the value of this operation.
             self._own(container, token)
         self._operations.append(Operation("replace" if present else "add", pointer(tokens), value))
 
 
 def pointer(tokens: tuple[Token, ...]) -> str:
-    """A JSON Pointer (RFC 6901)."""
+    """Return a JSON Pointer (RFC 6901)."""
     return "".join(f"/{str(token).replace('~', '~0').replace('/', '~1')}" for token in tokens)
 
 

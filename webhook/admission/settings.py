@@ -1,4 +1,4 @@
-"""What an operator decides about admission."""
+"""The configuration of admission."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,10 @@ from enum import StrEnum
 from berthmaster.model.kinds import Scope, group_of, scope_of
 
 
-class Mode(StrEnum):
-    """Who is in charge of Karmada's policies.
+class WebhookMode(StrEnum):
+    """The relation to karmada-webhook.
 
-    ``COMPANION``: karmada-webhook is, and this one adds to it. ``STANDALONE``: this one does all that karmada-webhook
-    would.
+    ``COMPANION``: runs beside karmada-webhook. ``STANDALONE``: replaces karmada-webhook for policies.
     """
 
     COMPANION = "companion"
@@ -19,7 +18,7 @@ class Mode(StrEnum):
 
 
 class Level(StrEnum):
-    """What becomes of a rule's findings."""
+    """What happens with the findings of a rule."""
 
     DENY = "deny"
     WARN = "warn"
@@ -27,18 +26,18 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """The configuration of admission.
+class AdmissionSettings:
+    """The settings of an operator.
 
     Attributes:
-        mode: see ``Mode``.
-        peer_checks: run karmada-webhook's own checks in companion mode too, so that one answer names everything.
-        levels: the level of a rule by its id, where it is not the rule's default.
+        mode: see ``WebhookMode``.
+        peer_checks: run karmada-webhook's checks in companion mode too, so that one answer reports every problem.
+        levels: the level of a rule by its id, if it differs from the rule's default.
         scopes: the scope of kinds that are not built in, by (group, kind).
-        drop_handlers: user names that may clear a recorded priority drop: the controllers that handle it.
+        drop_handlers: user names of the controllers that may clear a recorded priority drop.
     """
 
-    mode: Mode = Mode.COMPANION
+    mode: WebhookMode = WebhookMode.COMPANION
     peer_checks: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
     scopes: Mapping[tuple[str, str], Scope] = field(default_factory=dict)
@@ -46,9 +45,9 @@ class Settings:
 
     @property
     def standalone(self) -> bool:
-        """Whether karmada-webhook is to be replaced."""
-        return self.mode is Mode.STANDALONE
+        """Whether this webhook replaces karmada-webhook."""
+        return self.mode is WebhookMode.STANDALONE
 
     def scope(self, api_version: str, kind: str) -> Scope | None:
-        """The scope of a kind; None if nothing is known of it."""
+        """Return the scope of a kind; None if it is unknown."""
         return self.scopes.get((group_of(api_version), kind)) or scope_of(api_version, kind)

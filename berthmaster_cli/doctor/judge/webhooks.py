@@ -9,7 +9,7 @@ from berthmaster_cli.doctor.facts import Facts, Hook, Setup, Trial, Unknown, Wor
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import called, cause_of, denied_by
 from certs.registration import endpoint_of
-from webhook.admission.routes import ROUTES
+from webhook.admission.reviews import ROUTES
 
 SHORTEST_S: Final = 2.0
 """Less leaves no time for a new connection to a busy machine."""

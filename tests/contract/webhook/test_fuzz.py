@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from reviews import UID, admission_review
 from webhook_process import make_pair, running
 
-from webhook.admission.routes import ROUTES
-from webhook.admission.settings import Mode
+from webhook.admission.reviews import ROUTES
+from webhook.admission.settings import WebhookMode
 
 EXAMPLES = 550 * int(os.environ.get("BERTHMASTER_FUZZ", "1"))
 ANSWERED_WITHIN_S = 10.0  # an API server waits no longer; how quick it is, is what bench/ measures
@@ -100,7 +100,7 @@ def bent(draw):
     return path, document
 
 
-@pytest.fixture(scope="module", params=list(Mode))
+@pytest.fixture(scope="module", params=list(WebhookMode))
 def bendable(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     options = ("--mode", request.param.value, "--workers=1", "--drain-s=0", "--log-level=error", "--peer-checks")

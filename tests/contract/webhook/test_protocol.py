@@ -9,7 +9,7 @@ from contextlib import ExitStack, closing
 import pytest
 from reviews import UID, admission_review
 
-from webhook.admission.routes import ROUTES
+from webhook.admission.reviews import ROUTES
 
 PATH = "/mutate-propagationpolicy"
 SOON_S = 6  # far above every deadline of the server, so that a busy machine fails no test

@@ -9,7 +9,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.kinds import Scope
 from berthmaster_cli.webhook import command
 from webhook import serving
-from webhook.admission.settings import Level, Mode
+from webhook.admission.settings import Level, WebhookMode
 
 FILES = ["--cert-file", "c", "--key-file", "k"]
 
@@ -40,7 +40,7 @@ def test_defaults(started):
     server = options.server
     assert (server.host, server.port, server.workers) == ("0.0.0.0", 8443, 2)  # noqa: S104 - not bound here
     assert server.tls.certificate == Path("c")
-    assert options.settings.mode is Mode.COMPANION
+    assert options.settings.mode is WebhookMode.COMPANION
     assert server.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
 
 

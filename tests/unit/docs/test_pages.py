@@ -12,7 +12,7 @@ from berthmaster.kube.events import BURST, MAX_WAITING
 from berthmaster.kube.reflector import MAX_OBJECTS
 from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import _COMMANDS, main
-from webhook.admission import codec
+from webhook.admission import wire
 from webhook.admission.rules.catalog import RULE_IDS
 
 ROOT = Path(__file__).parents[3]
@@ -161,9 +161,9 @@ CONSTANTS = [
     (MAX_OBJECTS, 262_144, "262,144"),
     (MAX_WAITING, 16_384, "16,384; 25 at once"),
     (BURST, 25, "16,384; 25 at once"),
-    (codec._MAX_WARNINGS, 24, "24 warnings of 256 characters"),
-    (codec._MAX_DENIALS, 64, "64 faults, 16,384 characters"),
-    (codec._MAX_MESSAGE_LENGTH, 16_384, "64 faults, 16,384 characters"),
+    (wire._MAX_WARNINGS, 24, "24 warnings of 256 characters"),
+    (wire._MAX_DENIALS, 64, "64 faults, 16,384 characters"),
+    (wire._MAX_MESSAGE_LENGTH, 16_384, "64 faults, 16,384 characters"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""Every default, check and rule of ``docs/policies.md`` is tried, and none is missing there."""
+"""``docs/policies.md`` describes every default, check and rule, and its examples are correct."""
 
 import ast
 import importlib
@@ -10,10 +10,11 @@ import pytest
 import yaml
 from policy_pages import KUBEADMIRAL, REBALANCER, completed, lint_example, made, update_warnings
 
-from webhook.admission.karmada import checks, placement_checks, rebalancer
-from webhook.admission.kubeadmiral import checks as kubeadmiral_checks
-from webhook.admission.problem import Problem
+from webhook.admission import kubeadmiral, rebalancer
+from webhook.admission.karmada import checks
+from webhook.admission.outcome import FieldProblem
 from webhook.admission.rules.catalog import ALL_RULES, KUBEADMIRAL_RULES, REBALANCER_RULES
+from webhook.admission.rules.rule import AdmissionRule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()
 RULES = {rule.id: rule for rule in ALL_RULES}
@@ -23,16 +24,14 @@ SHAPES = {
 }
 SECTION = re.compile(r"^### ([a-z-]+)\n\n(.*?)\n\n```yaml\n(.*?)```\n\n> (.*?)\n", re.MULTILINE | re.DOTALL)
 SECTIONS = {match[1]: match.groups()[1:] for match in SECTION.finditer(PAGE)}
-REFUSED = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
-# Only a policy that passed by the defaults can lack it.
-NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully needs a grace period"
-# An example of the sections on rules.
-RULE_ONLY = "lives in a namespace is not known"
-CHECKING = (checks, placement_checks, rebalancer, kubeadmiral_checks)
+CHECKS = re.compile(r"^\| `(.*?)` \| `(.*?)` \| (.*) \|$", re.MULTILINE)
+# The defaults set the grace period, so no example can lack it.
+NOT_WITHOUT_DEFAULTS = "purgeMode Gracefully requires a grace period"
+CHECKING = (checks, rebalancer, kubeadmiral)
 
 
 def labelled(block):
-    """The documents of a block by the last comment before each, and the kind that a comment names."""
+    """Return the kind that a comment names, and the documents of a block by the last comment before each."""
     documents = {}
     for text in block.split("---\n"):
         *_, label = re.findall(r"^# (?:\w+: )?(\w+)$", text, re.MULTILINE)
@@ -48,31 +47,31 @@ def findings(shape, spec, stored):
     return [*found.errors, *found.warnings]
 
 
-def test_the_page_has_every_rule_in_the_catalogs_order():
+def test_the_page_has_every_rule_in_the_order_of_the_catalog():
     assert list(SECTIONS) == list(RULES)
 
 
 @pytest.mark.parametrize("rule", SECTIONS)
-def test_exactly_that_rule_finds_fault_with_the_example_and_none_with_the_better_one(rule):
-    _, block, told = SECTIONS[rule]
+def test_one_rule_finds_the_first_example_and_no_rule_finds_the_better_one(rule):
+    _, block, message = SECTIONS[rule]
     kind, documents = labelled(block)
     shape = SHAPES.get(rule) or kind or "PropagationPolicy"
     [found] = findings(shape, documents["found"], documents.get("stored"))
     assert found.rule == rule
-    assert f"{found.path}: {found.detail}" == told
+    assert f"{found.path}: {found.detail}" == message
     assert findings(shape, documents["better"], documents.get("stored")) == []
 
 
 @pytest.mark.parametrize("rule", SECTIONS)
-def test_level_and_summary_are_the_catalogs(rule):
+def test_level_and_summary_are_those_of_the_catalog(rule):
     standalone = RULES[rule].standalone
     level = RULES[rule].default.value + (f"; standalone: {standalone.value}" if standalone is not None else "")
     assert SECTIONS[rule][0] == f"{level}. {RULES[rule].summary}"
 
 
-def refused():
-    """(shape, part of a spec, path, words) of each row of the tables under "Refused"."""
-    section = PAGE.partition("\n## Refused\n")[2].partition("\n## ")[0]
+def checked():
+    """Yield (shape, part of a spec, path, message) of each row of the tables under "Checks"."""
+    section = PAGE.partition("\n## Checks\n")[2].partition("\n## ")[0]
     shape = "PropagationPolicy"
     for part in section.split("\n### ")[1:]:
         title = part.partition("\n")[0]
@@ -80,49 +79,51 @@ def refused():
             shape = KUBEADMIRAL
         elif title.startswith("WorkloadRebalancer"):
             shape = REBALANCER
-        for spec, path, words in REFUSED.findall(part):
-            yield shape, spec, path, words
+        for spec, path, message in CHECKS.findall(part):
+            yield shape, spec, path, message
 
 
-@pytest.mark.parametrize(("shape", "spec", "path", "words"), list(refused()))
-def test_a_row_is_refused_where_and_as_the_page_says(shape, spec, path, words):
+@pytest.mark.parametrize(("shape", "spec", "path", "message"), list(checked()))
+def test_a_row_is_denied_with_the_path_and_the_message_of_the_page(shape, spec, path, message):
     [error] = lint_example(shape, yaml.safe_load(f"{{{spec}}}")).errors
-    assert (error.path, f"{error.fault}; {error.remedy}") == (path, words)
+    assert (error.path, f"{error.fault}; {error.remedy}") == (path, message)
 
 
 def test_every_check_has_a_row(monkeypatch):
-    """A check is a place where a problem is made: the rows together pass all of them."""
+    """A check is a call in a check function that makes a problem. The rows together reach all of these calls."""
     passed = set()
 
-    def noting(*args, **kwargs):
+    def recording(*args, **kwargs):
         frame = sys._getframe(1)
         passed.add((frame.f_code.co_filename, frame.f_lineno))
-        return Problem(*args, **kwargs)
+        return FieldProblem(*args, **kwargs)
 
     for module in CHECKING:
-        monkeypatch.setattr(module, "Problem", noting)
-    for shape, spec, _, _ in refused():
+        monkeypatch.setattr(module, "FieldProblem", recording)
+    for shape, spec, _, _ in checked():
         lint_example(shape, yaml.safe_load(f"{{{spec}}}"))
     missed = [
         text for module in CHECKING for text, lines in checks_of(module)
         if not any((module.__file__, line) in passed for line in lines)
     ]  # fmt: skip
-    assert [text for text in missed if NOT_WITHOUT_DEFAULTS not in text and RULE_ONLY not in text] == []
+    assert [text for text in missed if NOT_WITHOUT_DEFAULTS not in text] == []
 
 
 def checks_of(module):
-    """The text and lines of each place of a module where a problem is made."""
+    """Yield the text and the lines of each call that makes a problem in a check function of a module."""
     source = Path(module.__file__).read_text()
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem":
-            yield ast.get_source_segment(source, node), range(node.lineno, (node.end_lineno or 0) + 1)
+    functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
+    for function in functions:
+        for node in ast.walk(function) if "check_" in function.name else ():
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "FieldProblem":
+                yield ast.get_source_segment(source, node), range(node.lineno, (node.end_lineno or 0) + 1)
 
 
 DEFAULTED = re.findall(r"```yaml\n# (\w+): sent\n(.*?)---\n# stored\n(.*?)```", PAGE, re.DOTALL)
 
 
 @pytest.mark.parametrize(("shape", "sent", "stored"), DEFAULTED, ids=[each[0] for each in DEFAULTED])
-def test_a_policy_is_completed_as_the_page_says(shape, sent, stored):
+def test_a_policy_gets_the_defaults_of_the_page(shape, sent, stored):
     assert completed(made(shape, yaml.safe_load(sent)))["spec"] == yaml.safe_load(stored)
 
 
@@ -137,7 +138,7 @@ def leaves(value, path):
         yield path, value
 
 
-def test_every_default_of_the_examples_is_in_the_table():
+def test_the_table_has_every_default_of_the_examples():
     assert {shape for shape, _, _ in DEFAULTED} == {"PropagationPolicy", KUBEADMIRAL}
     table = PAGE.partition("\n## Defaults\n")[2].partition("\n\nA WorkloadRebalancer")[0]
     for _, sent, stored in DEFAULTED:
@@ -147,7 +148,8 @@ def test_every_default_of_the_examples_is_in_the_table():
             assert path in given or f"`{holder}`" in table, path
 
 
-def test_the_catalog_is_what_the_modules_define():
-    modules = ("affinities", "division", "kubeadmiral", "selection", "spreading", "tolerations")
-    defined = {rule.id for name in modules for rule in importlib.import_module(f"webhook.admission.rules.{name}").RULES}
-    assert defined | {rule.id for rule in REBALANCER_RULES} == set(RULES)
+def test_the_catalog_has_every_rule_that_a_module_defines():
+    names = ("rules.affinities", "rules.division", "rules.selection", "rules.spreading", "kubeadmiral", "rebalancer")
+    modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]
+    tuples = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
+    assert {rule.id for rules in tuples for rule in rules if isinstance(rule, AdmissionRule)} == set(RULES)

@@ -1,1 +1,1 @@
-"""Karmada's policies and rebalancers, as karmada-webhook reviews them."""
+"""Reviews of Karmada's policies."""

@@ -1,55 +1,89 @@
-"""What karmada-webhook refuses in a policy's spec (karmada ``pkg/util/validation``), all of it at once."""
+"""The checks of karmada-webhook on a policy's spec (karmada ``pkg/util/validation``), with every problem reported."""
 
+from collections import Counter
 from collections.abc import Iterator
+from typing import Final
 
+from berthmaster.model.cluster import Toleration
+from berthmaster.model.placement import (
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    Placement,
+    SpreadConstraint,
+    WorkloadAffinity,
+)
+from berthmaster.model.policy import ApplicationFailoverBehavior, Policy, PropagationSpec, StatePreservation
 from berthmaster.model.selector import is_label_key
-from webhook.admission.karmada.placement_checks import check_placement
-from webhook.admission.karmada.policy import ApplicationFailover, Policy, Preservation, Spec
-from webhook.admission.problem import ABSENT, Problem
+from webhook.admission.karmada.policy import allows_overflow, matches_every_cluster
+from webhook.admission.outcome import ABSENT, FieldProblem
 
-DEFAULT_TOLERATION_S = 300
+DEFAULT_TOLERATION_S: Final = 300
+_FIELDS: Final = ("provider", "region", "zone")
+_FIELD_OPERATORS: Final = ("In", "NotIn")
+_LABEL_KEY_REMEDY: Final = "use letters, digits and -_. inside, with an optional DNS prefix and a slash"
 
 
-def check_spec(policy: Policy, namespace: str) -> Iterator[Problem]:
-    """Everything wrong with a spec. ``namespace`` is the policy's; empty for a ClusterPropagationPolicy."""
-    yield from check_placement(policy.spec.placement)
+def check_spec(policy: Policy, namespace: str) -> Iterator[FieldProblem]:
+    """Yield every problem of a spec. ``namespace`` is the policy's; empty for a ClusterPropagationPolicy."""
+    yield from _check_placement(policy.spec.placement)
     yield from _check_failover(policy.spec)
     yield from _check_selectors(policy.spec, namespace)
     yield from check_preemption_names(policy.spec)
     yield from _check_suspension(policy.spec)
 
 
-def check_preemption_names(spec: Spec) -> Iterator[Problem]:
+def check_preemption_names(spec: PropagationSpec) -> Iterator[FieldProblem]:
     """With ``preemption: Always`` every selector names its resource."""
     if spec.preemption != "Always":
         return
     for index, selector in enumerate(spec.resource_selectors):
         if not selector.name:
-            yield Problem(
+            yield FieldProblem(
                 f"spec.resourceSelectors[{index}].name", ABSENT,
-                "a policy with preemption Always may only take over resources that it names",
-                "name the resource, one selector for each, or set spec.preemption to Never",
+                "a policy with preemption Always must name each resource",
+                "name the resource, with one selector for each, or set spec.preemption to Never",
             )  # fmt: skip
 
 
-def _check_selectors(spec: Spec, namespace: str) -> Iterator[Problem]:
+def check_exclusive(placement: Placement) -> Iterator[FieldProblem]:
+    """``clusterAffinity`` and ``clusterAffinities`` exclude each other; an empty list counts as set."""
+    if placement.cluster_affinity is not None and placement.cluster_affinities is not None:
+        yield FieldProblem(
+            "spec.placement", ABSENT, "clusterAffinity and clusterAffinities exclude each other",
+            "keep one of them; a single affinity can be a group of clusterAffinities",
+        )  # fmt: skip
+
+
+def check_group_names(placement: Placement) -> Iterator[FieldProblem]:
+    """The names of groups are unique."""
+    seen: set[str] = set()
+    for group in placement.cluster_affinities or ():
+        if group.affinity_name in seen:
+            yield FieldProblem(
+                "spec.placement.clusterAffinities", group.affinity_name, "two groups have this affinityName",
+                "give each group a unique name",
+            )  # fmt: skip
+        seen.add(group.affinity_name)
+
+
+def _check_selectors(spec: PropagationSpec, namespace: str) -> Iterator[FieldProblem]:
     for index, selector in enumerate(spec.resource_selectors if namespace else ()):
         if selector.namespace != namespace:
-            yield Problem(
+            yield FieldProblem(
                 f"spec.resourceSelectors[{index}].namespace", selector.namespace,
-                "a PropagationPolicy selects in its own namespace only",
-                f"use {namespace!r}, leave it out, or write a ClusterPropagationPolicy",
+                "a PropagationPolicy selects resources of its own namespace only",
+                f"use {namespace!r}, remove the namespace, or write a ClusterPropagationPolicy",
             )  # fmt: skip
 
 
-def _check_failover(spec: Spec) -> Iterator[Problem]:
+def _check_failover(spec: PropagationSpec) -> Iterator[FieldProblem]:
     failover = spec.failover
     if failover is None:
         return
     if failover.application is not None:
         if not spec.propagate_deps:
-            yield Problem(
-                "spec.propagateDeps", spec.propagate_deps, "failover of an application moves its dependencies with it",
+            yield FieldProblem(
+                "spec.propagateDeps", spec.propagate_deps, "failover of an application requires propagateDeps",
                 "set it to true, or remove spec.failover.application",
             )  # fmt: skip
         yield from _check_application(failover.application)
@@ -58,10 +92,10 @@ def _check_failover(spec: Spec) -> Iterator[Problem]:
         yield from _check_preservation(failover.cluster.state_preservation, "spec.failover.cluster")
 
 
-def _check_application(failover: ApplicationFailover) -> Iterator[Problem]:
+def _check_application(failover: ApplicationFailoverBehavior) -> Iterator[FieldProblem]:
     seconds = failover.decision_conditions.toleration_seconds
     if (DEFAULT_TOLERATION_S if seconds is None else seconds) < 0:
-        yield Problem(
+        yield FieldProblem(
             "spec.failover.application.decisionConditions.tolerationSeconds", seconds,
             "a duration cannot be negative", "use 0 or more",
         )  # fmt: skip
@@ -69,33 +103,153 @@ def _check_application(failover: ApplicationFailover) -> Iterator[Problem]:
     gracefully = failover.purge_mode == "Gracefully"
     if grace_s is None:
         if gracefully:
-            yield Problem(path, ABSENT, "purgeMode Gracefully needs a grace period", "set it, for instance to 600")
+            yield FieldProblem(
+                path, ABSENT, "purgeMode Gracefully requires a grace period", "set it, for example to 600"
+            )
         return
     if not gracefully:
-        yield Problem(
-            path, grace_s, "a grace period means nothing unless purgeMode is Gracefully",
+        yield FieldProblem(
+            path, grace_s, "a grace period requires purgeMode Gracefully",
             "remove it, or set purgeMode to Gracefully",
         )  # fmt: skip
     if grace_s <= 0:
-        yield Problem(path, grace_s, "a grace period is longer than nothing", "use 1 or more")
+        yield FieldProblem(path, grace_s, "a grace period must be positive", "use 1 or more")
 
 
-def _check_preservation(preservation: Preservation | None, owner: str) -> Iterator[Problem]:
+def _check_preservation(preservation: StatePreservation | None, owner: str) -> Iterator[FieldProblem]:
     for index, rule in enumerate(preservation.rules if preservation is not None else ()):
         if not is_label_key(rule.alias_label_name):
-            yield Problem(
+            yield FieldProblem(
                 f"{owner}.statePreservation.rules[{index}].aliasLabelName", rule.alias_label_name,
-                "it is not a label name", "use letters, digits and -_. , with an optional DNS prefix and a slash",
+                "not a label key", _LABEL_KEY_REMEDY,
             )  # fmt: skip
 
 
-def _check_suspension(spec: Spec) -> Iterator[Problem]:
+def _check_suspension(spec: PropagationSpec) -> Iterator[FieldProblem]:
     suspension = spec.suspension
     if suspension is None or not suspension.dispatching or suspension.dispatching_on_clusters is None:
         return
     if suspension.dispatching_on_clusters.cluster_names:
-        # The doubled name is karmada-webhook's.
-        yield Problem(
-            "spec.suspension.suspension", ABSENT, "dispatching suspends every cluster, so naming some contradicts it",
+        # karmada-webhook reports this path, with the name twice.
+        yield FieldProblem(
+            "spec.suspension.suspension", ABSENT,
+            "dispatching suspends every cluster and contradicts dispatchingOnClusters",
             "set either dispatching or dispatchingOnClusters",
         )  # fmt: skip
+
+
+def _check_placement(placement: Placement) -> Iterator[FieldProblem]:
+    yield from check_exclusive(placement)
+    if placement.cluster_affinity is not None:
+        yield from _check_field_selector(placement.cluster_affinity, "spec.placement.clusterAffinity")
+    yield from _check_groups(placement)
+    yield from _check_spread(placement.spread_constraints)
+    if placement.workload_affinity is not None:
+        yield from _check_workload_affinity(placement.workload_affinity)
+    yield from _check_tolerations(placement.cluster_tolerations)
+
+
+def _check_groups(placement: Placement) -> Iterator[FieldProblem]:
+    overflow_allowed = allows_overflow(placement.replica_scheduling)
+    for index, group in enumerate(placement.cluster_affinities or ()):
+        path = f"spec.placement.clusterAffinities[{index}]"
+        if not is_label_key(group.affinity_name):
+            yield FieldProblem(path, group.affinity_name, "affinityName is not a label key", _LABEL_KEY_REMEDY)
+        yield from _check_field_selector(group, path)
+        yield from _check_overflow(group, path, allowed=overflow_allowed)
+    yield from check_group_names(placement)
+
+
+def _check_overflow(group: ClusterAffinityTerm, path: str, *, allowed: bool) -> Iterator[FieldProblem]:
+    if group.overflow_affinities is None:
+        return
+    if not allowed:
+        yield FieldProblem(
+            f"{path}.overflowAffinities", ABSENT, "overflow requires a division by available replicas",
+            "divide replicas Aggregated or by dynamicWeight, or remove the overflow",
+        )  # fmt: skip
+    if matches_every_cluster(group):
+        yield FieldProblem(
+            f"{path}.overflowAffinities", ABSENT, "the group matches every cluster and leaves none for overflow",
+            "restrict the group",
+        )  # fmt: skip
+    seen = {group.affinity_name}
+    for index, overflow in enumerate(group.overflow_affinities):
+        here = f"{path}.overflowAffinities[{index}]"
+        if not is_label_key(overflow.affinity_name):
+            yield FieldProblem(f"{here}.affinityName", overflow.affinity_name, "not a label key", _LABEL_KEY_REMEDY)
+        if overflow.affinity_name in seen:
+            yield FieldProblem(
+                f"{here}.affinityName", overflow.affinity_name, "the group or an earlier overflow has this name",
+                "give each affinity a unique name",
+            )  # fmt: skip
+        seen.add(overflow.affinity_name)
+        yield from _check_field_selector(overflow, here)
+
+
+def _check_field_selector(affinity: ClusterAffinity, path: str) -> Iterator[FieldProblem]:
+    """Yield the first invalid expression only, as karmada-webhook does."""
+    for expression in affinity.field_selector.match_expressions if affinity.field_selector is not None else ():
+        if expression.key not in _FIELDS:
+            problem, value, accepted = "unknown field", expression.key, ", ".join(_FIELDS)
+        elif expression.operator not in _FIELD_OPERATORS:
+            problem, value, accepted = "unsupported operator", expression.operator, " and ".join(_FIELD_OPERATORS)
+        else:
+            continue
+        yield FieldProblem(f"{path}.fieldSelector", value, problem, f"accepted are {accepted}")
+        return
+
+
+def _check_spread(constraints: tuple[SpreadConstraint, ...]) -> Iterator[FieldProblem]:
+    for index, constraint in enumerate(constraints):
+        yield from _check_constraint(constraint, f"spec.placement.spreadConstraints[{index}]")
+    fields = [each.spread_by_field for each in constraints if each.spread_by_field]
+    for field in sorted(field for field, count in Counter(fields).items() if count > 1):
+        yield FieldProblem(
+            "spec.placement.spreadConstraints", field, "two constraints have this field", "merge the two"
+        )
+    if fields and "cluster" not in fields:
+        yield FieldProblem(
+            "spec.placement.spreadConstraints", fields[0],
+            "a constraint by field requires another constraint by cluster",
+            "add a constraint with spreadByField: cluster",
+        )  # fmt: skip
+
+
+def _check_constraint(constraint: SpreadConstraint, path: str) -> Iterator[FieldProblem]:
+    if constraint.spread_by_field and constraint.spread_by_label:
+        yield FieldProblem(path, ABSENT, "spreadByField and spreadByLabel exclude each other", "keep one of them")
+    if constraint.min_groups < 0:
+        yield FieldProblem(path, constraint.min_groups, "minGroups is negative", "use 1 or more")
+    if constraint.max_groups < 0:
+        yield FieldProblem(path, constraint.max_groups, "maxGroups is negative", "use 1 or more")
+    if 0 < constraint.max_groups < constraint.min_groups:
+        yield FieldProblem(
+            path, constraint.max_groups, f"maxGroups is below minGroups {constraint.min_groups}", "raise maxGroups"
+        )
+
+
+def _check_workload_affinity(affinity: WorkloadAffinity) -> Iterator[FieldProblem]:
+    terms = {"affinity": affinity.affinity, "antiAffinity": affinity.anti_affinity}
+    for name, term in terms.items():
+        if term is not None and not is_label_key(term.group_by_label_key):
+            yield FieldProblem(
+                f"spec.placement.workloadAffinity.{name}.groupByLabelKey", term.group_by_label_key,
+                "not a label key", _LABEL_KEY_REMEDY,
+            )  # fmt: skip
+    together, apart = terms.values()
+    if together is not None and apart is not None and together.group_by_label_key == apart.group_by_label_key:
+        yield FieldProblem(
+            "spec.placement.workloadAffinity", together.group_by_label_key,
+            "affinity and antiAffinity have the same label", "use two labels, or remove one of the terms",
+        )  # fmt: skip
+
+
+def _check_tolerations(tolerations: tuple[Toleration, ...]) -> Iterator[FieldProblem]:
+    for index, toleration in enumerate(tolerations):
+        if toleration.operator in {"Lt", "Gt"}:
+            yield FieldProblem(
+                f"spec.placement.clusterTolerations[{index}].operator", toleration.operator,
+                "not supported for the taints of clusters",
+                "accepted are Exists and Equal; an empty operator means Equal",
+            )  # fmt: skip

@@ -1,6 +1,7 @@
-"""Defaults of Karmada's policies (karmada ``pkg/webhook/propagationpolicy/mutating.go``).
+"""The defaults of Karmada's policies (karmada ``pkg/webhook/propagationpolicy/mutating.go``).
 
-Each function changes a draft of a document whose shape ``policy.read`` has accepted. All are idempotent.
+Each function changes a draft of a document. ``policy.read`` has accepted the shape of the document. All functions are
+idempotent.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from typing import Any, Final
 from webhook.admission.patch import Draft
 
 GRACE_PERIOD_S: Final = 600
+_CRD_TOLERATION_S: Final = 300
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 _IDENTITY: Final = {
     "PropagationPolicy": ("propagationpolicy.karmada.io/permanent-id", "karmada.io/propagation-policy-controller"),
@@ -19,12 +21,12 @@ _IDENTITY: Final = {
 
 
 def permanent_id_label(kind: str) -> str:
-    """The label that says for good which policy this is."""
+    """Return the label that holds the permanent id of a policy."""
     return _IDENTITY[kind][0]
 
 
 def apply_defaults(draft: Draft, namespace: str) -> None:
-    """What is defaulted in every mode. ``namespace`` is the request's; empty for a ClusterPropagationPolicy."""
+    """Apply the defaults of both modes. ``namespace`` is the request's; empty for a ClusterPropagationPolicy."""
     if draft.get("spec", "preemption") in (None, ""):
         draft.set("Never", "spec", "preemption")
     if draft.get("spec", "priority") is None:
@@ -34,21 +36,43 @@ def apply_defaults(draft: Draft, namespace: str) -> None:
             if not selector.get("namespace"):
                 draft.set(namespace, "spec", "resourceSelectors", index, "namespace")
     _default_placement(draft)
-    _default_grace_period(draft)
+    failover = draft.get("spec", "failover", "application") or {}
+    if failover.get("purgeMode") == "Gracefully" and failover.get("gracePeriodSeconds") is None:
+        draft.set(GRACE_PERIOD_S, "spec", "failover", "application", "gracePeriodSeconds")
 
 
-def take_charge(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[], str]) -> None:
-    """What is left to karmada-webhook where there is one: dependencies of imports, the permanent id, the finalizer."""
+def set_identity(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[], str]) -> None:
+    """Apply the defaults that karmada-webhook sets in companion mode.
+
+    These are ``propagateDeps`` for ServiceImports, the permanent id and the finalizer.
+    """
     selected = {(each.get("apiVersion"), each.get("kind")) for _, each in _objects(draft, "spec", "resourceSelectors")}
     if _SERVICE_IMPORT in selected and draft.get("spec", "propagateDeps") is not True:
         draft.set(True, "spec", "propagateDeps")  # noqa: FBT003 - a value of the document
     if not creating:
         return
     label, finalizer = _IDENTITY[kind]
-    # A copied manifest carries the id of the policy it was copied from: a new policy always gets its own.
+    # A copied manifest has the id of the original policy: a new policy always gets a new id.
     draft.set(new_id(), "metadata", "labels", label)
     if finalizer not in (draft.get("metadata", "finalizers") or ()):
         draft.append(finalizer, "metadata", "finalizers")
+
+
+def apply_crd_defaults(draft: Draft) -> None:
+    """Apply the defaults of the CRD to a manifest. An API server has applied them before it calls a webhook."""
+    if draft.get("spec") is None:
+        return
+    _default(draft, "default-scheduler", "spec", "schedulerName")
+    _default(draft, "Abort", "spec", "conflictResolution")
+    if isinstance(draft.get("spec", "placement", "replicaScheduling"), dict):
+        _default(draft, "Divided", "spec", "placement", "replicaScheduling", "replicaSchedulingType")
+    if isinstance(draft.get("spec", "failover", "application"), dict):
+        _default(draft, "Gracefully", "spec", "failover", "application", "purgeMode")
+        if isinstance(draft.get("spec", "failover", "application", "decisionConditions"), dict):
+            path = ("spec", "failover", "application", "decisionConditions", "tolerationSeconds")
+            _default(draft, _CRD_TOLERATION_S, *path)
+    if isinstance(draft.get("spec", "failover", "cluster"), dict):
+        _default(draft, "Gracefully", "spec", "failover", "cluster", "purgeMode")
 
 
 def _default_placement(draft: Draft) -> None:
@@ -58,16 +82,14 @@ def _default_placement(draft: Draft) -> None:
             draft.set("cluster", *here, "spreadByField")
         if not constraint.get("minGroups"):
             draft.set(1, *here, "minGroups")
-    division = draft.get("spec", "placement", "replicaScheduling") or {}
-    undecided = not division.get("replicaDivisionPreference")
-    if division.get("replicaSchedulingType") == "Divided" and undecided:
+    strategy = draft.get("spec", "placement", "replicaScheduling") or {}
+    if strategy.get("replicaSchedulingType") == "Divided" and not strategy.get("replicaDivisionPreference"):
         draft.set("Weighted", "spec", "placement", "replicaScheduling", "replicaDivisionPreference")
 
 
-def _default_grace_period(draft: Draft) -> None:
-    failover = draft.get("spec", "failover", "application") or {}
-    if failover.get("purgeMode") == "Gracefully" and failover.get("gracePeriodSeconds") is None:
-        draft.set(GRACE_PERIOD_S, "spec", "failover", "application", "gracePeriodSeconds")
+def _default(draft: Draft, value: str | int, *tokens: str) -> None:
+    if draft.get(*tokens) is None:
+        draft.set(value, *tokens)
 
 
 def _objects(draft: Draft, *tokens: str) -> Iterator[tuple[int, dict[str, Any]]]:

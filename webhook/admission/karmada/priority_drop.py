@@ -1,50 +1,91 @@
-"""Priority drops: who may preempt now, and had to wait before (the annotation ``policy.berthmaster.io/priority-drop``).
+"""The record of priority drops in a policy (the annotation ``policy.berthmaster.io/priority-drop``).
 
-When a policy falls from priority A to B, the policies that preempt and have a priority in the half-open interval
-**(B, A]** may take over what it claims: those above A could do so all along, those at B or below still cannot.
-Karmada looks at the open interval and forgets those at exactly A. A webhook cannot act, so the interval is recorded
-on the policy, durably, for a controller.
+A policy falls from priority A to B. Policies that preempt and have a priority in the half-open interval **(B, A]** may
+now take over its resources. Policies above A could do so before, and policies at B or below still cannot. Karmada
+considers the open interval only and misses policies at exactly A. A webhook cannot preempt, so it records the interval
+on the policy for a controller.
 
-Only the review decides what the annotation is, from what it knows for certain: the stored object and the new priority.
+The review computes the annotation from the stored object and the new priority:
 
-- The record after an update spans from the highest priority that has not been handled yet, which is the larger of the
-  record's
-  ``from`` and the old priority, down to the new one. That one rule merges drops, narrows on a rise and removes on a
-  full one.
-- What the new object says in the annotation is not read at all, but for one case: a user named as a *handler* may
-  take it away
-  in an update that leaves the priority alone.
-- A policy that is created has not dropped.
+- After an update the record starts at the highest priority that is not handled yet. This is the larger of the record's
+  ``from`` and the old priority. The record ends at the new priority. This rule merges drops, narrows the record when
+  the priority rises, and removes the record when the priority rises to its start.
+- The annotation of the new object is ignored, with one exception: a user that is configured as a *handler* may remove
+  it in an update that does not change the priority.
+- A new policy has no record.
 
-The outcome depends on the stored object and on fields that are not changed here, so a second call gives the same.
+The outcome depends on the stored object and on fields that this module does not change. A second call gives the same
+outcome.
 """
 
 from typing import NamedTuple
 
-from berthmaster.model.claims import PriorityDrop, parse_priority_drop
+from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
+from berthmaster.model.policy import Policy
+from webhook.admission.patch import Draft
 
 
-class Change(NamedTuple):
-    """What an update does to a policy.
+class DropReview(NamedTuple):
+    """The messages for the user and for the audit log."""
 
-    Attributes:
-        stored: the annotation of the stored object; None if it has none.
-        sent: the annotation of the new object.
-        before, after: the old and new priority.
-        by_handler: a user sent it who may clear the annotation.
+    warnings: tuple[str, ...]
+    audit: dict[str, str]
+
+
+def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool) -> DropReview:
+    """Set the annotation of a draft to the record, or remove it.
+
+    Args:
+        draft: the new object.
+        new: the policy in the draft.
+        old: the stored policy; None for a new policy.
+        namespace: the policy's namespace; empty for a ClusterPropagationPolicy.
+        by_handler: the user may remove the annotation.
     """
+    sent = new.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
+    if old is None:
+        if sent is None:
+            return DropReview((), {})
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+        return DropReview(
+            (f"annotation {PRIORITY_DROP_ANNOTATION} is removed: a new policy has not dropped in priority",), {}
+        )
+    stored = old.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
+    before, after = old.explicit_priority, new.explicit_priority
+    record = parse_priority_drop(stored)
+    cleared = by_handler and sent is None and before == after
+    wanted = None if cleared else record_after(record, before, after)
+    text = format_priority_drop(wanted) if wanted is not None else None
+    warnings = []
+    if after < before:
+        warnings.append(_drop_warning(new.kind, namespace, before, after))
+    if sent not in (stored, text):
+        warnings.append(
+            f"annotation {PRIORITY_DROP_ANNOTATION} is kept by the admission webhook: the change to it is ignored"
+        )
+    if text is not None and sent != text:
+        draft.set(text, "metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+    elif text is None and sent is not None:
+        draft.remove("metadata", "annotations", PRIORITY_DROP_ANNOTATION)
+    audit = {"priority-drop": text or "cleared"} if wanted != record else {}
+    return DropReview(tuple(warnings), audit)
 
-    stored: str | None
-    sent: str | None
-    before: int
-    after: int
-    by_handler: bool
+
+def record_after(record: PriorityDrop | None, before: int, after: int) -> PriorityDrop | None:
+    """Return the record after an update; None for no record.
+
+    Args:
+        record: the stored record.
+        before: the old priority.
+        after: the new priority.
+    """
+    unhandled_from = max(before, record.from_) if record is not None else before
+    return PriorityDrop(from_=unhandled_from, to=after) if unhandled_from > after else None
 
 
-def record_after(change: Change) -> PriorityDrop | None:
-    """The interval that is to be on record after an update; None for no record."""
-    if change.by_handler and change.sent is None and change.before == change.after:
-        return None
-    recorded = parse_priority_drop(change.stored)
-    unhandled_from = max(change.before, recorded.from_) if recorded is not None else change.before
-    return PriorityDrop(from_=unhandled_from, to=change.after) if unhandled_from > change.after else None
+def _drop_warning(kind: str, namespace: str, before: int, after: int) -> str:
+    where = f" in namespace {namespace}" if namespace else ""
+    return (
+        f"spec.priority falls from {before} to {after}: every {kind}{where} with preemption Always and a priority "
+        f"above {after}, up to and including {before}, may now take over the resources of this policy"
+    )

@@ -1,1 +1,1 @@
-"""Rules beyond what the peers check: each has an id, and a level that is configured."""
+"""The rules: warnings about probable mistakes. Each rule has an id and a configurable level."""

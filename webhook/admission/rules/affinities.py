@@ -1,121 +1,155 @@
-"""Rules about affinities and groups (karmada ``util.ClusterMatches``, the walk over ``clusterAffinities``)."""
+"""Rules about cluster affinities and tolerations (karmada ``util.ClusterMatches``)."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from berthmaster.model.selector import LABEL_OPERATORS, NODE_OPERATORS, SelectorRequirement, requirement_problem
-from webhook.admission.karmada.policy import Affinity, Group, Labels, Placement, Requirement
-from webhook.admission.problem import ABSENT, Problem
-from webhook.admission.rules.rule import PolicyChange, Rule
+from berthmaster.model.cluster import EFFECTS
+from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.validation import label_selector_errors, placement_errors
+from webhook.admission.karmada.policy import matches_every_cluster, named_clusters
+from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
+
+_GROUPS: Final = "spec.placement.clusterAffinities"
+_TOLERATIONS: Final = "spec.placement.clusterTolerations"
 
 
-def _unreachable(change: PolicyChange) -> Iterator[Problem]:
+def _unreachable(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     first_open = ""
-    for index, group in enumerate(change.policy.spec.placement.cluster_affinities or ()):
+    for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
         if first_open:
-            yield Problem(
-                f"spec.placement.clusterAffinities[{index}]", group.affinity_name,
-                f"group {first_open!r} before it accepts every cluster, so this one is never reached",
+            yield FieldProblem(
+                f"{_GROUPS}[{index}]", group.affinity_name,
+                f"the earlier group {first_open!r} accepts every cluster, so this group is never used",
                 "put the open group last, or restrict it",
             )  # fmt: skip
-        elif group.empty:
+        elif matches_every_cluster(group):
             first_open = group.affinity_name
 
 
-def _repeated(change: PolicyChange) -> Iterator[Problem]:
+def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     seen: dict[tuple[object, ...], str] = {}
-    for index, group in enumerate(change.policy.spec.placement.cluster_affinities or ()):
+    for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
         meaning = _meaning(group)
-        if meaning in seen and not group.empty:
-            yield Problem(
-                f"spec.placement.clusterAffinities[{index}]", group.affinity_name,
-                f"it means the same clusters as group {seen[meaning]!r}, which fails first whenever this one would",
+        if meaning in seen and not matches_every_cluster(group):
+            yield FieldProblem(
+                f"{_GROUPS}[{index}]", group.affinity_name,
+                f"matches the same clusters as group {seen[meaning]!r}, and fails whenever that group fails",
                 "change or remove one of them",
             )  # fmt: skip
         seen.setdefault(meaning, group.affinity_name)
 
 
-def _meaning(group: Group) -> tuple[object, ...]:
-    # The text of selectors stands for them: two spellings of one selector are no matter for a warning.
+def _meaning(group: ClusterAffinityTerm) -> tuple[object, ...]:
+    # Selectors are compared as text. A warning need not recognize two spellings of one selector.
     overflow = [
-        (str(each.label_selector), str(each.field_selector), each.named) for each in group.overflow_affinities or ()
+        (str(each.label_selector), str(each.field_selector), named_clusters(each))
+        for each in group.overflow_affinities or ()
     ]
     selectors = (str(group.label_selector), str(group.field_selector))
     return (*selectors, frozenset(group.cluster_names), frozenset(group.exclude), tuple(overflow))
 
 
-def _no_groups(change: PolicyChange) -> Iterator[Problem]:
-    if change.policy.spec.placement.cluster_affinities == ():
-        yield Problem(
-            "spec.placement.clusterAffinities", "[]", "an empty list lets scheduling succeed without placing anything",
+def _no_groups(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    if reviewed.policy.spec.placement.cluster_affinities == ():
+        yield FieldProblem(
+            _GROUPS, "[]", "with an empty list scheduling succeeds and places nothing",
             "list a group, or remove the field to allow every cluster",
         )  # fmt: skip
 
 
-def _excluded_by_name(change: PolicyChange) -> Iterator[Problem]:
-    for path, affinity in _affinities(change.policy.spec.placement):
+def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    for path, affinity in _affinities(reviewed.policy.spec.placement):
         both = sorted(frozenset(affinity.cluster_names) & frozenset(affinity.exclude))
         if both:
-            fate = "the affinity means no cluster at all" if not affinity.named else "exclusion wins"
-            yield Problem(
-                f"{path}.exclude", ", ".join(both), f"named in clusterNames and excluded as well: {fate}",
-                "take the names out of one of the lists",
+            effect = "exclude wins" if named_clusters(affinity) else "the affinity matches no cluster"
+            yield FieldProblem(
+                f"{path}.exclude", ", ".join(both), f"in clusterNames and in exclude: {effect}",
+                "remove the names from one of the lists",
             )  # fmt: skip
 
 
-def _broken_selector(change: PolicyChange) -> Iterator[Problem]:
-    for path, affinity in _affinities(change.policy.spec.placement):
-        yield from broken_labels(f"{path}.labelSelector", affinity.label_selector)
-        fields = affinity.field_selector.match_expressions if affinity.field_selector is not None else ()
-        for index, expression in enumerate(fields):
-            if expression.key != "zone":
-                yield from _broken(f"{path}.fieldSelector.matchExpressions[{index}]", expression, NODE_OPERATORS)
-    for index, selector in enumerate(change.policy.spec.resource_selectors):
-        yield from broken_labels(f"spec.resourceSelectors[{index}].labelSelector", selector.label_selector)
-
-
-def broken_labels(path: str, selector: Labels | None) -> Iterator[Problem]:
-    """What makes a label selector match nothing."""
-    if selector is None:
-        return
-    for key, value in selector.match_labels.items():
-        yield from _broken(f"{path}.matchLabels[{key}]", Requirement(key, "In", (value,)), LABEL_OPERATORS)
-    for index, expression in enumerate(selector.match_expressions):
-        yield from _broken(f"{path}.matchExpressions[{index}]", expression, LABEL_OPERATORS)
-
-
-def _broken(path: str, requirement: Requirement, operators: tuple[str, ...]) -> Iterator[Problem]:
-    expression = SelectorRequirement(key=requirement.key, operator=requirement.operator, values=requirement.values)
-    problem = requirement_problem(expression, operators)
-    if problem is not None:
-        yield Problem(path, ABSENT, f"{problem}: the whole selector matches nothing", "correct the expression")
-
-
-def _affinities(placement: Placement) -> Iterator[tuple[str, Affinity]]:
+def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
+    """Yield every affinity of a placement with its path."""
     if placement.cluster_affinity is not None:
         yield "spec.placement.clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):
-        path = f"spec.placement.clusterAffinities[{index}]"
-        yield path, group
+        yield f"{_GROUPS}[{index}]", group
         for place, overflow in enumerate(group.overflow_affinities or ()):
-            yield f"{path}.overflowAffinities[{place}]", overflow
-    division = placement.replica_scheduling
-    weights = (
-        division.weight_preference.static_weight_list if division is not None and division.weight_preference else ()
-    )
-    for index, weight in enumerate(weights):
+            yield f"{_GROUPS}[{index}].overflowAffinities[{place}]", overflow
+    strategy = placement.replica_scheduling
+    weights = strategy.weight_preference if strategy is not None else None
+    for index, weight in enumerate(weights.static_weight_list if weights is not None else ()):
         path = f"spec.placement.replicaScheduling.weightPreference.staticWeightList[{index}].targetCluster"
         yield path, weight.target_cluster
 
 
-RULES: Final = (
-    Rule("group-unreachable", "A group after one that accepts every cluster.", _unreachable),
-    Rule("group-repeated", "A group that means the same clusters as an earlier one.", _repeated),
-    Rule("groups-empty", "An empty list of groups, which places nothing and reports success.", _no_groups),
-    Rule("cluster-named-and-excluded", "A cluster in both `clusterNames` and `exclude`.", _excluded_by_name),
-    Rule(
-        "selector-broken",
-        "A label or field selector that is invalid and so matches nothing.",
-        _broken_selector,
+def _broken_selector(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    spec = reviewed.policy.spec
+    errors = [error.below("spec.placement") for error in placement_errors(spec.placement)]
+    for index, selector in enumerate(spec.resource_selectors):
+        if selector.label_selector is not None:
+            path = f"spec.resourceSelectors[{index}].labelSelector"
+            errors += [error.below(path) for error in label_selector_errors(selector.label_selector)]
+    for error in errors:
+        expression = error.path[: error.path.rindex("]") + 1]
+        yield FieldProblem(
+            expression, ABSENT, f"{error.problem}, so the whole selector matches nothing", "correct the expression"
+        )
+
+
+def _everything(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
+        if toleration.operator != "Exists" or toleration.key:
+            continue
+        if toleration.effect in {"", "NoExecute", "NoSchedule"}:
+            which = f"every {toleration.effect} taint" if toleration.effect else "every taint"
+            yield FieldProblem(
+                f"{_TOLERATIONS}[{index}]", toleration.operator,
+                f"without a key it tolerates {which}, also those of failed and cordoned clusters", "set the key",
+            )  # fmt: skip
+
+
+def _keyless(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
+        if not toleration.key and toleration.operator in {"", "Equal"}:
+            yield FieldProblem(
+                f"{_TOLERATIONS}[{index}].key", toleration.key,
+                f"without a key it tolerates every taint with the value {toleration.value!r}", "set the key",
+            )  # fmt: skip
+
+
+def _nothing(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    for index, toleration in enumerate(reviewed.policy.spec.placement.cluster_tolerations):
+        path = f"{_TOLERATIONS}[{index}]"
+        if toleration.effect and toleration.effect not in EFFECTS:
+            yield FieldProblem(
+                f"{path}.effect", toleration.effect, "no taint has this effect, so it tolerates nothing",
+                f"accepted are {', '.join(EFFECTS)}; an empty effect means all of them",
+            )  # fmt: skip
+        if toleration.operator not in {"", "Equal", "Exists", "Lt", "Gt"}:
+            yield FieldProblem(
+                f"{path}.operator", toleration.operator, "unknown operator, so it tolerates nothing",
+                "accepted are Exists and Equal",
+            )  # fmt: skip
+        elif toleration.operator == "Exists" and toleration.value:
+            yield FieldProblem(
+                f"{path}.value", toleration.value, "operator Exists ignores the value",
+                "remove it, or use operator Equal",
+            )  # fmt: skip
+
+
+AFFINITY_RULES: Final = (
+    AdmissionRule("group-unreachable", "A group after a group that accepts every cluster.", _unreachable),
+    AdmissionRule("group-repeated", "A group that matches the same clusters as an earlier group.", _repeated),
+    AdmissionRule("groups-empty", "An empty list of groups: it places nothing and reports success.", _no_groups),
+    AdmissionRule("cluster-named-and-excluded", "A cluster in both `clusterNames` and `exclude`.", _excluded_by_name),
+    AdmissionRule("selector-broken", "An invalid label or field selector, which matches nothing.", _broken_selector),
+)
+TOLERATION_RULES: Final = (
+    AdmissionRule("toleration-of-everything", "A toleration without a key that tolerates every taint.", _everything),
+    AdmissionRule("toleration-without-key", "A toleration by value that matches every key.", _keyless),
+    AdmissionRule(
+        "toleration-without-effect", "A toleration that tolerates nothing, or has a value that is ignored.", _nothing
     ),
 )

@@ -1,133 +1,124 @@
-"""Rules about how replicas are divided (karmada ``pkg/scheduler/core/assignment.go``)."""
+"""Rules about the division of replicas (karmada ``pkg/scheduler/core/assignment.go``)."""
 
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.admission.karmada.policy import Affinity, Placement
-from webhook.admission.problem import ABSENT, Problem
-from webhook.admission.rules.rule import PolicyChange, Rule
+from berthmaster.model.placement import ClusterAffinity, Placement
+from webhook.admission.karmada.policy import divides_by_static_weight, named_clusters
+from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 
 _PATH: Final = "spec.placement.replicaScheduling"
 
 
-def _divided_though_duplicated(change: PolicyChange) -> Iterator[Problem]:
-    division = change.policy.spec.placement.replica_scheduling
-    if division is None or division.divided:
+def _divided_though_duplicated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    strategy = reviewed.policy.spec.placement.replica_scheduling
+    if strategy is None or strategy.replica_scheduling_type == "Divided":
         return
-    if division.replica_division_preference:
-        yield _unused("replicaDivisionPreference", division.replica_division_preference)
-    if division.weight_preference is not None:
+    if strategy.replica_division_preference:
+        yield _unused("replicaDivisionPreference", strategy.replica_division_preference)
+    if strategy.weight_preference is not None:
         yield _unused("weightPreference", ABSENT)
 
 
-def _unused(field: str, value: object) -> Problem:
-    return Problem(
-        f"{_PATH}.{field}", value, "every cluster gets all replicas, because the type is Duplicated: this has no "
-                                   "effect",
+def _unused(field: str, value: object) -> FieldProblem:
+    return FieldProblem(
+        f"{_PATH}.{field}", value, "no effect with type Duplicated: every cluster gets all replicas",
         "set replicaSchedulingType to Divided, or remove it",
     )  # fmt: skip
 
 
-def _weights_ignored(change: PolicyChange) -> Iterator[Problem]:
-    division = change.policy.spec.placement.replica_scheduling
-    if division is None or not division.divided or division.weight_preference is None:
+def _weights_ignored(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    strategy = reviewed.policy.spec.placement.replica_scheduling
+    if strategy is None or strategy.replica_scheduling_type != "Divided" or strategy.weight_preference is None:
         return
-    if division.replica_division_preference == "Aggregated":
-        yield Problem(
-            f"{_PATH}.weightPreference", ABSENT, "replicas are packed into as few clusters as can hold them: "
-                                                 "weights play no part",
+    if strategy.replica_division_preference == "Aggregated":
+        yield FieldProblem(
+            f"{_PATH}.weightPreference", ABSENT,
+            "no effect with Aggregated: replicas go to as few clusters as possible",
             "set replicaDivisionPreference to Weighted, or remove the weights",
         )  # fmt: skip
-    elif division.weight_preference.static_weight_list and division.weight_preference.dynamic_weight:
-        yield Problem(
-            f"{_PATH}.weightPreference.staticWeightList", ABSENT, "dynamicWeight is set too and wins: the list "
-                                                                  "has no effect",
-            "keep one of them",
+    elif strategy.weight_preference.static_weight_list and strategy.weight_preference.dynamic_weight:
+        yield FieldProblem(
+            f"{_PATH}.weightPreference.staticWeightList", ABSENT,
+            "no effect: dynamicWeight is set and takes precedence", "keep one of them",
         )  # fmt: skip
 
 
-def _unmatched_weight(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    division = placement.replica_scheduling
-    if division is None or not division.by_static_weight or division.weight_preference is None:
-        return
-    possible = _possible(placement)
-    weights = division.weight_preference.static_weight_list
-    unmatched = [index for index, each in enumerate(weights) if _disjoint(each.target_cluster, possible)]
-    fate = (
-        "and so does every other entry, so that all clusters weigh the same" if len(unmatched) == len(weights)
-        else "so that this weight is never used"
+def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    possible = _possible_clusters(reviewed.policy.spec.placement)
+    targets = _weighted_clusters(reviewed.policy.spec.placement)
+    unmatched = [index for index, target in enumerate(targets) if _is_disjoint(target, possible)]
+    effect = (
+        "neither does any other entry, so all clusters have the same weight" if len(unmatched) == len(targets)
+        else "so this weight is never used"
     )  # fmt: skip
     for index in unmatched:
-        yield Problem(
+        yield FieldProblem(
             f"{_PATH}.weightPreference.staticWeightList[{index}].targetCluster",
-            ", ".join(weights[index].target_cluster.cluster_names),
-            f"matches none of the clusters that the policy names, {fate}",
-            "name clusters of the policy's affinity here",
+            ", ".join(targets[index].cluster_names),
+            f"matches no cluster that the policy names, {effect}", "name clusters of the policy's affinity",
         )  # fmt: skip
 
 
-def _possible(placement: Placement) -> frozenset[str] | None:
-    """The clusters that the policy can mean by name; None if it leaves that open."""
-    names: frozenset[str] = frozenset()
-    affinities = [
-        each for each in (placement.cluster_affinity, *(placement.cluster_affinities or ())) if each is not None
-    ]
+def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    possible = _possible_clusters(reviewed.policy.spec.placement)
+    named = [named_clusters(target) for target in _weighted_clusters(reviewed.policy.spec.placement)]
+    if not named or possible is None or None in named:
+        return
+    missing = possible.difference(*filter(None, named))
+    if missing and missing != possible:
+        yield FieldProblem(
+            f"{_PATH}.weightPreference.staticWeightList", ", ".join(sorted(missing)),
+            "the policy names these clusters without a weight, so they get no replicas",
+            "add weights for them, or remove them from the affinity",
+        )  # fmt: skip
+
+
+def _weighted_clusters(placement: Placement) -> list[ClusterAffinity]:
+    """Return the target of each static weight; empty if no static weights divide the replicas."""
+    strategy = placement.replica_scheduling
+    if strategy is None or strategy.weight_preference is None or not divides_by_static_weight(strategy):
+        return []
+    return [each.target_cluster for each in strategy.weight_preference.static_weight_list]
+
+
+def _possible_clusters(placement: Placement) -> frozenset[str] | None:
+    """Return the only clusters that the policy can match; None if it does not list names."""
+    single = () if placement.cluster_affinity is None else (placement.cluster_affinity,)
+    affinities = [*single, *(placement.cluster_affinities or ())]
+    possible: frozenset[str] = frozenset()
     for affinity in affinities:
-        if affinity.named is None:
+        named = named_clusters(affinity)
+        if named is None:
             return None
-        names |= affinity.named
-    return names if affinities else None
+        possible |= named
+    return possible if affinities else None
 
 
-def _disjoint(target: Affinity, possible: frozenset[str] | None) -> bool:
-    if target.named is not None and not target.named:
+def _is_disjoint(target: ClusterAffinity, possible: frozenset[str] | None) -> bool:
+    named = named_clusters(target)
+    if named is not None and not named:
         return True
     if possible is None:
         return False
-    if target.named is not None:
-        return not target.named & possible
-    return possible <= frozenset(target.exclude)
+    return not named & possible if named is not None else possible <= frozenset(target.exclude)
 
 
-def _incomplete_weights(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    division = placement.replica_scheduling
-    if division is None or not division.by_static_weight or division.weight_preference is None:
-        return
-    possible = _possible(placement)
-    targets = [each.target_cluster for each in division.weight_preference.static_weight_list]
-    if possible is None or any(each.named is None for each in targets):
-        return
-    weighed = frozenset().union(*(each.named or frozenset() for each in targets))
-    missing = possible - weighed
-    if missing and missing != possible:
-        yield Problem(
-            f"{_PATH}.weightPreference.staticWeightList", ", ".join(sorted(missing)),
-            "the policy names these clusters, and no weight does: they get no replicas",
-            "weigh them too, or leave them out of the affinity",
-        )  # fmt: skip
-
-
-RULES: Final = (
-    Rule(
-        "division-without-effect",
-        "A division preference or weights though the type is `Duplicated`.",
+DIVISION_RULES: Final = (
+    AdmissionRule(
+        "division-without-effect", "A division preference or weights with type `Duplicated`.",
         _divided_though_duplicated,
     ),
-    Rule(
-        "weights-without-effect",
-        "Weights that `Aggregated`, or a `dynamicWeight` beside them, makes idle.",
+    AdmissionRule(
+        "weights-without-effect", "Weights with `Aggregated`, or static weights with a `dynamicWeight`.",
         _weights_ignored,
     ),
-    Rule(
-        "static-weight-unmatched",
-        "A static weight that can match none of the policy's clusters.",
-        _unmatched_weight,
+    AdmissionRule(
+        "static-weight-unmatched", "A static weight that matches none of the policy's clusters.", _unmatched_weight
     ),
-    Rule(
-        "static-weight-incomplete",
-        "Named clusters without a static weight: they get nothing.",
+    AdmissionRule(
+        "static-weight-incomplete", "Named clusters without a static weight: they get no replicas.",
         _incomplete_weights,
     ),
-)
+)  # fmt: skip

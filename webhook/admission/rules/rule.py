@@ -1,53 +1,53 @@
-"""What a rule is."""
+"""Rules, their levels, and the sets of rules that reviews run."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Generic, NamedTuple, TypeVar
 
-from webhook.admission.karmada.policy import Policy
-from webhook.admission.problem import Problem
-from webhook.admission.settings import Level, Settings
+from berthmaster.model.policy import Policy
+from webhook.admission.outcome import FieldProblem
+from webhook.admission.settings import AdmissionSettings, Level
 
 S = TypeVar("S")
 
 
-class PolicyChange(NamedTuple):
-    """What rules about Karmada's policies look at.
+class ReviewedPolicy(NamedTuple):
+    """The subject of the rules about Karmada's policies.
 
     Attributes:
         policy: the policy with its defaults.
-        old: what it was; None when it is created.
-        namespace: the request's; empty for a ClusterPropagationPolicy.
-        settings: for what is known of kinds.
+        old: the stored policy; None for a new policy.
+        namespace: the request's namespace; empty for a ClusterPropagationPolicy.
+        settings: the settings, for the scope of kinds.
     """
 
     policy: Policy
     old: Policy | None
     namespace: str
-    settings: Settings
+    settings: AdmissionSettings
 
 
 @dataclass(frozen=True, slots=True)
-class Rule(Generic[S]):
-    """Something that can be stored, yet hardly does what its author wants.
+class AdmissionRule(Generic[S]):
+    """A probable mistake that Karmada accepts.
 
     Attributes:
-        id: how configuration and messages call it.
-        summary: what it finds, for the documentation.
-        check: yields what it finds in a subject.
-        default: its level unless configured.
-        standalone: its level in standalone mode unless configured, where that differs: a verdict there is
-            karmada-webhook's.
+        id: the name in the configuration and in messages.
+        summary: the mistake, for the documentation.
+        check: yields the problems of a subject.
+        default: the level, unless configured.
+        standalone: the level in standalone mode, unless configured; None for the default. A denial in that mode should
+            be one that karmada-webhook also makes.
     """
 
     id: str
     summary: str
-    check: Callable[[S], Iterator[Problem]]
+    check: Callable[[S], Iterator[FieldProblem]]
     default: Level = Level.WARN
     standalone: Level | None = None
 
-    def level(self, settings: Settings) -> Level:
-        """What becomes of its findings."""
+    def level(self, settings: AdmissionSettings) -> Level:
+        """Return the level of the rule."""
         configured = settings.levels.get(self.id)
         if configured is not None:
             return configured
@@ -55,25 +55,25 @@ class Rule(Generic[S]):
 
 
 class Findings(NamedTuple):
-    """What rules found, by what becomes of it."""
+    """The problems that rules found, by the level of the rule."""
 
-    denials: tuple[Problem, ...]
-    warnings: tuple[Problem, ...]
+    denials: tuple[FieldProblem, ...]
+    warnings: tuple[FieldProblem, ...]
 
 
 class RuleSet(Generic[S]):
-    """Rules with their levels settled, and without those that are off."""
+    """The enabled rules with their levels."""
 
     __slots__ = ("_checks",)
 
-    def __init__(self, rules: Iterable[Rule[S]], settings: Settings) -> None:
+    def __init__(self, rules: Iterable[AdmissionRule[S]], settings: AdmissionSettings) -> None:
         levels = [(rule, rule.level(settings)) for rule in rules]
         self._checks = [(rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF]
 
     def run(self, subject: S) -> Findings:
-        """What the rules find in a subject."""
-        denials: list[Problem] = []
-        warnings: list[Problem] = []
+        """Run the rules on a subject."""
+        denials: list[FieldProblem] = []
+        warnings: list[FieldProblem] = []
         for rule_id, check, denies in self._checks:
             for problem in check(subject):
                 (denials if denies else warnings).append(problem._replace(rule=rule_id))

@@ -3,102 +3,80 @@
 from collections.abc import Iterator
 from typing import Final
 
-from webhook.admission.karmada.policy import Affinity, Placement
-from webhook.admission.problem import ABSENT, Problem
-from webhook.admission.rules.rule import PolicyChange, Rule
+from berthmaster.model.placement import ClusterAffinity, Placement, SpreadConstraint
+from webhook.admission.karmada.policy import divides_by_static_weight, named_clusters
+from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 
 _SELECTING: Final = frozenset({"region", "cluster"})
 _PATH: Final = "spec.placement.spreadConstraints"
 
 
-def _ignored_by_static_weight(change: PolicyChange) -> Iterator[Problem]:
-    if change.policy.spec.placement.spread_constraints and _static(change.policy.spec.placement):
-        yield Problem(
-            _PATH, ABSENT, "replicas are divided by static weights, so the scheduler ignores all spread constraints",
+def _ignored_by_static_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    placement = reviewed.policy.spec.placement
+    if placement.spread_constraints and divides_by_static_weight(placement.replica_scheduling):
+        yield FieldProblem(
+            _PATH, ABSENT, "the scheduler ignores spread constraints if static weights divide the replicas",
             "divide by dynamicWeight or Aggregated, or remove the constraints",
         )  # fmt: skip
 
 
-def _max_groups_unset(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    if _static(placement):
-        return
-    for index, constraint in enumerate(placement.spread_constraints):
+def _constraints(reviewed: ReviewedPolicy) -> tuple[SpreadConstraint, ...]:
+    """Return the constraints that the scheduler applies."""
+    placement = reviewed.policy.spec.placement
+    return () if divides_by_static_weight(placement.replica_scheduling) else placement.spread_constraints
+
+
+def _max_groups_unset(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    for index, constraint in enumerate(_constraints(reviewed)):
         if constraint.max_groups == 0 and constraint.spread_by_field in _SELECTING:
-            yield Problem(
-                f"{_PATH}[{index}].maxGroups", ABSENT, "the scheduler reads it as 0 and then selects nothing at all",
-                f"set it, to {max(constraint.min_groups, 1)} or more",
+            yield FieldProblem(
+                f"{_PATH}[{index}].maxGroups", ABSENT, "the scheduler reads an absent value as 0 and selects nothing",
+                f"set it to {max(constraint.min_groups, 1)} or more",
             )  # fmt: skip
 
 
-def _not_supported_alone(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    constraints = placement.spread_constraints
-    if not constraints or _static(placement):
-        return
-    if not any(each.spread_by_field in _SELECTING for each in constraints):
-        given = constraints[0].spread_by_field or f"label {constraints[0].spread_by_label}"
-        yield Problem(
-            _PATH, given, "the scheduler spreads by cluster and region only, and fails on these constraints",
+def _not_supported_alone(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    constraints = _constraints(reviewed)
+    if constraints and not any(each.spread_by_field in _SELECTING for each in constraints):
+        yield FieldProblem(
+            _PATH, _shown(constraints[0]), "the scheduler spreads by cluster and region only, and fails",
             "add a constraint with spreadByField: cluster",
         )  # fmt: skip
 
 
-def _without_effect(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    constraints = placement.spread_constraints
-    if _static(placement) or not any(each.spread_by_field in _SELECTING for each in constraints):
+def _without_effect(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    constraints = _constraints(reviewed)
+    if not any(each.spread_by_field in _SELECTING for each in constraints):
         return
     for index, constraint in enumerate(constraints):
-        if constraint.spread_by_field in _SELECTING:
-            continue
-        given = constraint.spread_by_field or f"label {constraint.spread_by_label}"
-        yield Problem(
-            f"{_PATH}[{index}]", given,
-            "the scheduler selects by cluster and region only: minGroups and maxGroups here have no effect",
-            "spread by region, or remove it",
-        )  # fmt: skip
+        if constraint.spread_by_field not in _SELECTING:
+            yield FieldProblem(
+                f"{_PATH}[{index}]", _shown(constraint),
+                "the scheduler selects by cluster and region only, and ignores this constraint",
+                "spread by region, or remove the constraint",
+            )  # fmt: skip
 
 
-def _more_than_named(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    if _static(placement):
-        return
-    wanted = max(
-        (each.min_groups for each in placement.spread_constraints if each.spread_by_field == "cluster"),
-        default=0,
-    )
-    for path, affinity in _affinities(placement):
-        if affinity.named is not None and wanted > len(affinity.named):
-            yield Problem(
-                f"{path}.clusterNames", len(affinity.named),
-                f"fewer clusters are named than minGroups {wanted} asks for, so that nothing can be selected",
+def _shown(constraint: SpreadConstraint) -> str:
+    return constraint.spread_by_field or f"label {constraint.spread_by_label}"
+
+
+def _more_than_named(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    groups = [each.min_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
+    wanted = max(groups, default=0)
+    for path, affinity in _affinities(reviewed.policy.spec.placement):
+        named = named_clusters(affinity)
+        if named is not None and wanted > len(named):
+            yield FieldProblem(
+                f"{path}.clusterNames", len(named),
+                f"fewer clusters than minGroups {wanted}, so the scheduler selects nothing",
                 "name more clusters, or lower minGroups",
             )  # fmt: skip
 
 
-def _overflow_forbidden(change: PolicyChange) -> Iterator[Problem]:
-    placement = change.policy.spec.placement
-    if _static(placement):
-        return
-    limits = [each.max_groups for each in placement.spread_constraints if each.spread_by_field == "cluster"]
-    limit = min((each for each in limits if each > 0), default=0)
-    for index, group in enumerate(placement.cluster_affinities or ()):
-        primary = len(group.named) if group.named is not None else 1
-        if limit and group.overflow_affinities and limit <= primary:
-            yield Problem(
-                f"spec.placement.clusterAffinities[{index}].overflowAffinities", ABSENT,
-                f"a spread constraint allows {limit} clusters, which the group itself takes up: there is no room "
-                f"to overflow to",
-                "raise maxGroups, or remove the overflow",
-            )  # fmt: skip
-
-
-def _static(placement: Placement) -> bool:
-    return placement.replica_scheduling is not None and placement.replica_scheduling.by_static_weight
-
-
-def _affinities(placement: Placement) -> Iterator[tuple[str, Affinity]]:
+def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
+    """Yield every affinity that has no overflow, with its path."""
     if placement.cluster_affinity is not None:
         yield "spec.placement.clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):
@@ -106,23 +84,37 @@ def _affinities(placement: Placement) -> Iterator[tuple[str, Affinity]]:
             yield f"spec.placement.clusterAffinities[{index}]", group
 
 
-RULES: Final = (
-    Rule(
-        "spread-ignored-by-static-weight",
-        "Spread constraints beside a division by static weights.",
+def _overflow_forbidden(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    limits = [each.max_groups for each in _constraints(reviewed) if each.spread_by_field == "cluster"]
+    limit = min((each for each in limits if each > 0), default=0)
+    for index, group in enumerate(reviewed.policy.spec.placement.cluster_affinities or ()):
+        named = named_clusters(group)
+        if limit and group.overflow_affinities and limit <= (len(named) if named is not None else 1):
+            yield FieldProblem(
+                f"spec.placement.clusterAffinities[{index}].overflowAffinities", ABSENT,
+                f"the group alone reaches maxGroups {limit} of the spread constraint, so overflow is never used",
+                "raise maxGroups, or remove the overflow",
+            )  # fmt: skip
+
+
+SPREADING_RULES: Final = (
+    AdmissionRule(
+        "spread-ignored-by-static-weight", "Spread constraints together with static weights.",
         _ignored_by_static_weight,
     ),
-    Rule("spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.", _max_groups_unset),
-    Rule("spread-unsupported", "Constraints by zone, provider or label alone.", _not_supported_alone),
-    Rule(
-        "spread-without-effect",
-        "A constraint by zone, provider or label beside one by cluster or region.",
+    AdmissionRule(
+        "spread-max-groups-unset", "A constraint by cluster or region without `maxGroups`.", _max_groups_unset
+    ),
+    AdmissionRule("spread-unsupported", "Constraints by zone, provider or label alone.", _not_supported_alone),
+    AdmissionRule(
+        "spread-without-effect", "A constraint by zone, provider or label together with one by cluster or region.",
         _without_effect,
     ),
-    Rule("spread-min-above-named", "`minGroups` above the number of clusters that are named.", _more_than_named),
-    Rule(
-        "overflow-forbidden-by-spread",
-        "Overflow affinities, and a `maxGroups` that the group takes up.",
+    AdmissionRule(
+        "spread-min-above-named", "A `minGroups` above the number of named clusters.", _more_than_named
+    ),
+    AdmissionRule(
+        "overflow-forbidden-by-spread", "Overflow affinities with a `maxGroups` that the group alone reaches.",
         _overflow_forbidden,
     ),
-)
+)  # fmt: skip

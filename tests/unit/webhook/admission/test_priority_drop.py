@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from reviews import admission_review, answer, operations, patched
 
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION, PriorityDrop, format_priority_drop, parse_priority_drop
-from webhook.admission.karmada.priority_drop import Change, record_after
-from webhook.admission.settings import Settings
+from webhook.admission.karmada.priority_drop import record_after
+from webhook.admission.settings import AdmissionSettings
 
 HANDLER = "system:serviceaccount:berthmaster:controllers"
-HANDLED_BY = Settings(drop_handlers=frozenset({HANDLER}))
+HANDLED_BY = AdmissionSettings(drop_handlers=frozenset({HANDLER}))
 PATH = "/mutate-clusterpropagationpolicy"
 PRIORITIES = st.integers(-4, 4)
 
@@ -150,4 +150,4 @@ def test_what_is_written_is_read(a, b):
 
 
 def test_a_record_is_none_without_a_drop():
-    assert record_after(Change(None, None, 1, 1, by_handler=False)) is None
+    assert record_after(None, 1, 1) is None

@@ -2,7 +2,7 @@ import pytest
 from reviews import admission_review, answer, denied_fields
 
 from berthmaster.model.kinds import Scope
-from webhook.admission.settings import Settings
+from webhook.admission.settings import AdmissionSettings
 
 PATH = "/validate-workloadrebalancer"
 WEB = {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"}
@@ -46,7 +46,7 @@ def test_what_is_refused(obj, fields):
 
 def test_a_kind_of_unknown_scope_is_told_unless_its_scope_is_configured():
     assert "rebalancer-scope-unknown" in answer(PATH, admission_review(rebalancer(GADGET)))["warnings"][0]
-    told = Settings(scopes={("example.org", "Gadget"): Scope.NAMESPACED})
+    told = AdmissionSettings(scopes={("example.org", "Gadget"): Scope.NAMESPACED})
     assert denied_fields(answer(PATH, admission_review(rebalancer(GADGET)), told)) == ["spec.workloads[0].namespace"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from reviews import COMPANION, STANDALONE, admission_review, answer, denied_fields, operations, patched
 
-from webhook.admission.settings import Level, Settings
+from webhook.admission.settings import AdmissionSettings, Level
 
 VECTORS = Path(__file__).parents[3] / "conformance" / "admission.jsonl.gz"
 MUTATE, VALIDATE = "/mutate-propagationpolicy", "/validate-propagationpolicy"
@@ -149,7 +149,7 @@ def test_companion_mode_checks_what_the_design_asks():
 def test_peer_checks_find_what_karmada_webhook_would_refuse_too():
     obj = policy(placement={"spreadConstraints": [{"spreadByField": "zone", "minGroups": -1}]})
     assert answer(VALIDATE, admission_review(obj))["allowed"] is True
-    response = answer(VALIDATE, admission_review(obj), Settings(peer_checks=True))
+    response = answer(VALIDATE, admission_review(obj), AdmissionSettings(peer_checks=True))
     assert denied_fields(response) == [
         "spec.placement.spreadConstraints",
         "spec.placement.spreadConstraints[0]",
@@ -177,7 +177,9 @@ def test_cluster_wide_preemption_names_the_namespace_of_namespaced_kinds():
 
 
 def test_the_level_of_that_rule_is_the_operators():
-    lenient = Settings(levels={"preemption-without-namespace": Level.WARN, "preemption-scope-unknown": Level.OFF})
+    lenient = AdmissionSettings(
+        levels={"preemption-without-namespace": Level.WARN, "preemption-scope-unknown": Level.OFF}
+    )
     response = answer("/validate-clusterpropagationpolicy", admission_review(CLUSTER_WIDE), lenient)
     assert response["allowed"] is True
     assert len(response["warnings"]) == 1
@@ -234,7 +236,7 @@ def test_values_that_only_a_newer_schema_knows_are_not_refused():
             "clusterAffinity": {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Like"}]}},
         },
     )
-    for settings in (COMPANION, Settings(peer_checks=True)):
+    for settings in (COMPANION, AdmissionSettings(peer_checks=True)):
         after = mutated(obj, settings)
         assert answer(VALIDATE, admission_review(after), settings)["allowed"] is True
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from reviews import COMPANION, STANDALONE, admission_review, answer
 
-from webhook.admission.settings import Settings
+from webhook.admission.settings import AdmissionSettings
 
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 
@@ -36,7 +36,9 @@ def obj(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
 @pytest.mark.parametrize(("kind", "path", "spec"), FAULTY)
-def test_a_faulty_object_is_let_go_once_it_is_deleted(kind: str, path: str, spec: dict[str, Any], settings: Settings):
+def test_a_faulty_object_is_let_go_once_it_is_deleted(
+    kind: str, path: str, spec: dict[str, Any], settings: AdmissionSettings
+):
     for deleted, allowed in ((DELETED, True), ({}, False)):
         # The spec changes as well: an update that leaves it alone is another matter.
         held = obj(kind, {"was": "another"}, finalizers=["x.io/hold"], **deleted)

@@ -4,7 +4,7 @@ import pytest
 from reviews import admission_review, answer
 
 from webhook.admission.rules.catalog import ALL_RULES, RULE_IDS
-from webhook.admission.settings import Level, Settings
+from webhook.admission.settings import AdmissionSettings, Level
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
@@ -100,7 +100,7 @@ def made(kind, spec):
 def reviewed(kind, spec, levels):
     path = {KPP: "kubeadmiral-propagationpolicy"}.get(kind, kind.lower())
     everything_else_off = dict.fromkeys(RULE_IDS, Level.OFF)
-    settings = Settings(levels={**everything_else_off, **levels})
+    settings = AdmissionSettings(levels={**everything_else_off, **levels})
     return answer(f"/validate-{path}", admission_review(made(kind, spec)), settings)
 
 
@@ -137,7 +137,7 @@ def test_an_update_of_a_lazy_policy_is_told_to_take_effect_late():
 
 
 def test_all_but_the_designs_own_rule_warn_by_default():
-    assert {rule.id for rule in ALL_RULES if rule.level(Settings()) is not Level.WARN} == {
+    assert {rule.id for rule in ALL_RULES if rule.level(AdmissionSettings()) is not Level.WARN} == {
         "preemption-without-namespace"
     }
 

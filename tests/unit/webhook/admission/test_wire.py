@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reviews import UID, admission_review
 
-from webhook.admission.codec import NotAReview, decode, encode, encode_failure, salvaged_uid
-from webhook.admission.outcome import Outcome
-from webhook.admission.problem import Problem
+from webhook.admission.outcome import FieldProblem, ReviewOutcome
+from webhook.admission.wire import NotAReview, decode, encode, encode_failure, salvaged_uid
 
 REVIEW = admission_review({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}})
 
@@ -20,7 +19,7 @@ def changed(**fields):
     ("body", "said", "uid"),
     [
         pytest.param(b"", "not valid JSON", "", id="nothing"),
-        pytest.param(b"[]", "no object", "", id="a list"),
+        pytest.param(b"[]", "not a JSON object", "", id="a list"),
         pytest.param(b"\xff\xfe", "not valid JSON", "", id="no text"),
         pytest.param(b"[" * 5000, "", "", id="nested without end"),
         pytest.param(changed(apiVersion="admission.k8s.io/v1beta1"), "v1beta1", UID, id="v1beta1"),
@@ -53,8 +52,8 @@ def test_the_uid_of_a_review_cut_short_is_found(uid, cut):
 
 
 def test_a_denial_carries_no_patch_and_every_cause():
-    problems = tuple(Problem(f"spec.a[{index}]", index, "bad", "do better") for index in range(3))
-    response = json.loads(encode("u", Outcome(denials=problems)))["response"]
+    problems = tuple(FieldProblem(f"spec.a[{index}]", index, "bad", "do better") for index in range(3))
+    response = json.loads(encode("u", ReviewOutcome(denials=problems)))["response"]
     assert response["status"]["message"].splitlines() == [
         "3 problems:",
         "- spec.a[0]: 0: bad; do better",
@@ -65,8 +64,8 @@ def test_a_denial_carries_no_patch_and_every_cause():
 
 
 def test_a_message_is_bounded():
-    problems = tuple(Problem("spec." + "x" * 500, index, "bad", "do better") for index in range(1000))
-    assert len(encode("u", Outcome(denials=problems))) < 100_000
+    problems = tuple(FieldProblem("spec." + "x" * 500, index, "bad", "do better") for index in range(1000))
+    assert len(encode("u", ReviewOutcome(denials=problems))) < 100_000
 
 
 def test_a_failure_has_the_shape_of_a_review():

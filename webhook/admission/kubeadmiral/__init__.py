@@ -1,1 +1,0 @@
-"""KubeAdmiral's policies, which have no webhook of their own."""

@@ -1,0 +1,255 @@
+"""The reviews: one table of paths, and one function for each kind that a path reviews."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
+
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from berthmaster.model.meta import Value
+from berthmaster.model.policy import Policy
+from berthmaster.model.rebalancer import RebalancerSpec
+from webhook.admission import kubeadmiral, rebalancer
+from webhook.admission.karmada import checks
+from webhook.admission.karmada.defaulting import apply_defaults, permanent_id_label, set_identity
+from webhook.admission.karmada.policy import read
+from webhook.admission.karmada.priority_drop import review_drop
+from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
+from webhook.admission.patch import Draft
+from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rules.rule import ReviewedPolicy
+from webhook.admission.wire import AdmissionRequest
+
+S = TypeVar("S", bound=Value)
+
+ReviewFunction = Callable[[AdmissionRequest, AdmissionContext], ReviewOutcome]
+Complete = Callable[[Draft], None]
+"""Apply the defaults of a kind to a draft."""
+
+_REVIEWED: Final = ("CREATE", "UPDATE")
+_KNOWN_OPERATIONS: Final = (*_REVIEWED, "DELETE", "CONNECT")
+
+
+class ReviewRoute(NamedTuple):
+    """The kind that a path reviews, and the function that reviews it."""
+
+    group: str
+    kind: str
+    function: ReviewFunction
+
+
+def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Review a request. An invalid request gives an outcome too: a malformed one."""
+    problem = _request_problem(route, request)
+    if problem:
+        return ReviewOutcome(malformed=problem)
+    if request.operation not in _REVIEWED or request.sub_resource:
+        # A deletion has no new object, and a subresource does not change the spec.
+        return ALLOWED
+    problem = _object_problem(route, request)
+    if problem:
+        return ReviewOutcome(malformed=problem)
+    if _is_being_deleted(request):
+        # The object places nothing any more. A denial would keep its finalizers, and the object, forever.
+        return ALLOWED
+    try:
+        return route.function(request, context)
+    except FieldError as error:
+        return ReviewOutcome(malformed=f"the object cannot be read: {error}")
+
+
+def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Apply the defaults of a policy, and maintain its record of priority drops."""
+    draft = Draft(request.object or {})
+    new, old = read(draft.document), _stored_policy(request)
+    namespace = _namespace(request)
+    apply_defaults(draft, namespace)
+    if context.settings.standalone:
+        set_identity(draft, kind=request.kind.kind, creating=old is None, new_id=context.new_id)
+    by_handler = request.user_info.username in context.settings.drop_handlers
+    drop = review_drop(draft, new, old, namespace=namespace, by_handler=by_handler)
+    return ReviewOutcome(patch=draft.operations, mutated=draft.document, warnings=drop.warnings, audit=drop.audit)
+
+
+def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Run the checks and the rules on a policy."""
+    namespace = _namespace(request)
+    reviewed = ReviewedPolicy(read(request.object or {}), _stored_policy(request), namespace, context.settings)
+
+    def complete(draft: Draft) -> None:
+        apply_defaults(draft, namespace)
+
+    found = context.policy_rules.run(reviewed)
+    refused = tuple(_policy_problems(reviewed))
+    if context.settings.standalone:
+        # karmada-webhook applies its checks to every update. Only our own rules spare unchanged specs.
+        own = _outcome(found.denials, found.warnings, request, complete)
+        return ReviewOutcome(denials=(*refused, *own.denials), warnings=own.warnings)
+    return _outcome((*refused, *found.denials), found.warnings, request, complete)
+
+
+def validate_rebalancer(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Run the checks and the rules on a WorkloadRebalancer."""
+    spec = _spec(RebalancerSpec, request.object or {})
+    found = context.rebalancer_rules.run(rebalancer.ReviewedRebalancer(spec, context.settings))
+    refused = rebalancer.check_spec(spec, context.settings)
+    return _outcome((*refused, *found.denials), found.warnings, request)
+
+
+def mutate_kubeadmiral_policy(request: AdmissionRequest, _context: AdmissionContext) -> ReviewOutcome:
+    """Apply the defaults of a KubeAdmiral policy."""
+    draft = Draft(request.object or {})
+    _spec(KubeAdmiralSpec, draft.document)
+    kubeadmiral.apply_defaults(draft)
+    return ReviewOutcome(patch=draft.operations, mutated=draft.document)
+
+
+def validate_kubeadmiral_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
+    """Run the checks and the rules on a KubeAdmiral policy."""
+    spec = _spec(KubeAdmiralSpec, request.object or {})
+    if request.operation == "UPDATE":
+        _spec(KubeAdmiralSpec, request.old_object or {})  # `_outcome` applies the defaults to the stored object too
+    found = context.kubeadmiral_rules.run(spec)
+    refused = kubeadmiral.check_spec(spec)
+    return _outcome((*refused, *found.denials), found.warnings, request, kubeadmiral.apply_defaults)
+
+
+_KARMADA: Final = "policy.karmada.io"
+_KUBEADMIRAL: Final = "core.kubeadmiral.io"
+ROUTES: Final[Mapping[str, ReviewRoute]] = {
+    "/mutate-propagationpolicy": ReviewRoute(_KARMADA, "PropagationPolicy", mutate_karmada_policy),
+    "/validate-propagationpolicy": ReviewRoute(_KARMADA, "PropagationPolicy", validate_karmada_policy),
+    "/mutate-clusterpropagationpolicy": ReviewRoute(_KARMADA, "ClusterPropagationPolicy", mutate_karmada_policy),
+    "/validate-clusterpropagationpolicy": ReviewRoute(_KARMADA, "ClusterPropagationPolicy", validate_karmada_policy),
+    "/validate-workloadrebalancer": ReviewRoute("apps.karmada.io", "WorkloadRebalancer", validate_rebalancer),
+    "/mutate-kubeadmiral-propagationpolicy": ReviewRoute(_KUBEADMIRAL, "PropagationPolicy", mutate_kubeadmiral_policy),
+    "/validate-kubeadmiral-propagationpolicy": ReviewRoute(
+        _KUBEADMIRAL, "PropagationPolicy", validate_kubeadmiral_policy
+    ),
+    "/mutate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
+        _KUBEADMIRAL, "ClusterPropagationPolicy", mutate_kubeadmiral_policy
+    ),
+    "/validate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
+        _KUBEADMIRAL, "ClusterPropagationPolicy", validate_kubeadmiral_policy
+    ),
+}
+
+
+def _request_problem(route: ReviewRoute, request: AdmissionRequest) -> str:
+    """Return why the path cannot review the request; empty if it can."""
+    kind = request.kind
+    if (kind.group, kind.kind) != (route.group, route.kind):
+        return (
+            f"this path reviews {route.kind} of {route.group}, and the request is about {kind.kind or 'no kind'} of "
+            f"{kind.group or 'the core group'}; correct the rules of the webhook configuration"
+        )
+    if request.operation not in _KNOWN_OPERATIONS:
+        return f"unknown operation {request.operation[:32]!r}; known are {', '.join(_KNOWN_OPERATIONS)}"
+    return ""
+
+
+def _object_problem(route: ReviewRoute, request: AdmissionRequest) -> str:
+    """Return which object the request lacks or mislabels; empty if it has all that its operation needs."""
+    if request.object is None:
+        return f"request.object is missing, which {request.operation} needs"
+    if request.operation == "UPDATE" and request.old_object is None:
+        return "request.oldObject is missing, which UPDATE needs"
+    written = request.object.get("kind")
+    if written != route.kind:
+        return f"request.object is of kind {str(written)[:64]!r}, and request.kind says {route.kind}"
+    return ""
+
+
+def _is_being_deleted(request: AdmissionRequest) -> bool:
+    """Return whether the stored object waits for its finalizers. Only an API server sets that timestamp."""
+    metadata = (request.old_object or {}).get("metadata")
+    return isinstance(metadata, dict) and metadata.get("deletionTimestamp") is not None
+
+
+def _namespace(request: AdmissionRequest) -> str:
+    """Return the namespace of a PropagationPolicy; empty for a ClusterPropagationPolicy."""
+    return request.namespace if request.kind.kind == "PropagationPolicy" else ""
+
+
+def _stored_policy(request: AdmissionRequest) -> Policy | None:
+    """Return the stored policy on an update; None on a creation."""
+    return read(request.old_object or {}) if request.operation == "UPDATE" else None
+
+
+def _spec(kind: type[S], raw: dict[str, Any]) -> S:
+    """Read the spec of an object.
+
+    Raises:
+        FieldError: a value has the wrong type.
+    """
+    try:
+        return convert(kind, {} if raw.get("spec") is None else raw["spec"])
+    except FieldError as error:
+        raise error.below("spec") from None
+
+
+def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    """Yield why a policy is refused: karmada-webhook's checks if they are ours to make, else those of the design."""
+    policy, settings = reviewed.policy, reviewed.settings
+    if settings.standalone:
+        yield from _check_identity(policy, reviewed.old)
+    if settings.standalone or settings.peer_checks:
+        yield from checks.check_spec(policy, reviewed.namespace)
+        return
+    yield from checks.check_exclusive(policy.spec.placement)
+    yield from checks.check_group_names(policy.spec.placement)
+    yield from checks.check_preemption_names(policy.spec)
+
+
+def _check_identity(policy: Policy, old: Policy | None) -> Iterator[FieldProblem]:
+    label = permanent_id_label(policy.kind)
+    path, permanent_id = f"metadata.labels[{label}]", policy.metadata.labels.get(label)
+    if old is not None:
+        before = old.metadata.labels.get(label, "")
+        if policy.spec.scheduler_name != old.spec.scheduler_name:
+            yield FieldProblem(
+                "spec.schedulerName", policy.spec.scheduler_name, "immutable",
+                f"keep {old.spec.scheduler_name!r}, or replace the policy",
+            )  # fmt: skip
+        if (permanent_id or "") != before:
+            yield FieldProblem(path, permanent_id or "", "immutable", f"keep {before!r}")
+            return
+    if permanent_id is None:
+        yield FieldProblem(path, ABSENT, "required", "let the mutating webhook of this service set it")
+
+
+def _outcome(
+    denials: Iterable[FieldProblem],
+    warnings: Iterable[FieldProblem],
+    request: AdmissionRequest,
+    complete: Complete = lambda _draft: None,
+) -> ReviewOutcome:
+    """Deny an object, or only warn if an update does not change the spec.
+
+    A check that is new must not lock objects that were stored before it. A controller that adds a label or removes a
+    finalizer sends the whole object. A denial for an unchanged spec would block deletions.
+
+    Args:
+        denials: the reasons to deny.
+        warnings: the warnings that apply in both cases.
+        request: the request; its object already has the defaults.
+        complete: applies the same defaults to the stored object, which may be older than they are. The shape of both
+            objects has been checked.
+    """
+    refused = tuple(denials)
+    if refused and _spec_is_unchanged(request, complete):
+        return ReviewOutcome(warnings=(*refused, *warnings))
+    return ReviewOutcome(denials=refused, warnings=tuple(warnings))
+
+
+def _spec_is_unchanged(request: AdmissionRequest, complete: Complete) -> bool:
+    new, old = request.object or {}, request.old_object
+    if request.operation != "UPDATE" or old is None:
+        return False
+    return bool(_completed_spec(new, complete) == _completed_spec(old, complete))
+
+
+def _completed_spec(raw: dict[str, Any], complete: Complete) -> Any:  # noqa: ANN401 - any JSON value
+    draft = Draft(raw)
+    complete(draft)
+    return draft.get("spec")

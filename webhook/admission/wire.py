@@ -1,0 +1,235 @@
+"""AdmissionReviews of ``admission.k8s.io/v1``: the fields that reviews use, decoding and encoding."""
+
+import re
+from typing import Any, Final, Literal
+
+import msgspec
+
+from webhook.admission.outcome import FieldProblem, ReviewOutcome
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+_MAX_WARNINGS: Final = 24
+_MAX_WARNING_LENGTH: Final = 256  # API servers cut longer warnings, and drop all after 4,096 characters in total
+_MAX_DENIALS: Final = 64
+_MAX_MESSAGE_LENGTH: Final = 16_384
+# A broken document may still contain the UID of its review. API servers write the UID first.
+_UID_IN_TEXT: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.){0,512}")')
+
+
+class _Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The base of the types here. Decoding ignores unknown fields."""
+
+
+class GroupVersionKind(_Wire, frozen=True):
+    """The kind of an object."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class UserInfo(_Wire, frozen=True):
+    """The user who sent the object."""
+
+    username: str = ""
+
+
+class AdmissionRequest(_Wire, frozen=True):
+    """The request of the API server.
+
+    ``object`` and ``old_object`` are raw documents. A patch must apply to the document as sent, with unknown fields.
+    """
+
+    uid: str
+    kind: GroupVersionKind = GroupVersionKind()
+    sub_resource: str = ""
+    name: str = ""
+    namespace: str = ""
+    operation: str = ""
+    user_info: UserInfo = UserInfo()
+    object: dict[str, Any] | None = None
+    old_object: dict[str, Any] | None = None
+    dry_run: bool | None = None
+
+
+class ReviewRequest(_Wire, frozen=True):
+    """An incoming AdmissionReview."""
+
+    api_version: str
+    kind: str
+    request: AdmissionRequest
+
+
+class StatusCause(_Wire, frozen=True):
+    """One reason of a denial, for programs."""
+
+    reason: str
+    message: str
+    field: str
+
+
+class StatusDetails(_Wire, frozen=True):
+    """The reasons of a denial, for programs."""
+
+    causes: tuple[StatusCause, ...]
+
+
+class AdmissionStatus(_Wire, frozen=True, kw_only=True):
+    """Why a review did not allow an object."""
+
+    status: Literal["Failure"] = "Failure"
+    message: str
+    reason: str
+    code: int
+    details: StatusDetails | None = None
+
+
+class Response(_Wire, frozen=True, kw_only=True):
+    """The response. ``patch`` is JSON; the encoder writes bytes as base64, as the API requires."""
+
+    uid: str
+    allowed: bool
+    status: AdmissionStatus | None = None
+    patch: bytes | None = None
+    patch_type: Literal["JSONPatch"] | None = None
+    audit_annotations: dict[str, str] = {}
+    warnings: tuple[str, ...] = ()
+
+
+class ReviewResponse(msgspec.Struct, frozen=True, rename="camel"):
+    """An outgoing AdmissionReview."""
+
+    response: Response
+    api_version: str = API_VERSION
+    kind: str = KIND
+
+
+class NotAReview(Exception):  # noqa: N818 - an outcome of decoding, answered like any other
+    """The body is not an AdmissionReview of the supported version.
+
+    Attributes:
+        status: the HTTP status of the answer.
+        uid: the UID of the review; empty if it cannot be found.
+    """
+
+    def __init__(self, problem: str, *, status: int = 400, uid: str = "") -> None:
+        super().__init__(problem)
+        self.status = status
+        self.uid = uid
+
+
+_DECODER: Final = msgspec.json.Decoder(ReviewRequest)
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def decode(body: bytes) -> AdmissionRequest:
+    """Decode the request of a review.
+
+    Raises:
+        NotAReview: the body is not a valid AdmissionReview.
+    """
+    try:
+        review = _DECODER.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise _not_a_review(body, error) from None
+    if review.api_version != API_VERSION or review.kind != KIND:
+        raise NotAReview(_wrong_type(review.api_version, review.kind), uid=review.request.uid)
+    if not review.request.uid:
+        raise NotAReview("request.uid is empty; an API server always sends one")
+    return review.request
+
+
+def encode(uid: str, outcome: ReviewOutcome) -> bytes:
+    """Encode the answer to a review."""
+    status = None if outcome.allowed else _status(outcome)
+    # The API server does not store a denied object, so its patch is of no use.
+    patch = _ENCODER.encode(outcome.patch) if outcome.patch and outcome.allowed else None
+    response = Response(
+        uid=uid,
+        allowed=outcome.allowed,
+        status=status,
+        patch=patch,
+        patch_type="JSONPatch" if patch is not None else None,
+        audit_annotations=outcome.audit,
+        warnings=_warnings(outcome.warnings),
+    )
+    return _ENCODER.encode(ReviewResponse(response))
+
+
+def encode_failure(uid: str, code: int, reason: str, message: str) -> bytes:
+    """Encode the answer to a request that was not reviewed, as an AdmissionReview with an HTTP status."""
+    status = AdmissionStatus(message=message, reason=reason, code=code)
+    return _ENCODER.encode(ReviewResponse(Response(uid=uid, allowed=False, status=status)))
+
+
+def salvaged_uid(body: bytes) -> str:
+    """Return the UID in a document that cannot be decoded; empty if there is none."""
+    found = _UID_IN_TEXT.search(body)
+    if found is None:
+        return ""
+    try:
+        return msgspec.json.decode(found[1], type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return ""
+
+
+def _not_a_review(body: bytes, error: Exception) -> NotAReview:
+    """Return why a body is not a review, with its UID if possible."""
+    if isinstance(error, RecursionError):
+        return NotAReview("the body is nested too deeply", uid=salvaged_uid(body))
+    try:
+        document: Any = msgspec.json.decode(body)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as not_json:
+        return NotAReview(f"the body is not valid JSON: {not_json}", uid=salvaged_uid(body))
+    if not isinstance(document, dict):
+        return NotAReview("the body is not an AdmissionReview: it is not a JSON object")
+    request = document.get("request")
+    uid = request.get("uid") if isinstance(request, dict) else None
+    known = uid if isinstance(uid, str) else ""
+    version, kind = document.get("apiVersion"), document.get("kind")
+    if version != API_VERSION or kind != KIND:
+        return NotAReview(_wrong_type(version, kind), uid=known)
+    if not isinstance(request, dict):
+        return NotAReview("request is missing or not an object")
+    if not known:
+        return NotAReview("request.uid is missing or not a string")
+    return NotAReview(f"the AdmissionReview is malformed: {error}", uid=known)
+
+
+def _wrong_type(version: object, kind: object) -> str:
+    given = f"{str(kind)[:64]!r} of {str(version)[:64]!r}"
+    return f"expected {KIND} of {API_VERSION!r}, got {given}; set admissionReviewVersions to [v1]"
+
+
+def _status(outcome: ReviewOutcome) -> AdmissionStatus:
+    if outcome.malformed:
+        return AdmissionStatus(message=outcome.malformed, reason="BadRequest", code=400)
+    denials = outcome.denials[:_MAX_DENIALS]
+    causes = tuple(StatusCause("FieldValueInvalid", each.detail, each.path) for each in denials)
+    return AdmissionStatus(
+        message=_message(outcome.denials), reason="Forbidden", code=403, details=StatusDetails(causes)
+    )
+
+
+def _message(denials: tuple[FieldProblem, ...]) -> str:
+    """Return one problem as a sentence, and several as a list."""
+    if len(denials) == 1:
+        return str(denials[0])[:_MAX_MESSAGE_LENGTH]
+    lines = [f"{len(denials)} problems:", *(f"- {each}" for each in denials[:_MAX_DENIALS])]
+    if len(denials) > _MAX_DENIALS:
+        lines.append(f"- and {len(denials) - _MAX_DENIALS} more")
+    return "\n".join(lines)[:_MAX_MESSAGE_LENGTH]
+
+
+def _warnings(warnings: tuple[FieldProblem | str, ...]) -> tuple[str, ...]:
+    texts = list(dict.fromkeys(_cut(str(each)) for each in warnings))
+    if len(texts) > _MAX_WARNINGS:
+        texts = [*texts[: _MAX_WARNINGS - 1], f"and {len(texts) - _MAX_WARNINGS + 1} more warnings"]
+    return tuple(texts)
+
+
+def _cut(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= _MAX_WARNING_LENGTH else f"{text[: _MAX_WARNING_LENGTH - 1]}…"
