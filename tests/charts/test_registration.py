@@ -8,7 +8,7 @@ from charts.cases import CASES
 
 from charts import helm
 from extender.table import all_routes
-from webhook.admission.routes import ROUTES
+from webhook.admission.reviews import ROUTES
 
 EVERYTHING = {"webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}}}
 WEBHOOK_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
