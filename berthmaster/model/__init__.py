@@ -1,5 +1,5 @@
-"""Pure values of the Kubernetes, Karmada and KubeAdmiral APIs, and the rules that need nothing but them.
+"""Pure values of the Kubernetes, Karmada and KubeAdmiral APIs, and the rules that depend only on them.
 
-Types are decoded by ``berthmaster.model.decode``; every list is a tuple and every struct frozen, so a decoded
-value can be shared and used as the key of a cache. Field names are the API's, in Python's case.
+``decode`` creates the values. Every list is a tuple and every struct is frozen, so a value can be shared and used as
+a cache key. Field names are those of the API in snake case.
 """

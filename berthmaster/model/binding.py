@@ -1,4 +1,4 @@
-"""Karmada's ResourceBinding and ClusterResourceBinding (``work.karmada.io/v1alpha2``), and how a policy creates one."""
+"""Karmada's ResourceBinding and ClusterResourceBinding (``work.karmada.io/v1alpha2``), and how policies create them."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Literal

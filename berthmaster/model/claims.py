@@ -1,4 +1,17 @@
-"""Which policy claims a resource, and which policy may take it over."""
+"""Which policy claims a resource, which metadata records the claim, and which policy may take the resource over.
+
+Claims follow karmada ``pkg/detector/compare.go`` and ``pkg/util/selector.go``; their labels and annotations follow
+``pkg/detector/claim.go``. A claim of a PropagationPolicy removes the record of a ClusterPropagationPolicy, but not the
+other way round. A resource that carries both records belongs to the PropagationPolicy.
+
+Preemption follows karmada ``pkg/detector/preemption.go``. Policies have a *rank*: every PropagationPolicy ranks above
+every ClusterPropagationPolicy, and within a kind the higher priority ranks higher. A policy with ``preemption: Always``
+may take a resource that it names from a policy of strictly lower rank. Neither the closeness of selectors, nor names,
+nor the ``preemption`` field of the other policy matter.
+
+Each takeover raises the rank of the holder of a resource, and the number of policies is finite. Takeovers therefore
+end in any order, and two policies cannot take a resource back and forth.
+"""
 
 import re
 from collections.abc import Iterable
@@ -12,9 +25,25 @@ from berthmaster.model.meta import Int32, ObjectMeta, Value, is_valid_name
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
+PERMANENT_ID: Final = {
+    "PropagationPolicy": "propagationpolicy.karmada.io/permanent-id",
+    "ClusterPropagationPolicy": "clusterpropagationpolicy.karmada.io/permanent-id",
+}
+"""The label that distinguishes policies of the same name. Policies and the resources that they claim carry it."""
+PRIORITY_DROP_ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
+"""Records that the priority of a policy dropped. The webhook writes it; the preemption controller removes it."""
+_NAMESPACE: Final = "propagationpolicy.karmada.io/namespace"
+_NAME: Final = "propagationpolicy.karmada.io/name"
+_CLUSTER_ID: Final = PERMANENT_ID["ClusterPropagationPolicy"]
+_CLUSTER_NAME: Final = "clusterpropagationpolicy.karmada.io/name"
+_CLAIMED_BY: Final = "resourcetemplate.karmada.io/claimed-by"
+_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
+
+MetadataPatch = dict[str, dict[str, str | None]]
+
 
 class MatchLevel(IntEnum):
-    """How closely a selector names a resource: the implicit priority among policies of equal explicit priority."""
+    """How closely a selector matches a resource: the implicit priority between policies of equal explicit priority."""
 
     NONE = 0
     KIND = 1
@@ -23,20 +52,20 @@ class MatchLevel(IntEnum):
 
 
 class Claim(NamedTuple):
-    """A policy that matches a resource, with what it won or lost by."""
+    """A policy that matches a resource, and how closely it does."""
 
     policy: Policy
     level: MatchLevel
 
     def rank(self) -> tuple[int, int, int, str]:
-        """The smallest rank wins: namespaced before cluster-wide, then priority, closeness, name."""
+        """Return the sort key: namespaced before cluster-scoped, then priority, match level and name."""
         return (
             int(self.policy.cluster_scoped), -self.policy.explicit_priority, -self.level, self.policy.metadata.name
         )  # fmt: skip
 
 
 def match_level(selector: ResourceSelector, template: Template) -> MatchLevel:
-    """How closely one selector names a resource. A name makes the label selector play no part."""
+    """Return how closely a selector matches a resource. The label selector is ignored if there is a name."""
     if (selector.api_version, selector.kind) != (template.api_version, template.kind):
         return MatchLevel.NONE
     if selector.namespace and selector.namespace != template.namespace:
@@ -49,9 +78,9 @@ def match_level(selector: ResourceSelector, template: Template) -> MatchLevel:
 
 
 def claims(template: Template, policies: Iterable[Policy]) -> list[Claim]:
-    """The policies that match a resource, the one that claims it first.
+    """Return the policies that match a resource, starting with the one that claims it.
 
-    A policy that is being deleted claims nothing; a PropagationPolicy claims in its own namespace only.
+    A policy that is being deleted claims nothing. A PropagationPolicy claims only in its own namespace.
     """
     found = []
     for policy in policies:
@@ -65,27 +94,13 @@ def claims(template: Template, policies: Iterable[Policy]) -> list[Claim]:
     return sorted(found, key=Claim.rank)
 
 
-PERMANENT_ID: Final = {
-    "PropagationPolicy": "propagationpolicy.karmada.io/permanent-id",
-    "ClusterPropagationPolicy": "clusterpropagationpolicy.karmada.io/permanent-id",
-}
-"""The label that tells policies of the same name apart; on a policy, and on what it claims."""
-_NAMESPACE: Final = "propagationpolicy.karmada.io/namespace"
-_NAME: Final = "propagationpolicy.karmada.io/name"
-_CLUSTER_ID: Final = PERMANENT_ID["ClusterPropagationPolicy"]
-_CLUSTER_NAME: Final = "clusterpropagationpolicy.karmada.io/name"
-_SET_ASIDE: Final = "resourcetemplate.karmada.io/claimed-by"
-
-MetadataPatch = dict[str, dict[str, str | None]]
-
-
 def permanent_id(policy: Policy) -> str:
-    """The permanent id of a policy; empty as long as Karmada's webhook has not given it one."""
+    """Return the permanent ID of a policy; empty until Karmada's webhook sets it."""
     return policy.metadata.labels.get(PERMANENT_ID[policy.kind], "")
 
 
 def holder(resource: ObjectMeta) -> PolicyReference | None:
-    """Who claims a resource, as its annotations say; None for nobody."""
+    """Return the policy that claims a resource according to its annotations, or None."""
     annotations = resource.annotations
     namespace, name = annotations.get(_NAMESPACE, ""), annotations.get(_NAME, "")
     if is_valid_name(namespace) and is_valid_name(name):
@@ -95,19 +110,19 @@ def holder(resource: ObjectMeta) -> PolicyReference | None:
 
 
 def claimed_externally(resource: ObjectMeta) -> bool:
-    """Whether something other than policies propagates a resource, so that the detector passes it over."""
-    return bool(resource.labels.get(_SET_ASIDE))
+    """Return whether something other than a policy propagates a resource, so that Karmada's detector ignores it."""
+    return bool(resource.labels.get(_CLAIMED_BY))
 
 
 def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
-    """What changes in a resource's metadata when a policy claims it.
+    """Return the change of a resource's metadata when a policy claims it.
 
     Args:
-        resource: the metadata as it is.
-        policy: who claims it; it has a permanent id.
+        resource: the current metadata.
+        policy: the claiming policy; it has a permanent ID.
 
     Returns:
-        A merge patch of ``metadata``: labels and annotations by key, None for those that go.
+        A merge patch of ``metadata``: labels and annotations by key; None removes a key.
     """
     labels: dict[str, str | None] = {PERMANENT_ID[policy.kind]: permanent_id(policy)}
     if policy.cluster_scoped:
@@ -118,25 +133,19 @@ def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
     return {"labels": labels, "annotations": annotations}
 
 
-_API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?/)?v[a-z0-9]{1,61}")
-
-
-PRIORITY_DROP_ANNOTATION: Final = "policy.berthmaster.io/priority-drop"
-
-
 class PriorityDrop(Value, frozen=True):
-    """An interval of priorities, open below and closed above: ``(to, from_]``."""
+    """The priorities that a policy dropped past: the half-open interval ``(to, from_]``."""
 
     from_: Int32 = msgspec.field(name="from")
     to: Int32
 
     def opens_to(self, priority: int) -> bool:
-        """Whether a policy of a priority may preempt now, and had to wait before."""
+        """Return whether a policy of this priority may preempt after the drop, but not before it."""
         return self.to < priority <= self.from_
 
 
 def parse_priority_drop(text: str | None) -> PriorityDrop | None:
-    """The interval of an annotation; None if there is none, or none that a review can have written."""
+    """Parse the annotation; return None if it is absent or invalid."""
     if text is None:
         return None
     try:
@@ -147,7 +156,7 @@ def parse_priority_drop(text: str | None) -> PriorityDrop | None:
 
 
 def format_priority_drop(drop: PriorityDrop) -> str:
-    """The text of an annotation."""
+    """Format the annotation."""
     return f'{{"from": {drop.from_}, "to": {drop.to}}}'
 
 
@@ -155,14 +164,14 @@ _DROP_DECODER: Final = msgspec.json.Decoder(PriorityDrop)
 
 
 class Rank(NamedTuple):
-    """What decides; the larger one is the stronger one."""
+    """The rank of a policy. The larger rank is the stronger one."""
 
     namespaced: bool
     priority: int
 
 
 class Resource(NamedTuple):
-    """A resource as a selector names it; ``namespace`` is empty for a cluster-scoped one."""
+    """The identity of a resource that a selector names. ``namespace`` is empty for a cluster-scoped resource."""
 
     api_version: str
     kind: str
@@ -171,7 +180,7 @@ class Resource(NamedTuple):
 
     @property
     def addressable(self) -> bool:
-        """Whether there can be such a resource."""
+        """Whether such a resource can exist."""
         named = is_valid_name(self.name) and (not self.namespace or is_valid_name(self.namespace))
         return named and _API_VERSION.fullmatch(self.api_version) is not None
 
@@ -180,19 +189,19 @@ class Resource(NamedTuple):
 
 
 def rank(policy: Policy) -> Rank:
-    """The rank of a policy."""
+    """Return the rank of a policy."""
     return Rank(not policy.cluster_scoped, policy.explicit_priority)
 
 
-def may_preempt(challenger: Policy, holder: Policy) -> bool:
-    """Whether a policy may take over what another one claims, if it names it."""
-    return challenger.spec.preemption == "Always" and rank(challenger) > rank(holder)
+def may_preempt(preemptor: Policy, holder: Policy) -> bool:
+    """Return whether a policy may take over a resource that it names and another policy claims."""
+    return preemptor.spec.preemption == "Always" and rank(preemptor) > rank(holder)
 
 
 def named_resources(policy: Policy) -> tuple[Resource, ...]:
-    """What a policy may take over: nothing unless it preempts, then the resources that its selectors name.
+    """Return the resources that a policy may take over: those that its selectors name, if it preempts.
 
-    A PropagationPolicy names resources of its namespace. A ClusterPropagationPolicy's selector without a namespace
+    A PropagationPolicy names resources of its namespace. A selector of a ClusterPropagationPolicy without a namespace
     names a cluster-scoped resource.
     """
     if policy.spec.preemption != "Always" or policy.metadata.deletion_timestamp is not None:
@@ -202,15 +211,14 @@ def named_resources(policy: Policy) -> tuple[Resource, ...]:
 
 
 def strongest_first(policies: Iterable[Policy]) -> list[Policy]:
-    """Policies by descending rank, those of the same rank by name."""
+    """Sort policies by descending rank, then by name."""
     return sorted(policies, key=lambda policy: (*(-each for each in rank(policy)), policy.reference))
 
 
 def newly_eligible(drop: PriorityDrop, dropped: Policy, policies: Iterable[Policy]) -> list[Policy]:
-    """Whose turn it may be now that a policy has dropped in priority, the strongest first.
+    """Return the policies that may preempt because another policy dropped in priority, the strongest first.
 
-    That is each policy of the same kind, of the same namespace if it has one, which preempts and whose priority lies
-    in the interval that has opened.
+    These are the preempting policies of the same kind and namespace whose priority is in the interval of the drop.
     """
     scope = dropped.reference[:2]
     return strongest_first(
@@ -224,10 +232,10 @@ def newly_eligible(drop: PriorityDrop, dropped: Policy, policies: Iterable[Polic
 
 
 def _named(selector: ResourceSelector, policy: Policy) -> Resource | None:
-    """The resource that a selector names; None if it names none that the policy reaches.
+    """Return the resource that a selector names, or None if the policy cannot claim it.
 
-    What is never propagated is not there to be claimed, even if it looks claimed: a binding carries what its workload
-    says of its claim, and by that the detector finds it.
+    A resource that Karmada never propagates cannot be claimed, even if its metadata records a claim: bindings carry
+    the record of their workload, by which the detector finds them.
     """
     if reason_not_propagated(selector.api_version, selector.kind) is not None:
         return None

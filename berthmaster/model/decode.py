@@ -1,13 +1,18 @@
-"""From JSON, or what a YAML reader made of it, to typed values and back.
+"""Decoding of JSON, or of parsed YAML, to typed values, and encoding.
 
-Decoding is lenient where the API server is (unknown fields are passed over, null means absent) and strict where a
-decision could go wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` finds what was
-passed over, and ``merged`` writes a changed value back into the raw document without losing it.
+Decoding is lenient where API servers are: it ignores unknown fields, and null means absent. It is strict where a
+decision could be wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` reports the
+ignored fields. ``merged`` writes a changed value back into the raw document and keeps them.
+
+Only one thread at a time may create a decoder. While msgspec reads the annotations of a type, it lets other threads
+decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
+before its fields). Once a decoder exists, msgspec knows the type, and ``msgspec.convert`` to it is safe as well.
+A module does not need the lock for decoders of its own types that it creates while it is imported.
 """
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -19,15 +24,6 @@ from berthmaster.model.meta import Value
 from berthmaster.model.quantity import Quantity
 
 T = TypeVar("T")
-
-_READING: Final = threading.Lock()
-
-
-def decoder_of(kind: type[T], hook: Callable[[type, Any], Any]) -> msgspec.json.Decoder[T]:
-    """A decoder of a type. Once it is there, msgspec knows the type, and ``msgspec.convert`` to it is safe, too."""
-    with _READING:
-        return msgspec.json.Decoder(kind, dec_hook=hook)
-
 
 _LOCATION: Final = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
@@ -43,7 +39,7 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
     """Decode a JSON document.
 
     Raises:
-        FieldError: it is not JSON, or a value does not have its type.
+        FieldError: the document is not JSON, or a value has the wrong type.
     """
     try:
         try:
@@ -58,8 +54,8 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
 
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
-    """Make a typed value of decoded JSON or YAML; see ``decode_json``."""
-    _decoder(kind)  # see decoder_of
+    """Convert decoded JSON or YAML to a typed value; see ``decode_json``."""
+    _decoder(kind)  # msgspec must know the type; see the module docstring
     try:
         return msgspec.convert(raw, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError:
@@ -75,29 +71,30 @@ def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
 
 
 def encode_json(value: object) -> bytes:
-    """A value as compact JSON."""
+    """Encode a value as compact JSON."""
     return _ENCODER.encode(value)
 
 
 def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
-    """A value as dicts, lists and scalars."""
+    """Convert a value to dicts, lists and scalars."""
     return msgspec.json.decode(_ENCODER.encode(value))
 
 
 def merged(raw: Any, before: Value, after: Value) -> Any:  # noqa: ANN401 - any JSON value
-    """``raw`` with what changed from ``before`` (its decoded form) to ``after``; everything else stays as it is."""
+    """Return ``raw`` with the changes from ``before``, its decoded form, to ``after``; all else stays unchanged."""
     return _merge(raw, builtins(before), builtins(after))
 
 
 def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError]:
-    """Every field of a document that its type does not know, with the known name that looks most like it."""
+    """Return an error for every unknown field of a document, with the most similar known name."""
     return list(_unknown(kind, raw, ""))
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     decoder = _DECODERS.get(kind)
     if decoder is None:
-        decoder = _DECODERS[kind] = decoder_of(kind, _decode_custom)
+        with _CREATING_DECODER:
+            decoder = _DECODERS[kind] = msgspec.json.Decoder(kind, dec_hook=_decode_custom)
     return decoder
 
 
@@ -112,7 +109,7 @@ def _decode_custom(kind: type, raw: object) -> object:
 
 @lru_cache(maxsize=4096)
 def _quantity(text: str) -> Quantity:
-    """A quantity; it is never changed, and most documents of a fleet have the same few."""
+    """Parse a quantity. Quantities never change, and the documents of a fleet share a few values."""
     return Quantity.parse(text)
 
 
@@ -122,19 +119,20 @@ def _encode_custom(value: object) -> object:
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 
+_CREATING_DECODER: Final = threading.Lock()
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 
 def _pruned(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """The same without null fields: Go reads null as absent."""
+    """Remove null fields: Go reads null as absent."""
     if isinstance(raw, dict):
         return {key: _pruned(value) for key, value in raw.items() if value is not None}
     return [_pruned(value) for value in raw] if isinstance(raw, list) else raw
 
 
 def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN401 - a type, and any JSON value
-    """A decoder's complaint with the path as Kubernetes writes it, the value found there and what is accepted."""
+    """Convert a decoder's message to an error with the Kubernetes path, the value there and what is accepted."""
     match = _LOCATION.fullmatch(message)
     problem, location = (match["problem"], match["path"] or "") if match else (message, "")
     mismatch = _MISMATCH.search(problem)
@@ -154,9 +152,9 @@ def _article(json_type: str) -> str:
 
 
 def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str, Any]:  # noqa: ANN401
-    """The decoder's location as a path, and the value there.
+    """Return the decoder's location as a path, and the value there.
 
-    A key of a map is ``[...]`` to the decoder: the first entry that can be meant stands for it.
+    The decoder writes any key of a map as ``[...]``. It is resolved to the first entry that can cause the error.
     """
     path, value = "", raw
     for segment in _SEGMENT.finditer(location):
@@ -167,13 +165,13 @@ def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str
             path += f"[{segment[2]}]"
             value = value[int(segment[2])] if isinstance(value, list) else None
         elif isinstance(value, dict) and value:
-            key = next((key for key, entry in value.items() if _may_be_meant(entry, got)), next(iter(value)))
+            key = next((key for key, entry in value.items() if _may_be_the_cause(entry, got)), next(iter(value)))
             path += f"[{key}]"
             value = value[key]
     return path.removeprefix("."), value
 
 
-def _may_be_meant(entry: object, got: tuple[type, ...] | None) -> bool:
+def _may_be_the_cause(entry: object, got: tuple[type, ...] | None) -> bool:
     if got is not None:
         return isinstance(entry, got) and not (isinstance(entry, bool) and bool not in got)
     try:
@@ -184,7 +182,7 @@ def _may_be_meant(entry: object, got: tuple[type, ...] | None) -> bool:
 
 
 def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
-    """The values that the field at a location takes, as a list in words."""
+    """List the accepted values of the field at a location."""
     for segment in _SEGMENT.finditer(location):
         if segment[1] is None:
             kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
@@ -193,8 +191,8 @@ def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
     return ", ".join(str(value) for value in get_args(kind) if isinstance(value, str) and value)
 
 
-def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: ANN401 - a type, None if nobody has it
-    """The type of a field, of whichever struct has it; of the field that tells them apart, what it says of each."""
+def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: ANN401 - a type, or None
+    """Return the type of a field of the structs; for the tag field of a union, the literal of all tags."""
     tags = tuple(each.__struct_config__.tag for each in structs if each.__struct_config__.tag_field == name)
     if tags:
         return Literal[tags]
@@ -203,14 +201,14 @@ def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: AN
 
 @cache
 def _fields(struct: type[msgspec.Struct]) -> dict[str, Any]:
-    """The types of a struct's fields by their outside names."""
+    """Return the types of a struct's fields by their JSON names."""
     hints = get_type_hints(struct)
     pairs = zip(struct.__struct_encode_fields__, struct.__struct_fields__, strict=True)
-    return {outside: hints[inside] for outside, inside in pairs}
+    return {encoded: hints[name] for encoded, name in pairs}
 
 
 def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a type
-    """The structs that a type is, or is one of."""
+    """Return the struct that a type is, or the structs of a union."""
     return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
@@ -225,7 +223,7 @@ def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: A
         for key, entry in raw.items():
             here = f"{path}.{key}" if path else str(key)
             if key in known:
-                # Metadata is the API machinery's: it has more fields than decisions read.
+                # The type of metadata lists only the fields that decisions read.
                 if key != "metadata":
                     yield from _unknown(known[key], entry, here)
             else:
@@ -249,7 +247,7 @@ def _merge(raw: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - any JSON
 
 
 def _merge_element(raw: list[Any], before: list[Any], index: int, entry: Any) -> Any:  # noqa: ANN401
-    """A list's entry: the one that was the same before, wherever it stood, else the one that stood here."""
+    """Merge an entry of a list with the equal entry before, at any position, or else with that at the same index."""
     if entry in before:
         return raw[before.index(entry)]
     return _merge(raw[index], before[index], entry) if index < len(raw) else entry

@@ -1,4 +1,4 @@
-"""What KubeAdmiral keeps in the annotations of a federated object, and what users say there about one workload."""
+"""The annotations of KubeAdmiral's federated objects: its own state, and the overrides of users for one workload."""
 
 from typing import Final
 
@@ -20,25 +20,23 @@ DRY_RUN: Final = f"{_PREFIX}dry-run"
 MIGRATION_CONFIGURATION: Final = f"{_PREFIX}migration-configuration"
 APPLIED_MIGRATION: Final = f"{_PREFIX}applied-migration-configuration"
 AUTO_MIGRATION_INFO: Final = f"{_PREFIX}auto-migration-info"
-SCHEDULING_TRIGGERS: Final = f"{_PREFIX}scheduling-triggers"
-DEFERRED_REASONS: Final = f"{_PREFIX}scheduling-deferred-reasons"
 
 
 class PreferredTerm(Value, frozen=True):
-    """A term that earns a cluster its weight."""
+    """A term that adds its weight to the score of the clusters that match."""
 
     weight: Int64 = 0
     preference: ClusterSelectorTerm = ClusterSelectorTerm()
 
 
 class ClusterSelectorTerms(Value, frozen=True):
-    """Terms of which one must match; none at all match nothing."""
+    """Terms of which one must match. No terms match nothing."""
 
     cluster_selector_terms: tuple[ClusterSelectorTerm, ...] = ()
 
 
 class ClusterAffinityOverride(Value, frozen=True):
-    """Which clusters a workload may run on, and which it had better."""
+    """The required and the preferred clusters of a workload."""
 
     required_during_scheduling_ignored_during_execution: ClusterSelectorTerms | None = None
     preferred_during_scheduling_ignored_during_execution: tuple[PreferredTerm, ...] = ()
@@ -51,17 +49,17 @@ class AffinityOverride(Value, frozen=True):
 
 
 class ClusterReference(Value, frozen=True):
-    """An entry of the annotation ``placements`` as far as it names a cluster."""
+    """The cluster name of an entry of the annotation ``placements``."""
 
     cluster: str = ""
 
 
 class AutoMigrationInfo(Value, frozen=True):
-    """The annotation ``auto-migration-info``: what replicas of a workload turned out to do, by cluster.
+    """The annotation ``auto-migration-info``: the observed replicas of a workload, by cluster.
 
     Attributes:
-        estimated_capacity: how many a cluster holds, where that is fewer than it is to have.
-        scheduled_replicas: how many were scheduled.
+        estimated_capacity: how many replicas fit a cluster, if fewer than it should have.
+        scheduled_replicas: how many replicas are scheduled.
     """
 
     estimated_capacity: dict[str, Int64] = {}
@@ -69,18 +67,18 @@ class AutoMigrationInfo(Value, frozen=True):
 
 
 class UnavailableCluster(Value, frozen=True):
-    """A cluster that a workload is kept off until a point in time."""
+    """A cluster that a workload must not use until a point in time."""
 
     cluster: str
     valid_until: Timestamp
 
 
 class AppliedMigration(Value, frozen=True):
-    """The annotation ``applied-migration-configuration``: a custom migration as KubeAdmiral accepted it.
+    """The annotation ``applied-migration-configuration``: a custom migration that KubeAdmiral accepted.
 
     Attributes:
-        limited_capacity: how many replicas a cluster may have at most.
-        unavailable_clusters: which clusters may have none, each for a time.
+        limited_capacity: the largest number of replicas for each cluster.
+        unavailable_clusters: the clusters that the workload must not use, each until a point in time.
     """
 
     limited_capacity: dict[str, Int64] = {}
@@ -88,21 +86,21 @@ class AppliedMigration(Value, frozen=True):
 
 
 class ReplicasMigration(Value, frozen=True):
-    """How many replicas a cluster may have at most."""
+    """The largest number of replicas of a cluster."""
 
     cluster: str = ""
     limited_capacity: Int64 | None = None
 
 
 class WorkloadMigration(Value, frozen=True):
-    """Until when a cluster may have none."""
+    """The time until which a workload must not use a cluster."""
 
     cluster: str = ""
     valid_until: Timestamp | None = None
 
 
 class MigrationConfiguration(Value, frozen=True):
-    """The annotation ``migration-configuration``: a custom migration as a user asks for it."""
+    """The annotation ``migration-configuration``: a custom migration that a user requests."""
 
     replicas_migrations: tuple[ReplicasMigration, ...] = ()
     workload_migrations: tuple[WorkloadMigration, ...] = ()

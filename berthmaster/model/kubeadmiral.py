@@ -1,4 +1,13 @@
-"""KubeAdmiral's policies, profiles and clusters (``core.kubeadmiral.io/v1alpha1``)."""
+"""KubeAdmiral's policies, their defaults, scheduling profiles and clusters (``core.kubeadmiral.io/v1alpha1``).
+
+Enumerations are decoded as text, and decoding sets no defaults: the scheduler takes a policy as the API server stores
+it, and validation reports every invalid value, not only the first.
+
+Some values are documented as defaults although the CRD does not set them. An API server stores the policy without
+them, and KubeAdmiral's scheduler reads "never" or "no" in their place. Code that stands in for an API server therefore
+sets the defaults of the CRD only. Code that completes a policy for its author also sets the documented ones. Both work
+on the decoded document, because the typed policy does not always distinguish an absent field from a zero one.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -22,14 +31,14 @@ from berthmaster.model.selector import SelectorRequirement
 
 
 class ClusterSelectorTerm(Value, frozen=True):
-    """Expressions over a cluster's labels and fields; all must hold."""
+    """Expressions on the labels and fields of a cluster; all must hold."""
 
     match_expressions: tuple[SelectorRequirement, ...] = ()
     match_fields: tuple[SelectorRequirement, ...] = ()
 
 
 class Preferences(Value, frozen=True):
-    """What a cluster of the placement is to get. None means that the policy does not say."""
+    """The preferences for a cluster of the placement; None if the policy does not set them."""
 
     min_replicas: Int64 | None = None
     max_replicas: Int64 | None = None
@@ -38,27 +47,27 @@ class Preferences(Value, frozen=True):
 
 
 class DesiredPlacement(Value, frozen=True):
-    """A cluster that may be chosen."""
+    """A cluster that the scheduler may select."""
 
     cluster: str = ""
     preferences: Preferences = Preferences()
 
 
 class MigrationTrigger(Value, frozen=True):
-    """When replicas move by themselves: a Go duration."""
+    """The trigger of an automatic migration: a Go duration."""
 
     pod_unschedulable_for: str = ""
 
 
 class AutoMigration(Value, frozen=True):
-    """Whether replicas that cannot be scheduled move to other clusters."""
+    """The migration of unschedulable replicas to other clusters."""
 
     when: MigrationTrigger | None = None
     keep_unschedulable_replicas: bool = False
 
 
 class RescheduleWhen(Value, frozen=True):
-    """Which changes are a reason to schedule again. None is false to the scheduler; the CRD makes the first true."""
+    """The changes that trigger rescheduling. The scheduler reads None as false; the CRD sets the first to true."""
 
     policy_content_changed: bool | None = None
     cluster_joined: bool | None = None
@@ -67,13 +76,13 @@ class RescheduleWhen(Value, frozen=True):
 
 
 class ReplicaRescheduling(Value, frozen=True):
-    """How replicas that already run are treated."""
+    """The treatment of replicas that already run."""
 
     avoid_disruption: bool | None = None
 
 
 class ReschedulePolicy(Value, frozen=True):
-    """When and how objects are scheduled again."""
+    """The rules of rescheduling."""
 
     disable_rescheduling: bool = False
     reschedule_when: RescheduleWhen | None = None
@@ -81,7 +90,7 @@ class ReschedulePolicy(Value, frozen=True):
 
 
 class KubeAdmiralSpec(Value, frozen=True):
-    """The spec of both kinds."""
+    """The spec of both policy kinds."""
 
     scheduling_profile: str = ""
     scheduling_mode: str = ""
@@ -97,7 +106,7 @@ class KubeAdmiralSpec(Value, frozen=True):
 
 
 class KubeAdmiralPolicy(Value, frozen=True):
-    """A PropagationPolicy for objects of its namespace, or a ClusterPropagationPolicy."""
+    """A PropagationPolicy, for objects of its namespace, or a ClusterPropagationPolicy."""
 
     spec: KubeAdmiralSpec
     metadata: ObjectMeta = ObjectMeta()
@@ -128,11 +137,11 @@ _DOCUMENTED: Final[Mapping[str, Any]] = {
 
 
 class Default(NamedTuple):
-    """A value that a policy's spec lacks.
+    """The default of a field that the spec of a policy lacks.
 
     Attributes:
-        path: the field, as its names below ``spec``.
-        value: what it is; for an absent object all of it.
+        path: the names of the field below ``spec``.
+        value: the default; for an absent object, the whole object.
     """
 
     path: tuple[str, ...]
@@ -140,22 +149,24 @@ class Default(NamedTuple):
 
 
 def missing_defaults(spec: Mapping[str, Any], *, documented: bool = False) -> Iterator[Default]:
-    """What a policy's spec lacks. A null counts as absent; auto-migration is off unless it is given.
+    """Yield the defaults that the spec of a policy lacks. A null counts as absent.
+
+    Automatic migration has defaults only if the spec enables it.
 
     Args:
-        spec: as decoded from JSON or YAML.
-        documented: also what the CRD leaves open: ``disableRescheduling``, and the ``rescheduleWhen`` of a
-            ``reschedulePolicy`` that comes without one.
+        spec: the spec as decoded from JSON or YAML.
+        documented: whether to include defaults that the CRD does not set: ``disableRescheduling``, and
+            ``rescheduleWhen`` of a ``reschedulePolicy`` without one.
     """
-    for default in _lacking(_DOCUMENTED if documented else _SPEC, spec, ()):
+    for default in _missing(_DOCUMENTED if documented else _SPEC, spec, ()):
         if documented or default.path != ("reschedulePolicy", "rescheduleWhen"):
             yield default
     if isinstance(migration := spec.get("autoMigration"), Mapping):
-        yield from _lacking(_AUTO_MIGRATION, migration, ("autoMigration",))
+        yield from _missing(_AUTO_MIGRATION, migration, ("autoMigration",))
 
 
 def defaulted_spec(spec: Mapping[str, Any], *, documented: bool = False) -> dict[str, Any]:
-    """A copy of a policy's spec with what it lacks; see ``missing_defaults``."""
+    """Return a copy of the spec of a policy with its defaults; see ``missing_defaults``."""
     completed = _copied(spec)
     for path, value in missing_defaults(spec, documented=documented):
         holder = completed
@@ -165,39 +176,39 @@ def defaulted_spec(spec: Mapping[str, Any], *, documented: bool = False) -> dict
     return completed
 
 
-def _lacking(defaults: Mapping[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Default]:
+def _missing(defaults: Mapping[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Default]:
     for name, value in defaults.items():
         present = given.get(name)
-        # An empty text is what a client writes that knows the field but not its default.
+        # A client that knows the field but not its default writes an empty string.
         if present is None or (present == "" and isinstance(value, str)):
             yield Default((*path, name), _copied(value) if isinstance(value, Mapping) else value)
         elif isinstance(value, Mapping) and isinstance(present, Mapping):
-            yield from _lacking(value, present, (*path, name))
+            yield from _missing(value, present, (*path, name))
 
 
 def _copied(given: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of an object and of the objects in it; other values are shared."""
+    """Copy an object and the objects in it; other values are shared."""
     return {key: _copied(value) if isinstance(value, Mapping) else value for key, value in given.items()}
 
 
 class PluginReference(Value, frozen=True):
-    """A plugin, or the configuration of a webhook, by name. Neither type nor weight is looked at by KubeAdmiral."""
+    """A plugin or a webhook configuration, by name. KubeAdmiral ignores type and weight."""
 
     name: str = ""
     type: str = ""
     weight: Int64 = msgspec.field(default=0, name="wait")
-    """``wait`` is how KubeAdmiral's API spells it."""
+    """KubeAdmiral's API spells this field ``wait``."""
 
 
 class PluginSet(Value, frozen=True):
-    """What changes at one extension point: ``disabled`` takes from the defaults (``*`` all), ``enabled`` adds."""
+    """The changes at one extension point. ``disabled`` removes default plugins (``*`` all), ``enabled`` adds some."""
 
     enabled: tuple[PluginReference, ...] = ()
     disabled: tuple[PluginReference, ...] = ()
 
 
 class ExtensionPoints(Value, frozen=True):
-    """The points that can be configured."""
+    """The extension points that a profile can configure."""
 
     filter: PluginSet = PluginSet()
     score: PluginSet = PluginSet()
@@ -205,21 +216,21 @@ class ExtensionPoints(Value, frozen=True):
 
 
 class PluginConfig(Value, frozen=True):
-    """Arguments of a plugin; KubeAdmiral passes them to none."""
+    """The arguments of a plugin. KubeAdmiral does not pass them on."""
 
     name: str
     args: Any = None
 
 
 class SchedulingProfileSpec(Value, frozen=True):
-    """What differs from the default profile."""
+    """The differences from the default profile."""
 
     plugins: ExtensionPoints = ExtensionPoints()
     plugin_config: tuple[PluginConfig, ...] = ()
 
 
 class SchedulingProfile(Value, frozen=True):
-    """A profile; policies name it in ``spec.schedulingProfile``."""
+    """A scheduling profile. Policies refer to it in ``spec.schedulingProfile``."""
 
     metadata: ObjectMeta
     spec: SchedulingProfileSpec
@@ -228,17 +239,17 @@ class SchedulingProfile(Value, frozen=True):
 
 
 JOINED: Final = "Joined"
-_NOTHING: Final = Quantity(0, "0")
+_ZERO: Final = Quantity(0, "0")
 
 
 class FederatedClusterSpec(Value, frozen=True):
-    """What keeps workloads off a cluster; how it is reached plays no part."""
+    """The taints of a cluster. Connection settings are not read."""
 
     taints: tuple[Taint, ...] = ()
 
 
 class APIResourceType(Value, frozen=True):
-    """A kind that a cluster serves; the core group is empty."""
+    """A kind that a cluster serves. The core group is empty."""
 
     version: str
     kind: str
@@ -248,7 +259,7 @@ class APIResourceType(Value, frozen=True):
 
 
 class FederatedClusterResources(Value, frozen=True):
-    """What a cluster's schedulable nodes have, and what of it is not requested, which may be negative."""
+    """The resources of the schedulable nodes of a cluster. ``available`` is not requested yet; it may be negative."""
 
     schedulable_nodes: int | None = None
     allocatable: dict[str, Quantity] = {}
@@ -256,7 +267,7 @@ class FederatedClusterResources(Value, frozen=True):
 
 
 class FederatedClusterStatus(Value, frozen=True):
-    """What a cluster reports of itself."""
+    """The state that a cluster reports."""
 
     conditions: tuple[Condition, ...] = ()
     resources: FederatedClusterResources = FederatedClusterResources()
@@ -275,7 +286,7 @@ class FederatedCluster(Value, frozen=True):
 
 
 def as_cluster(federated: FederatedCluster) -> Cluster:
-    """The same cluster in the core's terms."""
+    """Convert a FederatedCluster to a Cluster."""
     status = federated.status
     return Cluster(
         metadata=federated.metadata,
@@ -295,17 +306,16 @@ def as_cluster(federated: FederatedCluster) -> Cluster:
 
 
 def as_summary(resources: FederatedClusterResources) -> ResourceSummary:
-    """The same amounts in the core's terms: used is what is allocatable less what is available.
+    """Convert resources to a summary: the allocated amount is the allocatable one minus the available one.
 
-    A resource that is not among the available ones counts as used up, as it does in KubeAdmiral; of one that is not
-    allocatable there is nothing.
+    As in KubeAdmiral, an allocatable resource without an available amount is used up. An available resource without
+    an allocatable amount counts as 0 allocatable.
     """
     available = resources.available
-    allocatable = {**dict.fromkeys(available, _NOTHING), **resources.allocatable}
+    allocatable = {**dict.fromkeys(available, _ZERO), **resources.allocatable}
     return ResourceSummary(
         allocatable=allocatable,
         allocated={
-            name: Quantity(amount.nanos - available.get(name, _NOTHING).nanos, "")
-            for name, amount in allocatable.items()
+            name: Quantity(amount.nanos - available.get(name, _ZERO).nanos, "") for name, amount in allocatable.items()
         },
     )

@@ -36,7 +36,7 @@ class NamedAffinity(ClusterAffinity, frozen=True, kw_only=True):
 
 
 class ClusterAffinityTerm(NamedAffinity, frozen=True, kw_only=True):
-    """A group of clusters. The scheduler tries groups in order; ``overflow_affinities`` extend a full group, in order."""
+    """A group of clusters. Groups are tried in order; ``overflow_affinities`` extend a full group, in order."""
 
     overflow_affinities: tuple[NamedAffinity, ...] | None = None
 

@@ -1,4 +1,4 @@
-"""Karmada's WorkloadRebalancer (``apps.karmada.io/v1alpha1``): workloads that are to be scheduled afresh."""
+"""Karmada's WorkloadRebalancer (``apps.karmada.io/v1alpha1``): a request to schedule workloads again."""
 
 from typing import Final
 
@@ -7,11 +7,11 @@ from berthmaster.model.meta import Int32, Int64, ObjectMeta, Timestamp, Value
 SUCCESSFUL: Final = "Successful"
 FAILED: Final = "Failed"
 BINDING_NOT_FOUND: Final = "ReferencedBindingNotFound"
-"""The one reason for which a workload fails for good."""
+"""The only reason for which a workload fails permanently."""
 
 
 class RebalancedWorkload(Value, frozen=True):
-    """One workload that it names. Whether ``namespace`` belongs there depends on the kind's scope."""
+    """One workload of a rebalancer. ``namespace`` is empty for a cluster-scoped kind."""
 
     api_version: str = ""
     kind: str = ""
@@ -24,14 +24,14 @@ class RebalancedWorkload(Value, frozen=True):
 
 
 class RebalancerSpec(Value, frozen=True):
-    """Which workloads, and how long the object stays once all are done; None keeps it."""
+    """The workloads, and the time for which the finished object is kept; None keeps it forever."""
 
     workloads: tuple[RebalancedWorkload, ...] = ()
     ttl_seconds_after_finished: Int32 | None = None
 
 
 class ObservedWorkload(Value, frozen=True):
-    """What became of a workload: ``SUCCESSFUL``, ``FAILED`` with a reason, or nothing yet (empty)."""
+    """The result for a workload: ``SUCCESSFUL``, ``FAILED`` with a reason, or empty while it is pending."""
 
     workload: RebalancedWorkload
     result: str = ""
@@ -39,12 +39,12 @@ class ObservedWorkload(Value, frozen=True):
 
     @property
     def open(self) -> bool:
-        """Whether there is still something to do about it."""
+        """Whether the workload is still pending."""
         return self.result not in (SUCCESSFUL, FAILED)
 
 
 class RebalancerStatus(Value, frozen=True):
-    """What became of all of them, for which generation of the spec, and when the last one was done."""
+    """The results, the generation of the spec that they belong to, and the time of the last result."""
 
     observed_generation: Int64 = 0
     observed_workloads: tuple[ObservedWorkload, ...] = ()
@@ -52,7 +52,7 @@ class RebalancerStatus(Value, frozen=True):
 
 
 class WorkloadRebalancer(Value, frozen=True):
-    """A request to schedule workloads afresh."""
+    """A request to schedule workloads again."""
 
     spec: RebalancerSpec = RebalancerSpec()
     metadata: ObjectMeta = ObjectMeta()

@@ -1,4 +1,9 @@
-"""What the manifest of a workload says about its replicas: how many there are, and what each needs."""
+"""The replicas of a workload: how many its manifest asks for, and what each of them requests.
+
+Kinds are interpreted as in Karmada (``resourceinterpreter/default/native``): Deployment, StatefulSet, ReplicaSet, Job
+and Pod are known. A ``ReplicaPath`` adds a custom resource. All other kinds have no replicas and are placed as a whole.
+Requests of a pod are counted as in kube-scheduler (``component-helpers`` ``resource.PodRequests``).
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +21,7 @@ _ALWAYS: Final = "Always"
 
 
 class ResourceRequirements(Value, frozen=True):
-    """What a container, or a pod as a whole, asks for and may use at most."""
+    """The requests and limits of a container or of a pod."""
 
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
@@ -31,28 +36,28 @@ class Container(Value, frozen=True):
 
     @property
     def is_sidecar(self) -> bool:
-        """For an init container: whether it keeps running beside the containers."""
+        """Whether this init container keeps running next to the containers."""
         return self.restart_policy == _ALWAYS
 
     def requests(self) -> Amounts:
-        """Its requests; an absent one is the limit of that resource, as the API server defaults it."""
+        """Return the requests. As in the API server, the default of a request is the limit of the resource."""
         return {**self.resources.limits, **self.resources.requests}
 
 
 class NodeAffinity(Value, frozen=True):
-    """Which nodes a pod may run on; preferences play no part."""
+    """The nodes that a pod may run on, without preferences."""
 
     required_during_scheduling_ignored_during_execution: dict[str, Any] | None = None
 
 
 class Affinity(Value, frozen=True):
-    """The part of a pod's affinity that is about nodes."""
+    """The node affinity of a pod; other affinities are not read."""
 
     node_affinity: NodeAffinity | None = None
 
 
 class PodSpec(Value, frozen=True):
-    """The part of a pod's spec that says what it needs."""
+    """The part of a pod's spec that describes what the pod needs."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -65,23 +70,22 @@ class PodSpec(Value, frozen=True):
 
     @property
     def required_node_affinity(self) -> dict[str, Any] | None:
-        """The node selector terms of which one has to match."""
+        """The required node selector, as its JSON object."""
         node_affinity = self.affinity.node_affinity if self.affinity is not None else None
         return node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
 
 
 class PodTemplate(Value, frozen=True):
-    """A pod, or the template of one."""
+    """A pod or a pod template."""
 
     spec: PodSpec = PodSpec()
 
 
 def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
-    """What a node has to have free for a pod, per resource.
+    """Return the requests of a pod for each resource.
 
-    The larger of two phases: all containers with all sidecars, and the hungriest init container with the
-    sidecars that were started before it. What the pod as a whole asks for stands in place of that; overhead
-    comes on top.
+    The result is the larger of two phases: all containers with all sidecars, or the largest init container with
+    the sidecars that start before it. Requests at pod level replace these sums. Overhead is added.
     """
     running = _sum([*(each.requests() for each in pod.containers), *_sidecar_requests(pod.init_containers)])
     requests = _largest([running, *_starting(pod.init_containers)])
@@ -89,7 +93,7 @@ def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
 
 
 def pod_errors(pod: PodSpec) -> Iterator[FieldError]:
-    """Amounts below zero, each with its path in the pod's spec."""
+    """Yield an error for each negative amount, with its path in the pod's spec."""
     for field, containers in (("containers", pod.containers), ("initContainers", pod.init_containers)):
         for index, container in enumerate(containers):
             yield from _resource_errors(f"{field}[{index}].resources", container.resources)
@@ -107,7 +111,7 @@ def _sidecar_requests(init_containers: Iterable[Container]) -> list[Amounts]:
 
 
 def _starting(init_containers: Iterable[Container]) -> Iterator[Amounts]:
-    """What is needed while each init container runs or a sidecar starts, one after the other."""
+    """Yield the requests while each init container runs, in order, together with the sidecars before it."""
     sidecars: Amounts = {}
     for container in init_containers:
         needed = _sum([sidecars, container.requests()])
@@ -117,7 +121,7 @@ def _starting(init_containers: Iterable[Container]) -> Iterator[Amounts]:
 
 
 def _pod_level_limits(pod: PodSpec, requests: Amounts) -> Amounts:
-    """Limits of the pod as a whole that become requests: those of resources that no container names."""
+    """Return the pod-level limits that become requests: those of resources that no container requests."""
     return {name: limit for name, limit in pod.resources.limits.items() if name not in requests}
 
 
@@ -143,13 +147,13 @@ _PATH: Final = re.compile(r"[^.\[\]]+(\[\d{1,6}\])*(\.[^.\[\]]+(\[\d{1,6}\])*)*"
 
 
 class ReplicaPath(NamedTuple):
-    """Where a kind keeps its replicas and what each of them needs.
+    """The fields in which a kind keeps its replicas and their requests.
 
     Attributes:
         api_version: group and version, as in a manifest.
         kind: the kind.
-        replicas: the path of their number, as in ``spec.replicas`` or ``spec.groups[0].size``.
-        pod_template: the path of an object whose ``spec`` is a pod's; None where requests are not known.
+        replicas: the path of the replica count, such as ``spec.replicas`` or ``spec.groups[0].size``.
+        pod_template: the path of the pod template; None if the requests are not known.
     """
 
     api_version: str
@@ -159,10 +163,10 @@ class ReplicaPath(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ReplicaPath":
-        """Read ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``: ``example.io/v1/Widget=spec.size,spec.template``.
+        """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, as in ``example.io/v1/Widget=spec.size,spec.template``.
 
         Raises:
-            InputError: it does not have this form.
+            InputError: the text does not have this form.
         """
         what, equals, where = text.partition("=")
         api_version, slash, kind = what.rpartition("/")
@@ -170,14 +174,14 @@ class ReplicaPath(NamedTuple):
         paths = [replicas, pod_template] if comma else [replicas]
         if not (equals and slash and api_version and kind) or not all(map(_PATH.fullmatch, paths)):
             raise InputError(
-                f"{shown(text)} does not say where replicas are; accepted is GROUP/VERSION/KIND=PATH[,PATH], "
+                f"{shown(text)} is not a replica path; accepted is GROUP/VERSION/KIND=PATH[,PATH], "
                 "as in example.io/v1/Widget=spec.size,spec.template"
             )
         return cls(api_version, kind, replicas, pod_template or None)
 
 
 class Template(Value, frozen=True):
-    """What policy matching knows of a resource."""
+    """The part of a resource that policy matching reads."""
 
     api_version: str
     kind: str
@@ -187,7 +191,7 @@ class Template(Value, frozen=True):
 
 
 class NodeClaim(Value, frozen=True):
-    """What a replica asks of its node; only estimators inside a member can answer it."""
+    """The requirements of a replica on its node. Only estimators inside a member cluster can evaluate them."""
 
     hard_node_affinity: dict[str, Any] | None = None
     node_selector: dict[str, str] = {}
@@ -195,7 +199,7 @@ class NodeClaim(Value, frozen=True):
 
 
 class ReplicaRequirements(Value, frozen=True):
-    """What one replica needs."""
+    """The requirements of one replica."""
 
     resource_request: dict[str, Quantity] = {}
     node_claim: NodeClaim | None = None
@@ -204,7 +208,7 @@ class ReplicaRequirements(Value, frozen=True):
 
 
 class Replicas(NamedTuple):
-    """How many replicas a workload has and what each needs; 0 and None for what has none."""
+    """The number of replicas of a workload and the requirements of each; 0 and None without replicas."""
 
     number: int = 0
     requirements: ReplicaRequirements | None = None
@@ -218,14 +222,17 @@ BUILT_IN_REPLICA_PATHS: Final = (
 )
 _POD: Final = ("v1", "Pod")
 _JOB: Final = ("batch/v1", "Job")
-_COUNT: Final[type[int]] = Count  # an annotated int: msgspec reads its bounds
+_COUNT: Final[type[int]] = Count  # an annotated int; msgspec reads its bounds
 
 
 def template_of(raw: Mapping[str, Any]) -> Template:
-    """What policy matching needs of a resource, which has apiVersion, kind and metadata.name.
+    """Return the part of a resource that policy matching reads.
+
+    Args:
+        raw: a resource with apiVersion, kind and metadata.name.
 
     Raises:
-        FieldError: a field of these is of the wrong type.
+        FieldError: one of the fields has the wrong type.
     """
     metadata = raw.get("metadata") or {}
     fields = {key: metadata[key] for key in ("name", "namespace", "labels") if key in metadata}
@@ -237,19 +244,18 @@ def template_of(raw: Mapping[str, Any]) -> Template:
 
 
 def replica_path_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> ReplicaPath | None:
-    """Return where the kind of a resource keeps its replicas, or None. ``paths`` precede the built-in ones."""
+    """Return the replica path of the kind of a resource, or None. ``paths`` precede the built-in ones."""
     known = (*paths, *BUILT_IN_REPLICA_PATHS)
     return next((each for each in known if (each.api_version, each.kind) == _identity(raw)), None)
 
 
 def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Replicas:
-    """The replicas of a resource; ``paths`` come before what is known of a kind.
+    """Return the replicas of a resource. ``paths`` precede the built-in ones.
 
-    An absent number is 1, which is what the API server makes of it. A Job never runs more pods than it has
-    completions.
+    As in the API server, the default of the replica count is 1. A Job never runs more pods than its completions.
 
     Raises:
-        FieldError: a field is of the wrong type or negative; its path starts at the resource.
+        FieldError: a field has the wrong type or is negative; its path starts at the resource.
     """
     path = replica_path_of(raw, paths)
     if path is not None:
@@ -266,7 +272,7 @@ def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def requirements_of(pod: PodSpec) -> ReplicaRequirements:
-    """What a replica needs of a cluster and of its node; never None, for a pod has to run somewhere."""
+    """Return the requirements of a replica with this pod spec."""
     return ReplicaRequirements(
         resource_request=pod_requests(pod),
         node_claim=_node_claim(pod),
@@ -275,7 +281,7 @@ def requirements_of(pod: PodSpec) -> ReplicaRequirements:
 
 
 def _node_claim(pod: PodSpec) -> NodeClaim | None:
-    """What a pod asks of its node; None if it takes any."""
+    """Return the requirements of a pod on its node; None if there are none."""
     affinity = pod.required_node_affinity
     if pod.node_selector is None and affinity is None and not pod.tolerations:
         return None
@@ -283,7 +289,7 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
 
 
 def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
-    """The requirements from the pod template at a path, which is the resource itself if empty."""
+    """Return the requirements from the pod template at a path; an empty path is the resource itself."""
     found = _at(raw, path) if path else raw
     if found is None:
         raise FieldError(path, "is missing; accepted is a pod template")
@@ -307,10 +313,10 @@ def _count(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
 
 
 def _at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value at a path, None where there is none.
+    """Return the value at a path, or None if there is none.
 
     Raises:
-        FieldError: something on the way is no object or array.
+        FieldError: a value on the path is not an object or array.
     """
     walked, value = "", raw
     for step in _STEP.finditer(path):

@@ -1,7 +1,7 @@
-"""What in a decoded value cannot be meant: selectors that match nothing, amounts below zero.
+"""Validation of decoded values: selectors that match nothing, and negative amounts.
 
-Decoding accepts both, because a control plane may hold them and Karmada decides with them. Whoever reads what
-a person wrote says so instead. Errors have their path in the whole document.
+Decoding accepts both, because a control plane may store them and Karmada decides with them. Code that reads manifests
+of a user reports them. Each error has its path in the whole document.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from berthmaster.model.selector import (
 
 
 def policy_errors(policy: Policy) -> Iterator[FieldError]:
-    """Broken selectors of a policy, and an empty list of resource selectors."""
+    """Yield an error for each invalid selector of a policy, and for an empty list of resource selectors."""
     if not policy.spec.resource_selectors:
         yield FieldError("spec.resourceSelectors", "is empty; accepted are one or more selectors")
     for index, selector in enumerate(policy.spec.resource_selectors):
@@ -38,13 +38,13 @@ def policy_errors(policy: Policy) -> Iterator[FieldError]:
 
 
 def placement_errors(placement: Placement) -> Iterator[FieldError]:
-    """Broken selectors anywhere in a placement."""
+    """Yield an error for each invalid selector of a placement."""
     for path, affinity in _affinities(placement):
         yield from _below(path, affinity_errors(affinity))
 
 
 def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
-    """Broken selectors of an affinity."""
+    """Yield an error for each invalid selector of an affinity."""
     if affinity.label_selector is not None:
         yield from _below("labelSelector", label_selector_errors(affinity.label_selector))
     if affinity.field_selector is not None:
@@ -52,7 +52,7 @@ def affinity_errors(affinity: ClusterAffinity) -> Iterator[FieldError]:
 
 
 def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
-    """What makes a label selector match nothing."""
+    """Yield an error for each invalid part of a label selector."""
     for key, value in selector.match_labels.items():
         if not is_label_key(key):
             yield FieldError(f"matchLabels[{key}]", f"{key!r} is not a label key")
@@ -62,7 +62,7 @@ def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
 
 
 def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
-    """Amounts of resources below zero."""
+    """Yield an error for each negative amount of a cluster."""
     summary = cluster.status.resource_summary
     if summary is not None:
         for name in ("allocatable", "allocating", "allocated"):
@@ -77,7 +77,7 @@ def cluster_errors(cluster: Cluster) -> Iterator[FieldError]:
 
 
 def binding_errors(binding: Binding) -> Iterator[FieldError]:
-    """Requests below zero."""
+    """Yield an error for each negative request of a binding."""
     if binding.spec.replica_requirements is not None:
         yield from _request_errors("spec.replicaRequirements", binding.spec.replica_requirements)
     for index, component in enumerate(binding.spec.components):
@@ -86,7 +86,7 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
 
 
 def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
-    """Every affinity of a placement with its path."""
+    """Yield every affinity of a placement with its path."""
     if placement.cluster_affinity is not None:
         yield "clusterAffinity", placement.cluster_affinity
     for index, group in enumerate(placement.cluster_affinities or ()):
@@ -101,7 +101,7 @@ def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
 
 
 def _field_selector_errors(selector: FieldSelector) -> Iterator[FieldError]:
-    """A zone is compared as it is: no rule for label values applies to it, and it has no order."""
+    """Yield an error for each invalid expression. A zone may be any text, but has no order (``Gt``, ``Lt``)."""
     for index, expression in enumerate(selector.match_expressions):
         if expression.key != ZONE:
             error = requirement_error(expression, NODE_OPERATORS)
