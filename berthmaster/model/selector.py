@@ -121,7 +121,7 @@ def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...
         case "Gt" | "Lt" if len(values) != 1 or int64_of(values[0]) is None:
             return FieldError("values", f"operator {operator} needs exactly one integer value")
     bad = next((index for index, value in enumerate(values) if not is_label_value(value)), None)
-    return None if bad is None else FieldError(f"values[{bad}]", f"{values[bad]!r} is no value a label can have")
+    return None if bad is None else FieldError(f"values[{bad}]", f"{values[bad]!r} is not a label value")
 
 
 def is_label_key(text: str) -> bool:

@@ -57,7 +57,7 @@ def label_selector_errors(selector: LabelSelector) -> Iterator[FieldError]:
         if not is_label_key(key):
             yield FieldError(f"matchLabels[{key}]", f"{key!r} is not a label key")
         elif not is_label_value(value):
-            yield FieldError(f"matchLabels[{key}]", f"{value!r} is no value a label can have")
+            yield FieldError(f"matchLabels[{key}]", f"{value!r} is not a label value")
     yield from _expression_errors(selector.match_expressions, LABEL_OPERATORS)
 
 

@@ -75,7 +75,7 @@ def test_a_policy_has_to_select_something():
     ("labels", "message"),
     [
         ({"a b": "c"}, "matchLabels[a b]: 'a b' is not a label key"),
-        ({"ok": "c", "env": "not valid"}, "matchLabels[env]: 'not valid' is no value a label can have"),
+        ({"ok": "c", "env": "not valid"}, "matchLabels[env]: 'not valid' is not a label value"),
     ],
 )
 def test_labels_that_no_object_can_have(labels, message):
