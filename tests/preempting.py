@@ -10,9 +10,8 @@ from kube_scheduler_builders import HandClock
 from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.preemption import PreemptionController, controller
-from berthmaster.controllers.preemption.challengers import Kind
-from berthmaster.controllers.preemption.store import POLICIES
+from berthmaster.controllers.preemption.policy_index import POLICIES, NamedKind
+from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
 from berthmaster.kube.events import Reference
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 
@@ -128,7 +127,7 @@ class Stage:
         self.notebook = Notebook()
         self.context = ControllerContext(self.api, self.clock, self.notebook, self.notebook)
         self.controller = cast("PreemptionController", controller(self.context))
-        self.queue = self.controller._workers.queue
+        self.queue = self.controller.queue
         for each in stored:
             self.put(each)
 
@@ -179,8 +178,8 @@ class Stage:
                 if not self.queue._ready:
                     return results
             key = self.queue.take()
-            if watching or not isinstance(key, Kind):
-                results.append(self.controller._workers._reconcile(cast("Any", key)))
+            if watching or not isinstance(key, NamedKind):
+                results.append(self.controller._reconcile(cast("Any", key)))
                 assert results[-1] != "crash", "the log says why"
             self.queue.done(cast("Any", key))
         raise AssertionError("the work does not end")

@@ -56,7 +56,7 @@ def test_bindings_are_marked_and_the_status_lists_all(scene: Scene):
     assert scene.api.get(web)["spec"]["clusters"] == [{"name": "member1"}]
     ghost = {"result": "Failed", "reason": "ReferencedBindingNotFound", "workload": scene.workload("ghost")}
     assert status["observedWorkloads"] == [ghost, {"result": "Successful", "workload": scene.workload("web")}]
-    assert "wants it scheduled afresh" in told(scene, web, "RescheduleTriggered")
+    assert "triggered rescheduling" in told(scene, web, "RescheduleTriggered")
     assert f"Deployment {scene.namespace}/ghost" in told(scene, made, "RebalanceFailed")
 
 
@@ -148,4 +148,4 @@ def test_cluster_scoped_workloads(scene: Scene):
     made = scene.create(workload_rebalancer(reader))
     assert scene.finished(made)["observedWorkloads"] == [{"workload": reader, "result": "Successful"}]
     assert scene.mark_of(bound) == made["metadata"]["creationTimestamp"]
-    assert "wants it scheduled afresh" in told(scene, bound, "RescheduleTriggered")
+    assert "triggered rescheduling" in told(scene, bound, "RescheduleTriggered")

@@ -18,8 +18,7 @@ from e2e.rebalancing import LIMIT_S, NEXT_WEEK, WORK, Scene, access
 from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer import controller
-from berthmaster.controllers.rebalancer.marking import is_gone
-from berthmaster.controllers.rebalancer.reconciler import REBALANCERS
+from berthmaster.controllers.rebalancer.reconciler import REBALANCERS, is_gone
 from berthmaster.kube.client import APIResponse, ask
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.requests import APIRequest, Collection, get

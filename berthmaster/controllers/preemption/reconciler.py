@@ -1,43 +1,158 @@
-"""One piece of work, whatever it is about."""
+"""Reconcile one key of the preemption controller, and build the controller."""
 
+import logging
 from typing import Final
 
-from berthmaster.controllers.controller import Requeue
-from berthmaster.controllers.preemption.challengers import Challengers, Kind
-from berthmaster.controllers.preemption.drops import Drops
+from berthmaster.controllers.controller import Controller, QueueController, Requeue
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.preemption.event_handlers import PolicyHandler, PreemptionKey, ResourceWatches
+from berthmaster.controllers.preemption.messages import PreemptionEvents
+from berthmaster.controllers.preemption.policy_index import POLICIES, ClaimStore, NamedKind, PolicyIndex
 from berthmaster.controllers.preemption.takeover import Takeover
-from berthmaster.controllers.preemption.triggers import Subject
-from berthmaster.controllers.preemption.watches import Watches
-from berthmaster.model.claims import Resource
-from berthmaster.model.policy import PolicyReference
+from berthmaster.controllers.work_queue import WorkQueue
+from berthmaster.kube.discovery import Discovery
+from berthmaster.model.claims import (
+    PRIORITY_DROP_ANNOTATION,
+    PriorityDrop,
+    Resource,
+    named_resources,
+    parse_priority_drop,
+)
+from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import fields
 
+NAME: Final = "preemption"
+NOT_CLEARED_WAIT_S: Final = 600.0
+"""When a recorded drop is handled again that admission does not let the controller remove."""
 UNSERVED_WAIT_S: Final = 30.0
-"""How long until the API server is asked again for a kind that it does not serve."""
+"""How often the API server is asked for a kind that it does not serve."""
 SERVED_WAIT_S: Final = 300.0
-"""How long until it is asked whether it still serves a kind as it did."""
+"""How often the API server is asked whether it still serves a watched kind."""
+_LOG: Final = logging.getLogger("berthmaster.preemption")
+
+
+class PriorityDrops:
+    """Handles recorded priority drops."""
+
+    def __init__(
+        self, store: ClaimStore, index: PolicyIndex, takeover: Takeover, events: PreemptionEvents, clock: Clock
+    ) -> None:
+        self._store = store
+        self._index = index
+        self._takeover = takeover
+        self._events = events
+        self._clock = clock
+
+    def handle(self, reference: PolicyReference) -> Requeue | None:
+        """Run preemption for newly eligible policies, then remove the record of the drop.
+
+        The record is removed only if the policy has not changed since it was read. A later drop is not lost.
+
+        Raises:
+            BerthmasterError: a takeover failed, or the record could not be removed. The record remains.
+        """
+        started_s = self._clock.monotonic_s()
+        dropped = self._store.policy(reference)
+        annotations = dropped.metadata.annotations if dropped is not None else {}
+        drop = parse_priority_drop(annotations.get(PRIORITY_DROP_ANNOTATION))
+        if dropped is None or drop is None:
+            return None
+        self._settle(drop, dropped)
+        after = self._store.remove_annotation(dropped, PRIORITY_DROP_ANNOTATION)
+        if after is None:
+            return None
+        if PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
+            self._events.not_cleared(dropped)
+            return Requeue(NOT_CLEARED_WAIT_S)
+        duration_ms = round((self._clock.monotonic_s() - started_s) * 1000, 3)
+        values = fields(policy=str(dropped), before=drop.from_, after=drop.to, duration_ms=duration_ms)
+        _LOG.info("priority drop handled", extra=values)
+        return None
+
+    def _settle(self, drop: PriorityDrop, dropped: Policy) -> None:
+        """Settle what newly eligible policies name, the strongest policy first.
+
+        A failure does not stop the others, unless the API server is unavailable.
+        """
+        eligible = (named_resources(policy) for policy in self._index.newly_eligible(drop, dropped))
+        failure: BerthmasterError | None = None
+        for resource in dict.fromkeys(resource for resources in eligible for resource in resources):
+            try:
+                self._takeover.settle(resource)
+            except BerthmasterError as error:
+                failure = failure or error
+                if isinstance(error, ApiError) and error.unavailable:
+                    break
+        if failure is not None:
+            raise failure
 
 
 class PreemptionReconciler:
-    """See ``Reconciler``."""
+    """Dispatches a key by its type; see ``Reconciler``."""
 
-    def __init__(self, challengers: Challengers, watches: Watches, takeover: Takeover, drops: Drops) -> None:
-        self._challengers = challengers
+    def __init__(self, index: PolicyIndex, watches: ResourceWatches, takeover: Takeover, drops: PriorityDrops) -> None:
+        self._index = index
         self._watches = watches
         self._takeover = takeover
         self._drops = drops
 
-    def reconcile(self, key: Subject) -> Requeue | None:
-        """See ``Reconciler``."""
+    def reconcile(self, key: PreemptionKey) -> Requeue | None:
         match key:
             case Resource():
                 return self._takeover.settle(key)
             case PolicyReference():
                 return self._drops.handle(key)
-            case Kind():
-                return self._watch(key)
+            case NamedKind():
+                return self._sync_watch(key)
 
-    def _watch(self, kind: Kind) -> Requeue | None:
-        kept = self._watches.keep(kind)
-        if not self._challengers.wants(kind):
+    def _sync_watch(self, kind: NamedKind) -> Requeue | None:
+        synced = self._watches.sync(kind)
+        if not self._index.names_kind(kind):
             return None
-        return Requeue(SERVED_WAIT_S if kept else UNSERVED_WAIT_S)
+        return Requeue(SERVED_WAIT_S if synced else UNSERVED_WAIT_S)
+
+
+class PreemptionController(QueueController[PreemptionKey]):
+    """A queue controller that also stops its watches."""
+
+    def __init__(
+        self,
+        context: ControllerContext,
+        reconciler: PreemptionReconciler,
+        queue: WorkQueue[PreemptionKey],
+        watches: ResourceWatches,
+        workers: int,
+    ) -> None:
+        super().__init__(NAME, reconciler, queue, context.metrics, context.clock, workers)
+        self._watches = watches
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        super().stop(timeout_s)
+        self._watches.stop()
+
+
+def controller(context: ControllerContext, workers: int = 1) -> Controller:
+    """Build the preemption controller. The caller checks the feature gate.
+
+    Args:
+        context: what all controllers share. The informers of policies are requested from it.
+        workers: how many keys are reconciled at once.
+    """
+    queue: WorkQueue[PreemptionKey] = WorkQueue(context.clock)
+    index = PolicyIndex()
+    handler = PolicyHandler(index, queue.add)
+    informers = {kind: context.informer(watched.collection, watched.read) for kind, watched in POLICIES.items()}
+    for informer in informers.values():
+        informer.subscribe(handler)
+
+    def observed(policy: PolicyReference) -> Policy | None:
+        return informers[policy.kind].get((policy.namespace, policy.name))
+
+    store = ClaimStore(context.client, Discovery(context.client, context.clock))
+    events = PreemptionEvents(context.recorder)
+    takeover = Takeover(store, index, observed, events, context.metrics, context.clock)
+    watches = ResourceWatches(store, context.clock, index, queue.add)
+    drops = PriorityDrops(store, index, takeover, events, context.clock)
+    return PreemptionController(context, PreemptionReconciler(index, watches, takeover, drops), queue, watches, workers)

@@ -1,7 +1,7 @@
-"""A resource in the hands of the policy that is entitled to it.
+"""Give a resource to the policy that is entitled to it.
 
-What is asked is never "may this policy take that?" but "who is the strongest of those that name this resource, and is
-it stronger than who has it?". So a resource changes hands at most once, however many policies want it.
+The question is which policy is the strongest of all that name the resource, and whether it is stronger than the holder.
+A resource therefore changes hands at most once, however many policies may take it over.
 """
 
 import logging
@@ -10,9 +10,8 @@ from typing import Final, NamedTuple
 
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.metrics import ControllerMetrics
-from berthmaster.controllers.preemption.challengers import Challengers
-from berthmaster.controllers.preemption.store import Found, Store
-from berthmaster.controllers.preemption.story import Story
+from berthmaster.controllers.preemption.messages import PreemptionEvents, takeover_reason
+from berthmaster.controllers.preemption.policy_index import ClaimStore, FoundResource, PolicyIndex
 from berthmaster.model.claims import (
     Resource,
     claim_patch,
@@ -24,135 +23,165 @@ from berthmaster.model.claims import (
 )
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, PolicyReference
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import BurstFilter, fields
 
 ORPHAN_WAIT_S: Final = 30.0
-_LOG: Final = logging.getLogger("berthmaster.controllers")
+"""When a resource is examined again whose holder does not exist."""
+_LOG: Final = logging.getLogger("berthmaster.preemption")
+_LOG.addFilter(BurstFilter(per_s=100, burst=1000))
+_STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
+_STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
 class Contest(NamedTuple):
-    """A resource, who wants it, and who has it.
+    """A resource's holder, and a policy that may take the resource over.
 
     Attributes:
-        challenger: the strongest that wants it.
-        loser: which policy has it.
-        held: that policy; None if there is no such policy (any more).
+        challenger: the strongest policy that names the resource.
+        holder: the policy that claims the resource.
+        held_by: the same policy as it was observed; None if it does not exist.
     """
 
     challenger: Policy
-    loser: PolicyReference
-    held: Policy | None
+    holder: PolicyReference
+    held_by: Policy | None
 
     @property
     def won(self) -> bool:
-        """Whether the challenger may take it.
+        """Whether the challenger may take the resource over.
 
-        What a missing policy held, Karmada's detector sets free and gives to the first that matches; only that a
-        PropagationPolicy goes before whatever ClusterPropagationPolicy it may have been is certain before that.
+        Karmada's detector releases the resources of a missing policy and gives them to the first policy that matches.
+        Until then only one case is certain: a PropagationPolicy precedes every ClusterPropagationPolicy.
         """
-        if self.challenger.reference == self.loser:
+        if self.challenger.reference == self.holder:
             return False
-        if self.held is not None:
-            return may_preempt(self.challenger, self.held)
-        return self.loser.kind == "ClusterPropagationPolicy" and not self.challenger.cluster_scoped
+        if self.held_by is not None:
+            return may_preempt(self.challenger, self.held_by)
+        return self.holder.kind == "ClusterPropagationPolicy" and not self.challenger.cluster_scoped
 
 
 class Takeover:
-    """Settles who has a resource.
+    """Decides and writes who holds a resource.
 
     Args:
-        store: what the API server holds.
-        challengers: the policies that preempt, as they were heard of.
-        known: a policy as it was heard of; None for one nobody has heard of.
-        story: tells people.
-        metrics: counts.
+        store: reads and writes objects.
+        index: the observed policies that preempt.
+        observed: returns an observed policy, or None.
+        events: records events.
+        metrics: counts takeovers.
+        clock: measures durations.
     """
 
     def __init__(
         self,
-        store: Store,
-        challengers: Challengers,
-        known: Callable[[PolicyReference], Policy | None],
-        story: Story,
+        store: ClaimStore,
+        index: PolicyIndex,
+        observed: Callable[[PolicyReference], Policy | None],
+        events: PreemptionEvents,
         metrics: ControllerMetrics,
+        clock: Clock,
     ) -> None:
         self._store = store
-        self._challengers = challengers
-        self._known = known
-        self._story = story
+        self._index = index
+        self._observed = observed
+        self._events = events
         self._metrics = metrics
-        # Contests whose write failed: it may have been carried out all the same, where just the answer is lost.
-        self._doubtful: dict[Resource, Contest] = {}
+        self._clock = clock
+        # Contests whose write failed. The write may have succeeded if only the response was lost.
+        self._uncertain: dict[Resource, Contest] = {}
 
     def settle(self, resource: Resource) -> Requeue | None:
-        """Give a resource to the strongest policy that names it, if a weaker one has it.
+        """Give a resource to the strongest policy that names it, if a weaker policy holds it.
 
         Returns:
-            when to look again at a resource of a policy that is gone: until Karmada's detector has set it free, one by
-            that name may come back.
+            When to examine a resource again whose holder does not exist. A policy with the holder's name may be created
+            before Karmada's detector has released the resource.
 
         Raises:
-            ApiError: something could not be read or written; in a conflict nothing has changed.
+            ApiError: a request failed. After a conflict nothing has changed.
         """
-        candidates = self._challengers.naming(resource)
-        served = self._store.served(resource.api_version, resource.kind) if candidates else None
-        found = self._store.resource(resource, served) if served is not None else None
-        doubtful = self._doubtful.pop(resource, None)
+        started_s = self._clock.monotonic_s()
+        candidates = self._index.naming(resource)
+        found = self._store.resource(resource) if candidates else None
+        uncertain = self._uncertain.pop(resource, None)
         if found is None or found.metadata.deletion_timestamp is not None or claimed_externally(found.metadata):
+            _step("the resource cannot be taken over", resource, candidates=len(candidates), found=found is not None)
             return None
-        loser = holder(found.metadata)
-        if loser is None:
+        present = holder(found.metadata)
+        if present is None:
+            _step("no policy holds the resource", resource, candidates=len(candidates))
             return None
-        if doubtful is not None and doubtful.challenger.reference == loser:
-            self._tell(resource, found, doubtful)
-        held = self._known(loser) or self._store.policy(loser)
-        contest = self._contest(resource, candidates, loser, held)
+        if uncertain is not None and uncertain.challenger.reference == present:
+            self._report(resource, found, uncertain, started_s)
+        held_by = self._observed(present) or self._store.policy(present)
+        contest = self._contest(resource, candidates, present, held_by)
         if contest is None:
-            return Requeue(ORPHAN_WAIT_S) if held is None else None
-        if (confirmed := self._confirmed(resource, contest)) is not None:
-            self._take(resource, found, confirmed)
+            _step("no policy may take the resource over", resource, candidates=len(candidates), holder=str(present))
+            return Requeue(ORPHAN_WAIT_S) if held_by is None else None
+        if (confirmed := self._confirmed(resource, contest)) is None:
+            _step("a fresh read does not confirm the takeover", resource, challenger=str(contest.challenger))
+        else:
+            self._take(resource, found, confirmed, started_s)
         return None
 
     def _contest(
-        self, resource: Resource, candidates: Iterable[Policy], loser: PolicyReference, held: Policy | None
+        self, resource: Resource, candidates: Iterable[Policy], present: PolicyReference, held_by: Policy | None
     ) -> Contest | None:
-        """The contest that the strongest candidate wins, as far as was heard; None if there is none."""
+        """Return the contest that the strongest candidate wins by the observed policies, or None."""
         for candidate in candidates:
-            contest = Contest(candidate, loser, held)
+            contest = Contest(candidate, present, held_by)
             if not contest.won:
-                return None  # those that follow are no stronger
+                return None  # the remaining candidates are not stronger
             if permanent_id(candidate):
                 return contest
-            self._story.nameless(candidate, resource)
+            self._events.no_permanent_id(candidate, resource)
         return None
 
     def _confirmed(self, resource: Resource, contest: Contest) -> Contest | None:
-        """The same contest as things are right now; None if it is not won any more.
+        """Repeat a contest with fresh reads of both policies. Return None if it is no longer won.
 
-        Whatever has changed since it was heard of will be heard of, and brings the resource up again.
+        A later change of a policy requeues the resource.
         """
         challenger = self._store.policy(contest.challenger.reference)
         if challenger is None or resource not in named_resources(challenger) or not permanent_id(challenger):
             return None
-        confirmed = Contest(challenger, contest.loser, self._store.policy(contest.loser))
+        confirmed = Contest(challenger, contest.holder, self._store.policy(contest.holder))
         return confirmed if confirmed.won else None
 
-    def _take(self, resource: Resource, found: Found, contest: Contest) -> None:
+    def _take(self, resource: Resource, found: FoundResource, contest: Contest, started_s: float) -> None:
         try:
-            self._store.change(found, claim_patch(found.metadata, contest.challenger))
+            self._store.patch_metadata(found, claim_patch(found.metadata, contest.challenger))
         except ApiError as error:
             if error.not_found:
-                return  # the resource is gone
+                return  # the resource was deleted
             if not error.conflict:
-                self._doubtful[resource] = contest
+                self._uncertain[resource] = contest
                 self._metrics.preempted("error")
-                self._story.failed(contest.challenger, resource, found, contest.loser, error)
+                self._events.failed(contest.challenger, resource, found, contest.holder, error)
+                self._log("takeover not written", resource, contest, started_s, problem=str(error))
             raise
-        self._tell(resource, found, contest)
+        self._report(resource, found, contest, started_s)
 
-    def _tell(self, resource: Resource, found: Found, contest: Contest) -> None:
-        """Count a takeover, and tell of it."""
-        challenger, loser, held = contest
+    def _report(self, resource: Resource, found: FoundResource, contest: Contest, started_s: float) -> None:
+        """Count, record and log a takeover."""
+        challenger, present, held_by = contest
         self._metrics.preempted("success")
-        self._story.took(challenger, resource, found, loser, held)
-        _LOG.info("%s has taken over %s from %s", challenger, resource, loser, extra=fields(kind=resource.kind))
+        self._events.took_over(challenger, resource, found, present, held_by)
+        self._log("takeover", resource, contest, started_s)
+
+    def _log(self, message: str, resource: Resource, contest: Contest, started_s: float, **more: object) -> None:
+        values = {
+            "resource": str(resource),
+            "api_version": resource.api_version,
+            "before": str(contest.holder),
+            "after": str(contest.challenger),
+            "reason": takeover_reason(*contest),
+            "duration_ms": round((self._clock.monotonic_s() - started_s) * 1000, 3),
+        }
+        _LOG.info(message, extra=fields(**values, **more))
+
+
+def _step(message: str, resource: Resource, **values: object) -> None:
+    if _STEPS.isEnabledFor(logging.DEBUG):
+        _STEPS.debug(message, extra=fields(resource=str(resource), **values))

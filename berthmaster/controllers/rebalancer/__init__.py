@@ -1,7 +1,7 @@
-"""The WorkloadRebalancer controller: it marks bindings of the workloads that a rebalancer names to be scheduled afresh.
+"""The WorkloadRebalancer controller: it triggers rescheduling of the workloads that a rebalancer names.
 
-``plan`` decides what a rebalancer's status is and what comes next, ``marking`` writes to one binding, ``notices`` says
-it in words, and ``reconciler`` reads, writes and puts the three together.
+``progress`` decides a rebalancer's status and what comes next. ``messages`` turns it into events. ``reconciler`` reads
+and writes: bindings, the status, and the deletion of a finished rebalancer.
 """
 
 from berthmaster.controllers.rebalancer.reconciler import controller

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from berthmaster.controllers.preemption.story import FAILED, NOT_CLEARED, SUCCEEDED
+from berthmaster.controllers.preemption.messages import FAILED, NOT_CLEARED, SUCCEEDED
 from berthmaster.controllers.rbac import RULES
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION

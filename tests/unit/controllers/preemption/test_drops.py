@@ -6,7 +6,7 @@ import pytest
 from answers import ReadyAnswer
 from preempting import WEB, Stage, owner, policy, refusing, template
 
-from berthmaster.controllers.preemption.drops import KEPT_WAIT_S
+from berthmaster.controllers.preemption.reconciler import NOT_CLEARED_WAIT_S
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 
 DROP = '{"from": 7, "to": 3}'
@@ -156,7 +156,7 @@ def test_a_record_that_admission_does_not_let_go_is_said_and_tried_again_later()
     (told,) = stage.notebook.told
     assert (told.reason, told.regarding.name) == ("PriorityDropNotCleared", "dropped")
     assert "--drop-handler" in told.note
-    assert stage.later(KEPT_WAIT_S - 1) == []
+    assert stage.later(NOT_CLEARED_WAIT_S - 1) == []
     keeping = False
     assert stage.later(1) == ["success"]
     assert record(stage) is None

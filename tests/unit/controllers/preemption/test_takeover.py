@@ -268,8 +268,8 @@ def test_everybody_is_told_who_took_what_from_whom_and_why():
         == winner.note
         == loser.note
         == (
-            "PropagationPolicy default/strong has taken over Deployment default/web "
-            "from PropagationPolicy default/weak: its priority is 2, that of the other 1"
+            "PropagationPolicy default/strong took over Deployment default/web "
+            "from PropagationPolicy default/weak: its priority is 2, the other's is 1"
         )
     )
     assert taken.regarding.uid == stage.web()["metadata"]["uid"]
@@ -281,7 +281,7 @@ def test_everybody_is_told_who_took_what_from_whom_and_why():
 def test_between_kinds_the_kind_is_the_reason():
     stage = Stage(template(WEAK_C), WEAK_C, policy("any", -9))
     stage.work()
-    assert stage.notebook.told[0].note.endswith("a PropagationPolicy goes before every ClusterPropagationPolicy")
+    assert stage.notebook.told[0].note.endswith("a PropagationPolicy precedes every ClusterPropagationPolicy")
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from faults import only
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, binding, binding_path, put_binding, text, workload
 
-from berthmaster.controllers.rebalancer.marking import TRIES, binding_of, mark
-from berthmaster.controllers.rebalancer.plan import Marked, Missing, Unsettled
+from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked
+from berthmaster.controllers.rebalancer.reconciler import MAX_ATTEMPTS, binding_of, mark
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import Collection
 from berthmaster.model.decode import convert
@@ -112,7 +112,7 @@ def test_an_answer_to_either_request(api, error, missing, method):
         raise error
 
     api.before = only(refuse, method)
-    assert mark(api, WEB, CREATED) == (Missing() if missing else Unsettled(error))
+    assert mark(api, WEB, CREATED) == (BindingMissing() if missing else NotMarked(error))
 
 
 def test_an_unreadable_binding_is_trouble_that_says_where(api):
@@ -143,7 +143,7 @@ def test_a_binding_that_was_made_anew_in_between_is_marked_too(api):
 def test_a_binding_that_goes_in_between_is_missing(api):
     put_binding(api, "web")
     api.before = once_before_patch(lambda _: api.remove(WEB_BINDING))
-    assert mark(api, WEB, CREATED) == Missing()
+    assert mark(api, WEB, CREATED) == BindingMissing()
 
 
 def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(api):
@@ -153,7 +153,7 @@ def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(ap
     api.before = only(lambda _: api.edit(WEB_BINDING, status={"count": next(clock)}), "PATCH")
     found = mark(api, WEB, CREATED)
     assert found.error.conflict
-    assert len(api.writes()) == TRIES
+    assert len(api.writes()) == MAX_ATTEMPTS
     assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 
 

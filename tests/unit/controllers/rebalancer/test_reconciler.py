@@ -14,10 +14,10 @@ from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, mani
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.rebalancer import controller
-from berthmaster.controllers.rebalancer.marking import TRIES
 from berthmaster.controllers.rebalancer.reconciler import (
     LONGEST_PASS_S,
     LONGEST_WAIT_S,
+    MAX_ATTEMPTS,
     REBALANCERS,
     RebalancerReconciler,
 )
@@ -144,7 +144,7 @@ def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
 def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(bench):
     bench.create(manifest(["web", "api"], ttl_s=0))
     bench.api.before = only(refuse(500, "InternalError", 7.0), "PATCH", part="/web-deployment")
-    with pytest.raises(ApiError, match="1 of 2 workloads not marked yet: 500 InternalError") as trouble:
+    with pytest.raises(ApiError, match="1 of 2 workloads are not marked yet: 500 InternalError") as trouble:
         bench.reconcile()
     assert trouble.value.retry_after_s == 7.0
     assert bench.results() == {"api": "Successful", "web": ""}
@@ -172,7 +172,7 @@ def test_of_several_troubles_the_longest_wait_counts(bench):
             raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
 
     bench.api.before = refuse_each
-    with pytest.raises(ApiError, match="3 of 3 workloads not marked yet: no api") as trouble:
+    with pytest.raises(ApiError, match="3 of 3 workloads are not marked yet: no api") as trouble:
         bench.reconcile()
     assert trouble.value.retry_after_s == 9.0
 
@@ -223,7 +223,7 @@ def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(be
         refuse(500, "InternalError")(request)
 
     bench.api.before = only(fail_late, "PATCH", part="-deployment")
-    with pytest.raises(ApiError, match="20 of 20 workloads not marked yet"):
+    with pytest.raises(ApiError, match="20 of 20 workloads are not marked yet"):
         bench.reconcile()
     assert bench.seconds < 2 * LONGEST_PASS_S
 
@@ -232,7 +232,7 @@ def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
     bench.create(manifest(["api", "cache", "ghost", "web"]))
     bench.api.edit(binding_path("api"), status={"lastScheduledTime": "some day"})
     with pytest.raises(
-        ApiError, match="1 of 4 workloads not marked yet: the binding shop/api-deployment is not readable"
+        ApiError, match="1 of 4 workloads are not marked yet: the binding shop/api-deployment is unreadable"
     ):
         bench.reconcile()
     assert bench.results() == {"api": "", "cache": "Successful", "ghost": "Failed", "web": "Successful"}
@@ -441,10 +441,10 @@ def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time
         bench.api.edit(NIGHT, metadata={"labels": {"moment": str(next(moments))}})
 
     bench.api.before = only(write, "PATCH", part="/status")
-    with pytest.raises(ApiError, match="somebody else") as conflict:
+    with pytest.raises(ApiError, match="other clients keep changing it") as conflict:
         bench.reconcile()
     assert conflict.value.conflict
-    assert bench.writes().count(STATUS) == TRIES
+    assert bench.writes().count(STATUS) == MAX_ATTEMPTS
 
 
 def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):

@@ -3,21 +3,21 @@
 import pytest
 from preempting import WEB, Stage, owner, policy, template
 
-from berthmaster.controllers.preemption.challengers import Challengers, Kind
-from berthmaster.controllers.preemption.triggers import Triggers
+from berthmaster.controllers.preemption.event_handlers import PolicyHandler
+from berthmaster.controllers.preemption.policy_index import NamedKind, PolicyIndex
 from berthmaster.model.claims import Resource
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy, PolicyReference
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
 API_KEY = WEB_KEY._replace(name="api")
-DEPLOYMENTS = Kind("apps/v1", "Deployment")
+DEPLOYMENTS = NamedKind("apps/v1", "Deployment")
 
 
 def looked_at(*changes):
     """The subjects of the last of some changes, each a pair of manifests."""
     subjects: list[object] = []
-    triggers = Triggers(Challengers(), subjects.append)
+    triggers = PolicyHandler(PolicyIndex(), subjects.append)
     for before, after in changes:
         subjects.clear()
         pair = [convert(Policy, each) if each is not None else None for each in (before, after)]
@@ -91,15 +91,15 @@ def test_a_fall_without_a_webhook_is_noticed():
 
 
 def test_challengers_forget_what_nobody_names_any_more():
-    challengers = Challengers()
+    index = PolicyIndex()
     one, other = (convert(Policy, policy(name, 5)) for name in "ab")
-    challengers.update(None, one)
-    challengers.update(None, other)
-    challengers.update(one, None)
-    assert challengers.is_named(WEB_KEY)
-    assert challengers.wants(DEPLOYMENTS)
-    challengers.update(other, convert(Policy, policy("b", 5, always=False)))
-    assert not challengers.is_named(WEB_KEY)
-    assert not challengers.wants(DEPLOYMENTS)
-    assert challengers.naming(WEB_KEY) == []
-    assert (challengers._policies, challengers._naming, challengers._named_of) == ({}, {}, {})
+    index.update(None, one)
+    index.update(None, other)
+    index.update(one, None)
+    assert index.names(WEB_KEY)
+    assert index.names_kind(DEPLOYMENTS)
+    index.update(other, convert(Policy, policy("b", 5, always=False)))
+    assert not index.names(WEB_KEY)
+    assert not index.names_kind(DEPLOYMENTS)
+    assert index.naming(WEB_KEY) == []
+    assert (index._policies, index._naming, index._policies_of_kind) == ({}, {}, {})

@@ -5,17 +5,17 @@ import time
 import pytest
 from preempting import Stage, owner, policy, template
 
-from berthmaster.controllers.preemption import watches as watching
-from berthmaster.controllers.preemption.challengers import Kind
+from berthmaster.controllers.preemption import event_handlers
+from berthmaster.controllers.preemption.event_handlers import claim_state_of
+from berthmaster.controllers.preemption.policy_index import NamedKind
 from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
-from berthmaster.controllers.preemption.watches import standing_of
 from berthmaster.kube.discovery import FRESH_S
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import PolicyReference
 
-DEPLOYMENTS = Kind("apps/v1", "Deployment")
-ROLES = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
-WIDGETS = Kind("example.io/v1", "Widget")
+DEPLOYMENTS = NamedKind("apps/v1", "Deployment")
+ROLES = NamedKind("rbac.authorization.k8s.io/v1", "ClusterRole")
+WIDGETS = NamedKind("example.io/v1", "Widget")
 STRONG = policy("strong", 5)
 WEAK = policy("weak", 1, always=False)
 LIMIT_S = 5.0
@@ -121,7 +121,7 @@ def test_a_kind_that_is_served_elsewhere_is_watched_there(stage):
 
 
 def test_there_are_never_too_many(stage, monkeypatch):
-    monkeypatch.setattr(watching, "MAX_WATCHES", 1)
+    monkeypatch.setattr(event_handlers, "MAX_WATCHES", 1)
     stage.put(STRONG)
     stage.work(watching=True)
     stage.put(policy("wide", 5, cluster_scoped=True, names=[{"apiVersion": ROLES[0], "kind": ROLES[1], "name": "r"}]))
@@ -138,7 +138,7 @@ def test_a_stopped_controller_watches_nothing_and_begins_nothing(stage):
     stage.work(watching=True)
     stage.controller.stop()
     assert watched(stage) == set()
-    assert stage.controller._watches.keep(DEPLOYMENTS)
+    assert stage.controller._watches.sync(DEPLOYMENTS)
     assert watched(stage) == set()
 
 
@@ -150,8 +150,8 @@ def test_a_stopped_controller_watches_nothing_and_begins_nothing(stage):
     ],
 )
 def test_what_matters_of_a_resource(manifest, expected):
-    assert standing_of(encode_json(manifest)).holder == expected
+    assert claim_state_of(encode_json(manifest)).holder == expected
 
 
 def test_resources_of_which_nothing_matters_share_a_value():
-    assert standing_of(encode_json(template())) is standing_of(encode_json(template(labels={"a": "b"})))
+    assert claim_state_of(encode_json(template())) is claim_state_of(encode_json(template(labels={"a": "b"})))

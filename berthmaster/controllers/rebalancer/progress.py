@@ -1,7 +1,7 @@
-"""What a WorkloadRebalancer's status has to be, and when the object's time is over.
+"""Decide the status of a WorkloadRebalancer, and when it must be deleted. Pure.
 
-The rules are Karmada's (``pkg/controllers/workloadrebalancer``). Planning twice with nothing new changes nothing, so
-that Karmada's controller may run at the same time: whoever comes second finds nothing to write.
+The rules are Karmada's (``pkg/controllers/workloadrebalancer``). A second decision without new outcomes changes
+nothing. Karmada's controller may therefore run at the same time: the slower of the two finds nothing to write.
 """
 
 from collections.abc import Mapping
@@ -23,11 +23,11 @@ from berthmaster.model.rebalancer import (
 
 @dataclass(frozen=True, slots=True)
 class Marked:
-    """A binding bears the rebalancer's mark, or that of a later one.
+    """A binding has the rebalancer's mark, or a later one.
 
     Attributes:
-        stamped: the binding, if it was marked just now and not before.
-        overtaken_at: when the workload was scheduled last, if that is not before the mark: nothing follows from it.
+        stamped: the binding, if this attempt wrote the mark.
+        overtaken_at: when the workload was last scheduled, if that is not before the mark. The mark has no effect then.
     """
 
     stamped: Reference | None = None
@@ -35,30 +35,30 @@ class Marked:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
-    """There is no binding of the workload."""
+class BindingMissing:
+    """The workload has no binding."""
 
 
 @dataclass(frozen=True, slots=True)
-class Unsettled:
-    """The binding could not be read or marked; it may work the next time."""
+class NotMarked:
+    """The binding could not be read or written. A later attempt may succeed."""
 
     error: ApiError
 
 
-Outcome = Marked | Missing | Unsettled
-Outcomes = Mapping[RebalancedWorkload, Outcome]
+MarkOutcome = Marked | BindingMissing | NotMarked
+MarkOutcomes = Mapping[RebalancedWorkload, MarkOutcome]
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What has to be.
+class RebalanceProgress:
+    """The progress of a rebalancer.
 
     Attributes:
-        status: of the rebalancer.
-        changed: whether that is not what it says now.
-        open: the workloads that have to be tried again.
-        remaining_s: when the object is to be deleted, in seconds from now; None for never, or not known yet.
+        status: the status to store.
+        changed: whether it differs from the stored status.
+        open: the workloads that must be tried again.
+        remaining_s: seconds until the rebalancer must be deleted; None for never or not yet known.
     """
 
     status: RebalancerStatus
@@ -68,9 +68,9 @@ class Plan:
 
 
 def working_list(rebalancer: WorkloadRebalancer) -> tuple[ObservedWorkload, ...]:
-    """What the status has to list, in its order, with the results so far.
+    """Return the workloads that the status must list, in its order, with their present results.
 
-    That is whatever the spec names, and what succeeded before it was taken out of the spec.
+    These are the workloads of the spec, and those that succeeded before they were removed from the spec.
     """
     named = dict.fromkeys(rebalancer.spec.workloads)
     listed: dict[RebalancedWorkload, ObservedWorkload] = {}
@@ -82,31 +82,31 @@ def working_list(rebalancer: WorkloadRebalancer) -> tuple[ObservedWorkload, ...]
     return tuple(sorted(listed.values(), key=_order))
 
 
-def plan(rebalancer: WorkloadRebalancer, outcomes: Outcomes, now: datetime) -> Plan:
-    """What has to be after some of the open workloads were tried, with these outcomes.
+def decide(rebalancer: WorkloadRebalancer, outcomes: MarkOutcomes, now: datetime) -> RebalanceProgress:
+    """Decide the progress after attempts to mark some of the open workloads.
 
-    The finish time moves whenever the status changes, so that a workload that is added later, or any other change of
-    the spec, puts the deletion off; a changed ``ttlSecondsAfterFinished`` counts from the new finish time as well.
+    The finish time moves with every change of the status. A workload that is added later, or any other change of the
+    spec, therefore delays the deletion. A changed ``ttlSecondsAfterFinished`` also counts from the new finish time.
     """
-    items = tuple(_concluded(item, outcomes.get(item.workload)) for item in working_list(rebalancer))
+    items = tuple(_with_outcome(item, outcomes.get(item.workload)) for item in working_list(rebalancer))
     still_open = tuple(item.workload for item in items if item.open)
     before = rebalancer.status
     status = RebalancerStatus(rebalancer.metadata.generation, items, before.finish_time)
     if not still_open and (status != before or before.finish_time is None):
-        # Whole seconds, as Kubernetes writes all times.
+        # Kubernetes stores whole seconds.
         status = RebalancerStatus(rebalancer.metadata.generation, items, now.replace(microsecond=0))
     remaining_s = None if still_open else _remaining_s(rebalancer.spec.ttl_seconds_after_finished, status, now)
-    return Plan(status, status != before, still_open, remaining_s)
+    return RebalanceProgress(status, status != before, still_open, remaining_s)
 
 
-def _concluded(item: ObservedWorkload, outcome: Outcome | None) -> ObservedWorkload:
-    """An item after it was tried. A result that stands is never another one: failures are not tried again."""
+def _with_outcome(item: ObservedWorkload, outcome: MarkOutcome | None) -> ObservedWorkload:
+    """Return an item with its outcome. A stored result never changes: failures are not tried again."""
     if not item.open:
         return item
     match outcome:
         case Marked():
             return ObservedWorkload(item.workload, SUCCESSFUL)
-        case Missing():
+        case BindingMissing():
             return ObservedWorkload(item.workload, FAILED, BINDING_NOT_FOUND)
         case _:
             return ObservedWorkload(item.workload)

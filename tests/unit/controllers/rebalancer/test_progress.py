@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rebalancing import CREATED, LATER, item, rebalancer, workload
 
-from berthmaster.controllers.rebalancer.plan import Marked, Missing, Unsettled, plan, working_list
+from berthmaster.controllers.rebalancer.progress import BindingMissing, Marked, NotMarked, decide, working_list
 from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import ApiError
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
 
 NOW = LATER + timedelta(milliseconds=700)
-TROUBLE = Unsettled(ApiError(500, "InternalError", "no"))
+TROUBLE = NotMarked(ApiError(500, "InternalError", "no"))
 
 
 def value(name: str, **more: str) -> RebalancedWorkload:
@@ -79,20 +79,20 @@ def test_the_order_is_by_api_version_kind_namespace_and_name_byte_by_byte():
     [
         pytest.param(Marked(), "Successful", "", id="a marked binding is a success"),
         pytest.param(Marked(overtaken_at=LATER), "Successful", "", id="so is one whose mark has no effect"),
-        pytest.param(Missing(), "Failed", "ReferencedBindingNotFound", id="no binding is a failure"),
+        pytest.param(BindingMissing(), "Failed", "ReferencedBindingNotFound", id="no binding is a failure"),
         pytest.param(TROUBLE, "", "", id="trouble is neither"),
         pytest.param(None, "", "", id="nor is a workload that was not tried"),
     ],
 )
 def test_a_result(outcome, result, reason):
     outcomes = {} if outcome is None else {value("web"): outcome}
-    [found] = plan(rebalancer(["web"]), outcomes, NOW).status.observed_workloads
+    [found] = decide(rebalancer(["web"]), outcomes, NOW).status.observed_workloads
     assert (found.result, found.reason) == (result, reason)
 
 
 def test_a_failure_is_not_tried_again():
     before = rebalancer(["web"], [item("web", "Failed")], finished=LATER)
-    found = plan(before, {value("web"): Marked()}, NOW)
+    found = decide(before, {value("web"): Marked()}, NOW)
     assert (found.status, found.changed) == (before.status, False)
 
 
@@ -104,7 +104,7 @@ DONE = [item("web", "Successful")]
     ("before", "outcomes", "finish_time", "changed", "open_"),
     [
         pytest.param(rebalancer(), {"web": Marked()}, LATER, True, [], id="now, once all are done, in whole seconds"),
-        pytest.param(rebalancer(), {"web": Missing()}, LATER, True, [], id="also when all have failed"),
+        pytest.param(rebalancer(), {"web": BindingMissing()}, LATER, True, [], id="also when all have failed"),
         pytest.param(rebalancer(), {"web": TROUBLE}, None, True, ["web"], id="not while one is tried again"),
         pytest.param(
             rebalancer(observed=[item("web")]), {"web": TROUBLE}, None, False, ["web"],
@@ -130,7 +130,7 @@ DONE = [item("web", "Successful")]
     ],
 )  # fmt: skip
 def test_the_finish_time(before, outcomes, finish_time, changed, open_):
-    found = plan(before, {value(name): outcome for name, outcome in outcomes.items()}, NOW)
+    found = decide(before, {value(name): outcome for name, outcome in outcomes.items()}, NOW)
     assert found.status.finish_time == finish_time
     assert found.status.observed_generation == before.metadata.generation
     assert (found.changed, [each.name for each in found.open]) == (changed, open_)
@@ -144,7 +144,7 @@ def test_the_finish_time(before, outcomes, finish_time, changed, open_):
         pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=-5), None, -65.7, id="negative: at once"),
         pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=100), None, 39.3, id="set: after that time"),
         pytest.param(rebalancer(ttl_s=100), Marked(), 99.3, id="from the moment at which all were done"),
-        pytest.param(rebalancer(ttl_s=100), Missing(), 99.3, id="also when all have failed"),
+        pytest.param(rebalancer(ttl_s=100), BindingMissing(), 99.3, id="also when all have failed"),
         pytest.param(rebalancer(ttl_s=0), TROUBLE, None, id="not while one is tried again"),
         pytest.param(
             rebalancer(["web"], DONE, finished=FINISHED, ttl_s=90, generation=2, observed_generation=1), None, 89.3,
@@ -161,14 +161,17 @@ def test_the_finish_time(before, outcomes, finish_time, changed, open_):
 )  # fmt: skip
 def test_the_time_to_live(before, outcome, remaining_s):
     outcomes = {} if outcome is None else {value("web"): outcome}
-    found = plan(before, outcomes, NOW).remaining_s
+    found = decide(before, outcomes, NOW).remaining_s
     assert found == (remaining_s if remaining_s is None else pytest.approx(remaining_s))
 
 
 names = st.sampled_from("abcdef")
 workloads = st.lists(names, min_size=1, max_size=8)
 outcomes_of_all = st.fixed_dictionaries(
-    {name: st.sampled_from([Marked(), Marked(overtaken_at=LATER), Missing(), TROUBLE, None]) for name in "abcdef"}
+    {
+        name: st.sampled_from([Marked(), Marked(overtaken_at=LATER), BindingMissing(), TROUBLE, None])
+        for name in "abcdef"
+    }
 ).map(lambda found: {value(name): outcome for name, outcome in found.items() if outcome is not None})
 statuses = st.lists(st.builds(item, names, st.sampled_from(["", "Successful", "Failed", "Odd"])), max_size=8)
 
@@ -180,22 +183,22 @@ def with_status(before: WorkloadRebalancer, status: RebalancerStatus) -> Workloa
 @given(workloads, statuses, outcomes_of_all)
 def test_planning_again_writes_nothing(spec, observed, outcomes):
     before = rebalancer(spec, observed)
-    first = plan(before, outcomes, NOW)
-    again = plan(with_status(before, first.status), {}, NOW + timedelta(hours=1))
+    first = decide(before, outcomes, NOW)
+    again = decide(with_status(before, first.status), {}, NOW + timedelta(hours=1))
     assert (again.status, again.changed, again.open) == (first.status, False, first.open)
 
 
 @given(workloads, statuses, outcomes_of_all, st.randoms())
 def test_the_order_of_the_spec_does_not_matter(spec, observed, outcomes, draw):
     shuffled = draw.sample(spec, len(spec))
-    assert plan(rebalancer(spec, observed), outcomes, NOW) == plan(rebalancer(shuffled, observed), outcomes, NOW)
+    assert decide(rebalancer(spec, observed), outcomes, NOW) == decide(rebalancer(shuffled, observed), outcomes, NOW)
 
 
 @given(workloads, statuses, outcomes_of_all)
 def test_a_success_stays_one_and_a_failure_that_is_still_named_too(spec, observed, outcomes):
     observed = list({each["workload"]["name"]: each for each in observed}.values())
     before = rebalancer(spec, observed)
-    after = {each.workload.name: each.result for each in plan(before, outcomes, NOW).status.observed_workloads}
+    after = {each.workload.name: each.result for each in decide(before, outcomes, NOW).status.observed_workloads}
     for each in before.status.observed_workloads:
         if each.result == "Successful" or (each.result == "Failed" and each.workload.name in spec):
             assert after[each.workload.name] == each.result
@@ -206,7 +209,7 @@ def test_a_success_stays_one_and_a_failure_that_is_still_named_too(spec, observe
 @given(workloads, statuses, outcomes_of_all)
 def test_it_is_finished_exactly_if_nothing_is_open(spec, observed, outcomes):
     before = rebalancer(spec, observed, ttl_s=60)
-    found = plan(before, outcomes, NOW)
+    found = decide(before, outcomes, NOW)
     assert (found.remaining_s is None) == bool(found.open)
     assert (found.status.finish_time is None) == bool(found.open)
     assert CREATED < (found.status.finish_time or NOW) <= NOW

@@ -1,0 +1,198 @@
+"""Event handlers: what a change of a policy or of a resource puts on the queue.
+
+Karmada examines a resource only when the policy that preempts changes. The watches of named kinds also notice when a
+resource falls to a weaker policy later.
+"""
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from berthmaster.controllers.preemption.policy_index import ClaimStore, NamedKind, PolicyIndex, kinds_of, metadata_of
+from berthmaster.kube.discovery import ServedKind
+from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.requests import Key
+from berthmaster.model.claims import (
+    PRIORITY_DROP_ANNOTATION,
+    PriorityDrop,
+    Resource,
+    claimed_externally,
+    holder,
+    named_resources,
+    permanent_id,
+)
+from berthmaster.model.meta import INT32_MIN
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import fields
+
+MAX_WATCHES: Final = 64
+"""How many kinds are watched at once. Resources of further kinds are examined when a policy changes."""
+_BELOW_ALL_PRIORITIES: Final = INT32_MIN - 1
+_LOG: Final = logging.getLogger("berthmaster.preemption")
+PreemptionKey = Resource | NamedKind | PolicyReference
+"""What is reconciled: the holder of a resource, the watch of a kind, or the recorded priority drop of a policy."""
+
+
+class PolicyHandler:
+    """The event handler of policies; see ``Handler``.
+
+    Args:
+        index: is updated.
+        enqueue: puts a key on the queue.
+    """
+
+    def __init__(self, index: PolicyIndex, enqueue: Callable[[PreemptionKey], None]) -> None:
+        self._index = index
+        self._enqueue = enqueue
+
+    def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
+        """Handle a new, changed or deleted policy."""
+        self._index.update(before, after)
+        if after is not None and PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
+            self._enqueue(after.reference)
+        if before is not None and after is not None and _relevant(before) == _relevant(after):
+            return
+        if before is not None:
+            self._enqueue_newly_eligible(before, after)
+        named = [*_named(after), *_named(before)]
+        for kind in kinds_of(named):
+            self._enqueue(kind)
+        for resource in dict.fromkeys(named):
+            self._enqueue(resource)
+
+    def _enqueue_newly_eligible(self, before: Policy, after: Policy | None) -> None:
+        """Enqueue what other policies may take over after a priority drop, whether a webhook has recorded it or not.
+
+        A deleted policy counts as dropped below all priorities: a policy with the same name and another priority may be
+        created before the deleted one's resources are released.
+        """
+        priority = after.explicit_priority if after is not None else _BELOW_ALL_PRIORITIES
+        drop = PriorityDrop(from_=before.explicit_priority, to=priority)
+        for policy in self._index.newly_eligible(drop, before):
+            for resource in named_resources(policy):
+                self._enqueue(resource)
+
+
+def _named(policy: Policy | None) -> tuple[Resource, ...]:
+    return named_resources(policy) if policy is not None else ()
+
+
+def _relevant(policy: Policy) -> tuple[object, ...]:
+    """Return the parts of a policy that decide which resources it may take over."""
+    spec, deleting = policy.spec, policy.metadata.deletion_timestamp is not None
+    return spec.resource_selectors, spec.priority, spec.preemption, deleting, permanent_id(policy), policy.metadata.uid
+
+
+class ClaimState(NamedTuple):
+    """The part of a resource that decides whether it can be taken over."""
+
+    holder: PolicyReference | None = None
+    claimed_externally: bool = False
+    deleting: bool = False
+
+
+_UNCLAIMED: Final = ClaimState()
+
+
+class _Watch(NamedTuple):
+    served: ServedKind
+    informer: Informer[ClaimState]
+
+
+class ResourceWatches:
+    """The watches of resources: one for each kind that a policy names, for as long as one does.
+
+    Args:
+        store: reads resources.
+        clock: the clock of the informers.
+        index: the policies.
+        enqueue: puts a named resource on the queue when its holder may have changed.
+    """
+
+    def __init__(
+        self, store: ClaimStore, clock: Clock, index: PolicyIndex, enqueue: Callable[[Resource], None]
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._index = index
+        self._enqueue = enqueue
+        self._lock = threading.Lock()
+        self._running: dict[NamedKind, _Watch] = {}
+        self._closed = False
+
+    @property
+    def kinds(self) -> set[NamedKind]:
+        """The watched kinds."""
+        with self._lock:
+            return set(self._running)
+
+    def sync(self, kind: NamedKind) -> bool:
+        """Start or stop the watch of a kind: it runs if a policy names the kind and the API server serves it.
+
+        Two threads must not call this for the same kind at the same time.
+
+        Returns:
+            False if the kind is named, but is not served or exceeds the limit of watches.
+
+        Raises:
+            ApiError: the served kinds are unreadable.
+        """
+        wanted = self._index.names_kind(kind)
+        served = self._store.served_kind(kind) if wanted else None
+        with self._lock:
+            running = self._running.get(kind)
+        if running is not None and running.served != served:
+            self._end(kind)
+            running = None
+        if served is None or running is not None:
+            return served is not None or not wanted
+        return self._begin(kind, served)
+
+    def stop(self) -> None:
+        """Stop all watches. No watch starts afterwards."""
+        with self._lock:
+            self._closed = True
+            running, self._running = self._running, {}
+        for watch in running.values():
+            watch.informer.stop()
+
+    def _begin(self, kind: NamedKind, served: ServedKind) -> bool:
+        informer = Informer(served.collection, claim_state_of, self._clock)
+        informer.subscribe(self._handler(kind))
+        with self._lock:
+            if self._closed:
+                return True
+            if len(self._running) >= MAX_WATCHES:
+                message = "%s are not watched: preempting policies name more than %d kinds"
+                _LOG.warning(message, served.collection.what, MAX_WATCHES, extra=fields(kind=kind.kind))
+                return False
+            self._running[kind] = _Watch(served, informer)
+            informer.start(self._store.metadata_client)
+        return True
+
+    def _end(self, kind: NamedKind) -> None:
+        with self._lock:
+            watch = self._running.pop(kind, None)
+        if watch is not None:
+            watch.informer.stop()
+
+    def _handler(self, kind: NamedKind) -> Handler[ClaimState]:
+        def handle(key: Key, before: ClaimState | None, after: ClaimState | None) -> None:  # noqa: ARG001 - see Handler
+            resource = Resource(*kind, *key)
+            if after is not None and self._index.names(resource):
+                self._enqueue(resource)
+
+        return handle
+
+
+def claim_state_of(raw: bytes) -> ClaimState:
+    """Decode the claim state of a resource. All unclaimed resources share one value, which saves memory.
+
+    Raises:
+        FieldError: the metadata is invalid.
+    """
+    metadata = metadata_of(raw)
+    state = ClaimState(holder(metadata), claimed_externally(metadata), metadata.deletion_timestamp is not None)
+    return state if state != _UNCLAIMED else _UNCLAIMED
