@@ -69,8 +69,8 @@ def test_added_it_is_done_and_listed(scene: Scene):
     scene.finished(made)
     assert scene.results(made) == {"early": "Successful", "late": "Successful", "web": "Successful"}
     assert scene.mark_of(early) == scene.mark_of(late) == made["metadata"]["creationTimestamp"]
-    assert "was scheduled at" in told(scene, late, "NothingRescheduled")
-    assert "/late: scheduled after" in told(scene, made, "NothingRescheduled")
+    assert "the last scheduling was later" in told(scene, late, "NothingRescheduled")
+    assert "/late. Create a new WorkloadRebalancer" in told(scene, made, "NothingRescheduled")
 
 
 def test_removed_it_is_kept_if_it_succeeded_else_dropped(scene: Scene):
