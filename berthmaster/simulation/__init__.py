@@ -1,5 +1,6 @@
-"""What would happen: a fleet and its workloads, scheduled as Karmada's control plane would, before and after changes.
+"""Simulation of Karmada and KubeAdmiral: schedule the workloads of a fleet before and after changes.
 
-Pure: a world goes in, a world and its outcomes come out. As in Karmada each workload is scheduled against the capacity
-that clusters report; what others of the same world were just given is not deducted from it.
+The code is pure: its input is a world, its output a world and the result for each workload. As in Karmada, each
+workload is scheduled against the capacity that clusters report. Replicas that the same run assigned to other workloads
+are not deducted.
 """

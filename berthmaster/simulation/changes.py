@@ -1,4 +1,4 @@
-"""What-if: changes to a world, each applied as the control plane would apply it."""
+"""What-if changes to a world. Each change has the effect that it has in a Karmada control plane."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,28 +21,30 @@ _PRODUCER: Final = "TaintManager"
 
 
 class Change(Protocol):
-    """Something that happens to a world."""
+    """A change to a world."""
 
     def applied(self, world: World, now: datetime) -> World:
-        """The world after it.
+        """Return the world after the change.
 
         Args:
-            world: before it.
-            now: when it happens, after anything that was scheduled was scheduled.
+            world: the world before the change.
+            now: the time of the change; it is later than every scheduling in the world.
 
         Raises:
-            InputError: it names something that is not there.
+            InputError: the change names a cluster or resource that does not exist.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """A cluster is lost: not Ready, tainted so, and left by every workload that does not tolerate that for good."""
+    """A cluster fails: it is not ready and tainted, and every workload that does not tolerate the taints is evicted.
+
+    Only a toleration without ``toleration_seconds`` counts.
+    """
 
     cluster: str
 
     def applied(self, world: World, now: datetime) -> World:
-        """The world without it, failover done."""
         lost = self.not_ready(world)
         taints = (Taint(NOT_READY, NO_SCHEDULE), Taint(NOT_READY, NO_EXECUTE))
         for taint in taints:
@@ -50,19 +52,18 @@ class Down:
         return lost
 
     def not_ready(self, world: World) -> World:
-        """The world in which the cluster is not ready, and nobody has done anything about it yet."""
+        """Return the world in which the cluster is not ready, before any taint or eviction."""
         return _with_cluster(world, self.cluster, _not_ready)
 
 
 @dataclass(frozen=True, slots=True)
 class AddTaint:
-    """A cluster is tainted; NoExecute moves workloads off that do not tolerate it for good."""
+    """A cluster gets a taint. NoExecute evicts workloads that do not tolerate it without a time limit."""
 
     cluster: str
     taint: Taint
 
     def applied(self, world: World, now: datetime) -> World:
-        """The world with the taint, and with what it drives out on its way."""
         tainted = _with_cluster(world, self.cluster, self._tainted)
         if self.taint.effect != NO_EXECUTE:
             return tainted
@@ -76,7 +77,7 @@ class AddTaint:
         return msgspec.structs.replace(cluster, spec=spec)
 
     def _evicted(self, binding: Binding, now: datetime) -> Binding:
-        """As Karmada's failover evicts: off the assignment, and a task that keeps it from coming back."""
+        """Evict as Karmada's failover does: remove the assignment, and exclude the cluster by an eviction task."""
         spec = binding.spec
         here = next((target for target in spec.clusters if target.name == self.cluster), None)
         tolerations = spec.placement.cluster_tolerations if spec.placement is not None else ()
@@ -99,14 +100,13 @@ class AddTaint:
 
 @dataclass(frozen=True, slots=True)
 class AddLabel:
-    """A cluster's label is set."""
+    """A cluster gets a label."""
 
     cluster: str
     key: str
     value: str
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a label has no time
-        """The world with the label."""
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         return _with_cluster(world, self.cluster, self._labelled)
 
     def _labelled(self, cluster: Cluster) -> Cluster:
@@ -116,13 +116,12 @@ class AddLabel:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """A workload is to have another number of replicas."""
+    """A workload is scaled."""
 
     resource: ResourceName
     replicas: int
 
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - nothing here has a time
-        """The world in which it wants so many."""
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
         found = world.find(self.resource)
         if not found:
             raise InputError(f"cannot scale {self.resource}: {_no_such_resource(world, self.resource)}")
@@ -142,18 +141,72 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Reschedule:
-    """Every workload is to be scheduled anew, as by a WorkloadRebalancer that names all of them."""
+    """All workloads are rescheduled, as by a WorkloadRebalancer that names all of them."""
 
     def applied(self, world: World, now: datetime) -> World:
-        """The world in which that was asked for."""
         return _with_bindings(world, lambda binding: _rescheduled(binding, now))
+
+
+@dataclass(frozen=True, slots=True)
+class SetPolicy:
+    """A policy is created, or it replaces the policy of its kind, namespace and name.
+
+    Workloads change policies as Karmada's detector decides. A policy keeps the workloads that it still matches. The
+    first of the other matching policies claims a workload that loses its policy or has none. A policy with
+    ``preemption: Always`` takes the workloads that it names from weaker policies, as with the gate
+    ``PropagationPolicyPreemption`` (see ``berthmaster.model.claims``).
+
+    Attributes:
+        policy: the policy with its defaults (``policy.defaulted``).
+        check: called before each workload; an exception that it raises ends the change.
+    """
+
+    policy: Policy
+    check: Callable[[], None] = lambda: None
+
+    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
+        others = [each for each in world.policies if each.reference != self.policy.reference]
+        policies = (*others, self.policy)
+        workloads = [self._reclaimed(each, policies, world) for each in world.workloads]
+        return replace(world, policies=policies, workloads=workloads)
+
+    def _reclaimed(self, workload: SimulatedWorkload, policies: Sequence[Policy], world: World) -> SimulatedWorkload:
+        self.check()
+        template = template_of(workload.manifest)
+        matching = claims(template, policies)
+        holder = self._holder(workload, template, matching)
+        if holder is None:
+            # No policy claims it. As in Karmada, a binding that lost its policy stays unchanged.
+            return replace(workload, claims=())
+        ordered = (holder, *(each for each in matching if each is not holder))
+        if workload.claim is not None and holder.policy is workload.claim.policy:
+            return replace(workload, claims=ordered)
+        binding = binding_of(
+            workload.manifest,
+            holder.policy,
+            _replicas(workload),
+            current=workload.binding,
+            workload_affinity=world.workload_affinity,
+        )
+        return replace(workload, claims=ordered, binding=binding)
+
+    def _holder(self, workload: SimulatedWorkload, template: Template, matching: Sequence[Claim]) -> Claim | None:
+        """Return the claim of the policy that has the workload after the change."""
+        if not matching or (workload.claim is None and workload.binding is not None):
+            return None
+        before = workload.claim.policy.reference if workload.claim is not None else None
+        kept = next((each for each in matching if each.policy.reference == before), None)
+        if kept is None:
+            return matching[0]
+        mine = next((each for each in matching if each.policy is self.policy), None)
+        return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
 
 
 _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 
 def apply(changes: Iterable[Change], world: World, now: datetime) -> World:
-    """The world after all changes, done in order."""
+    """Return the world after all changes, applied in order."""
     for change in changes:
         world = change.applied(world, now)
     return world
@@ -199,80 +252,14 @@ def _no_such_resource(world: World, name: ResourceName) -> str:
     return f"there is no such resource; did you mean {close[0]}?" if close else "there is no such resource"
 
 
-@dataclass(frozen=True, slots=True)
-class SetPolicy:
-    """A policy is created, or replaces the one of its kind, namespace and name.
-
-    Attributes:
-        policy: with its defaults (``policy.defaulted``).
-        check: called before each workload is looked at; what it raises ends the change.
-    """
-
-    policy: Policy
-    check: Callable[[], None] = lambda: None
-
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - a policy takes effect at once
-        """The world in which it is in force and every workload has the binding that comes of it."""
-        others = [each for each in world.policies if each.reference != self.policy.reference]
-        policies = (*others, self.policy)
-        workloads = [self._reclaimed(each, policies, world) for each in world.workloads]
-        return replace(world, policies=policies, workloads=workloads)
-
-    def _reclaimed(self, workload: SimulatedWorkload, policies: Sequence[Policy], world: World) -> SimulatedWorkload:
-        self.check()
-        template = _template(workload)
-        matching = claims(template, policies)
-        holder = self._holder(workload, template, matching)
-        if holder is None:
-            # Nobody's: a binding that has lost its policy stays as it is, as Karmada leaves it.
-            return replace(workload, claims=())
-        ordered = (holder, *(each for each in matching if each is not holder))
-        if workload.claim is not None and holder.policy is workload.claim.policy:
-            return replace(workload, claims=ordered)
-        binding = binding_of(
-            _raw(workload),
-            holder.policy,
-            _replicas(workload),
-            current=workload.binding,
-            workload_affinity=world.workload_affinity,
-        )
-        return replace(workload, claims=ordered, binding=binding)
-
-    def _holder(self, workload: SimulatedWorkload, template: Template, matching: Sequence[Claim]) -> Claim | None:
-        """Whose it is afterwards."""
-        if not matching or (workload.claim is None and workload.binding is not None):
-            return None
-        before = workload.claim.policy.reference if workload.claim is not None else None
-        kept = next((each for each in matching if each.policy.reference == before), None)
-        if kept is None:
-            return matching[0]
-        mine = next((each for each in matching if each.policy is self.policy), None)
-        return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
-
-
-def _takes(challenger: Policy, holder: Policy, template: Template) -> bool:
+def _takes(preemptor: Policy, holder: Policy, template: Template) -> bool:
     resource = Resource(template.api_version, template.kind, template.namespace, template.name)
-    return may_preempt(challenger, holder) and resource in named_resources(challenger)
-
-
-def _template(workload: SimulatedWorkload) -> Template:
-    if workload.template is not None:
-        return template_of(workload.template)
-    resource = workload.resource
-    return Template(resource.api_version, resource.kind, resource.name, resource.namespace)
-
-
-def _raw(workload: SimulatedWorkload) -> dict[str, object]:
-    if workload.template is not None:
-        return dict(workload.template)
-    resource = workload.resource
-    metadata = {"name": resource.name, "namespace": resource.namespace, "uid": resource.uid}
-    return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
+    return may_preempt(preemptor, holder) and resource in named_resources(preemptor)
 
 
 def _replicas(workload: SimulatedWorkload) -> Replicas:
-    """The binding's number, which may have been scaled since, before the template's."""
-    binding: Binding | None = workload.binding
+    """Return the replicas of the binding, which may have been scaled, or else those of the template."""
+    binding = workload.binding
     if binding is None:
         return workload.replicas
     return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

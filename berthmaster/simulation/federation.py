@@ -1,7 +1,7 @@
-"""Scheduling the workloads of a KubeAdmiral federation, and what changes move.
+"""Simulation of a KubeAdmiral federation: schedule its workloads before and after changes.
 
-KubeAdmiral schedules an object only if something that counts has changed since it did so last (``trigger``); a
-simulation therefore keeps the snapshots that KubeAdmiral would keep.
+KubeAdmiral schedules an object only if a relevant input changed since the last scheduling (``trigger``). A simulation
+therefore keeps the snapshots of these inputs that KubeAdmiral would keep.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,12 +39,12 @@ class FederatedWorkload:
     """A workload and the policy that its labels bind it to.
 
     Attributes:
-        workload: the object, and where it is.
-        annotations: its own, which may stand in for parts of the policy.
-        policy: None if it is bound to none, or to one that is not there.
-        missing: the policy or profile that is named but not there, in words: then nothing is touched.
-        plugins: that take part; or why its profile cannot be built, which fails every attempt.
-        snapshot: what its last scheduling depended on, as text.
+        workload: the object and its current assignment.
+        annotations: the annotations of the object, which may override parts of the policy.
+        policy: the policy; None if there is no label or the policy does not exist.
+        missing: a message that the named policy or profile does not exist, or empty. Nothing is scheduled then.
+        plugins: the plugins of the profile, or why the profile is invalid, which fails every attempt.
+        snapshot: the inputs of the last scheduling, as text.
     """
 
     workload: Workload
@@ -56,13 +56,19 @@ class FederatedWorkload:
 
     @property
     def name(self) -> ResourceName:
-        """How commands name it."""
+        """The name on the command line."""
         return ResourceName(self.workload.namespace, self.workload.kind, self.workload.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Federation:
-    """Clusters by name, and workloads. ``forced``: every workload is scheduled, whatever has changed."""
+    """Clusters by name, and workloads.
+
+    Attributes:
+        clusters: the clusters by name.
+        workloads: the workloads, in the order of scheduling.
+        forced: whether the next run schedules every workload, even without a trigger.
+    """
 
     clusters: Mapping[str, Cluster]
     workloads: Sequence[FederatedWorkload]
@@ -71,15 +77,15 @@ class Federation:
 
 @dataclass(frozen=True, slots=True)
 class FederatedResult:
-    """What became of a workload.
+    """The result for a workload.
 
     Attributes:
-        bound: the workload as it is afterwards.
-        trigger: why it was scheduled.
-        unit: what was scheduled; None if nothing was.
-        decision: None if it was not scheduled.
-        diagnosis: the decision explained; None without one, or where no cluster was looked at.
-        notes: what is worth knowing: annotations that were passed over, changes that do not count.
+        bound: the workload after the run.
+        trigger: why the workload was scheduled.
+        unit: the scheduling unit; None if nothing was scheduled.
+        decision: the decision; None if the workload was not scheduled.
+        diagnosis: the explanation of the decision; None without a decision or if no cluster was considered.
+        notes: remarks: ignored annotations, and changes that do not trigger scheduling.
     """
 
     bound: FederatedWorkload
@@ -91,10 +97,10 @@ class FederatedResult:
 
 
 def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = ()) -> Federation:
-    """The federation that manifests describe.
+    """Build the federation that manifests describe.
 
     Raises:
-        ManifestError: something in a resource that decides has a wrong value.
+        ManifestError: a field of a resource that affects decisions is invalid.
     """
     given = manifests.federation
     policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
@@ -114,22 +120,25 @@ def run_federation(
     """Schedule every workload that needs it.
 
     Args:
-        federation: its workloads say where they are now.
-        now: decides which clusters custom migration keeps clear.
-        diagnose: explain every decision.
+        federation: the federation; its workloads hold the current assignments.
+        now: the time, which decides whether custom migration still excludes a cluster.
+        diagnose: whether to explain every decision.
+
+    Returns:
+        The federation after the run, and a result for each workload in order.
     """
     run = _Run(federation, now, diagnose=diagnose)
-    outcomes = [run.settle(bound) for bound in federation.workloads]
-    return replace(federation, workloads=[each.bound for each in outcomes], forced=False), outcomes
+    results = [run.settle(bound) for bound in federation.workloads]
+    return replace(federation, workloads=[each.bound for each in results], forced=False), results
 
 
 def apply_to_federation(changes: Iterable[Change], federation: Federation, now: datetime) -> Federation:
-    """The federation after all changes, each as KubeAdmiral would feel it.
+    """Return the federation after all changes. Each change has the effect that it has in KubeAdmiral.
 
-    A lost cluster is no longer Ready, and no more: KubeAdmiral leaves where they are the workloads that it has.
+    A failed cluster is only marked as not ready, because KubeAdmiral does not evict its workloads.
 
     Raises:
-        InputError: a change names something that is not there.
+        InputError: a change names a cluster or resource that does not exist.
     """
     for change in changes:
         match change:
@@ -138,9 +147,9 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
             case Reschedule():
                 federation = replace(federation, forced=True)
             case Down():
-                federation = _with_clusters(federation, change.not_ready(World(federation.clusters, ())))
+                federation = replace(federation, clusters=change.not_ready(World(federation.clusters, ())).clusters)
             case AddLabel() | AddTaint():
-                federation = _with_clusters(federation, change.applied(World(federation.clusters, ()), now))
+                federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
     return federation
 
 
@@ -172,15 +181,15 @@ def _bound(
         return FederatedWorkload(workload, annotations)
     policy = policies.get(named)
     if policy is None:
-        return FederatedWorkload(workload, annotations, missing=f"{named[0]} {named[2]} is not there")
+        return FederatedWorkload(workload, annotations, missing=f"{named[0]} {named[2]} does not exist")
     profile = policy.spec.scheduling_profile
     if profile and profile not in profiles:
-        return FederatedWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} is not there")
+        return FederatedWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} does not exist")
     return FederatedWorkload(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
 
 
 def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
-    """The plugins of a profile, or why it cannot be built. That concerns those alone whose policy names it."""
+    """Return the plugins of a profile, or why it is invalid. An invalid profile affects only policies that name it."""
     try:
         return plugin_names(profile)
     except FieldError as error:
@@ -188,7 +197,7 @@ def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
 
 
 class _Run:
-    """One round over a federation that stays as it is."""
+    """One run over a federation, which does not change meanwhile."""
 
     def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
         self._forced = federation.forced
@@ -199,7 +208,7 @@ class _Run:
         self._diagnose = diagnose
 
     def settle(self, bound: FederatedWorkload) -> FederatedResult:
-        """Schedule a workload if it needs it."""
+        """Schedule a workload if KubeAdmiral would."""
         if bound.missing:
             return FederatedResult(bound, Trigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
@@ -209,17 +218,17 @@ class _Run:
         if not verdict.schedules and not self._forced:
             return FederatedResult(bound, verdict.trigger, notes=verdict.deferred)
         if bound.policy is None:
-            nowhere = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
-            return FederatedResult(nowhere, verdict.trigger, notes=(UNBOUND,))
+            unassigned = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
+            return FederatedResult(unassigned, verdict.trigger, notes=(UNBOUND,))
         try:
             prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
         except FieldError as error:
             return FederatedResult(bound, verdict.trigger, decision=_failed(error))
         notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
         if prepared.suppressed:
-            # What has changed counts as seen: lifting the ban alone schedules nothing.
+            # The snapshot is updated, because removing the annotation alone does not trigger scheduling.
             seen = replace(bound, snapshot=snapshot.text)
-            return FederatedResult(seen, Trigger.NONE, notes=("an annotation says not to schedule it", *notes))
+            return FederatedResult(seen, Trigger.NONE, notes=("an annotation disables scheduling", *notes))
         if isinstance(bound.plugins, FieldError):
             return FederatedResult(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
         decision, diagnosis = self._decide(bound.plugins, prepared.unit)
@@ -239,7 +248,7 @@ class _Run:
 
 
 def _failed(error: FieldError) -> Decision:
-    """An attempt that came to nothing: what was decided before stays."""
+    """Return the decision of a failed attempt, which keeps the assignment."""
     return Decision(None, {}, Failure(FailureKind.SELECT_FAILED, str(error)), Mode.STEADY)
 
 
@@ -257,7 +266,3 @@ def _scaled(federation: Federation, change: Scale) -> Federation:
 def _names(name: ResourceName, bound: FederatedWorkload) -> bool:
     workload = bound.workload
     return name.names(ObjectReference(workload.api_version, workload.kind, workload.name, workload.namespace))
-
-
-def _with_clusters(federation: Federation, world: World) -> Federation:
-    return replace(federation, clusters=world.clusters)

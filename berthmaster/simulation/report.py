@@ -1,4 +1,4 @@
-"""What a simulation found, as rows: what the commands print and the service answers."""
+"""The results of a simulation as rows, which the commands print and the service returns."""
 
 import msgspec
 
@@ -11,17 +11,17 @@ UNCLAIMED = "no policy selects it"
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
-    """One workload.
+    """The result for one workload.
 
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
-        policy: the one that claims it; None if none does, or only its binding is known.
-        replicas: how many are wanted; None if it is not placed at all.
-        group: the group of clusters that its assignment came from; None without.
-        clusters: replicas by cluster, 0 for a workload without replicas.
-        trigger: why it was scheduled.
-        error: at which stage it failed; None if it did not, or was not scheduled.
-        message: the failure, or whatever else is worth knowing; None if nothing is.
+        policy: the policy that claims it; None if there is none or only the binding is known.
+        replicas: the desired replicas; None if no policy claims the workload.
+        group: the affinity group of the assignment; None without one.
+        clusters: the replicas by cluster; 0 for a workload without replicas.
+        trigger: why the workload was scheduled.
+        error: the stage that failed; None if scheduling succeeded or did not run.
+        message: the failure or another remark; None if there is none.
     """
 
     resource: str
@@ -35,12 +35,12 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One workload before and after the changes.
+    """The results for one workload before and after the changes.
 
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
-        before, after: what it was, and is.
-        moves: replicas before and after for each cluster where they differ; None where it does not have the workload.
+        before, after: the two results.
+        moves: the replicas before and after for each cluster that changes; None where it has none of the workload.
     """
 
     resource: str
@@ -54,8 +54,8 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         policy: kind, namespace and name.
-        priority: its explicit priority.
-        matched_by: how closely it names the workload: ``kind``, ``labels`` or ``name``.
+        priority: the explicit priority.
+        matched_by: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
     """
 
     policy: str
@@ -64,15 +64,14 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
-    """One workload's decision, explained.
+    """The explanation of the decision for one workload.
 
     Attributes:
-        resource, policy, group, clusters, trigger, error, message: as in ``Row``.
-        claims: the policies that match it, the one that has it first.
-        replicas: how many are wanted; None if it is not placed at all.
-        replicated: whether it has replicas of its own.
-        mode: what became of replicas that were assigned before; None if it was not scheduled.
-        diagnosis: group by group and cluster by cluster; None if it was not scheduled.
+        resource, policy, replicas, group, clusters, trigger, error, message: as in ``Row``.
+        claims: the policies that match the workload, starting with the one that claims it.
+        replicated: whether the workload has replicas.
+        mode: how the decision treats replicas that were assigned before; None if scheduling did not run.
+        diagnosis: the findings for each group and cluster; None if scheduling did not run.
     """
 
     resource: str
@@ -89,29 +88,29 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     diagnosis: Diagnosis | None
 
 
-def row(outcome: WorkloadResult) -> Row:
-    """What became of a workload."""
-    claim, binding, failure = outcome.workload.claim, outcome.workload.binding, _failure(outcome)
+def row(result: WorkloadResult) -> Row:
+    """Return the row of a result."""
+    claim, binding, failure = result.workload.claim, result.workload.binding, _failure(result)
     return Row(
-        resource=str(outcome.workload),
+        resource=str(result.workload),
         policy=str(claim.policy) if claim is not None else None,
         replicas=binding.spec.replicas if binding is not None else None,
-        group=outcome.group or None,
-        clusters=outcome.assignment,
-        trigger=outcome.trigger,
+        group=result.group or None,
+        clusters=result.assignment,
+        trigger=result.trigger,
         error=failure.kind if failure is not None else None,
-        message=_note(outcome) or None,
+        message=_note(result) or None,
     )
 
 
 def change_row(before: WorkloadResult, after: WorkloadResult) -> ChangeRow:
-    """What changes did to a workload."""
+    """Return the row of the results before and after the changes."""
     return ChangeRow(str(after.workload), row(before), row(after), moves(before, after))
 
 
-def explanation(outcome: WorkloadResult) -> Explanation:
-    """Why a workload is where it is. The outcome has to have its diagnosis."""
-    workload, decision, failure = outcome.workload, outcome.decision, _failure(outcome)
+def explanation(result: WorkloadResult) -> Explanation:
+    """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled."""
+    workload, decision, failure = result.workload, result.decision, _failure(result)
     return Explanation(
         resource=str(workload),
         policy=str(workload.claim.policy) if workload.claim is not None else None,
@@ -121,32 +120,32 @@ def explanation(outcome: WorkloadResult) -> Explanation:
         ],
         replicas=workload.binding.spec.replicas if workload.binding is not None else None,
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
-        trigger=outcome.trigger,
+        trigger=result.trigger,
         mode=decision.mode if decision is not None else None,
-        group=outcome.group or None,
-        clusters=outcome.assignment,
+        group=result.group or None,
+        clusters=result.assignment,
         error=failure.kind if failure is not None else None,
         message=failure.message if failure is not None else None,
-        diagnosis=outcome.diagnosis,
+        diagnosis=result.diagnosis,
     )
 
 
-def _failure(outcome: WorkloadResult) -> Failure | None:
-    return outcome.decision.failure if outcome.decision is not None else None
+def _failure(result: WorkloadResult) -> Failure | None:
+    return result.decision.failure if result.decision is not None else None
 
 
-def _note(outcome: WorkloadResult) -> str:
-    if outcome.workload.binding is None:
+def _note(result: WorkloadResult) -> str:
+    if result.workload.binding is None:
         return UNCLAIMED
-    failure = _failure(outcome)
+    failure = _failure(result)
     if failure is None:
-        return "no replicas are wanted" if not outcome.assignment and outcome.decision is not None else ""
-    return f"{failure.kind.value}: {failure.message}{_rejected_by(outcome)}"
+        return "no replicas are wanted" if not result.assignment and result.decision is not None else ""
+    return f"{failure.kind.value}: {failure.message}{_rejected_by(result)}"
 
 
-def _rejected_by(outcome: WorkloadResult) -> str:
-    """Which filters ruled the clusters of the first group out, the busiest first."""
-    if outcome.diagnosis is None or not outcome.diagnosis.groups:
+def _rejected_by(result: WorkloadResult) -> str:
+    """Format how many clusters of the first group each filter rejected, the largest number first."""
+    if result.diagnosis is None or not result.diagnosis.groups:
         return ""
-    told = [f"{plugin} {count}" for plugin, count in outcome.diagnosis.groups[0].rejected_by()]
-    return f" ({', '.join(told)})" if told else ""
+    counts = [f"{plugin} {count}" for plugin, count in result.diagnosis.groups[0].rejected_by()]
+    return f" ({', '.join(counts)})" if counts else ""

@@ -1,4 +1,4 @@
-"""Scheduling all workloads of a world, and what that changes."""
+"""Schedule the workloads of a world, and compare the results."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,13 +20,13 @@ from berthmaster.simulation.world import SimulatedWorkload, World
 
 @dataclass(frozen=True, slots=True)
 class WorkloadResult:
-    """What became of a workload.
+    """The result for a workload.
 
     Attributes:
-        workload: with its binding as it is afterwards.
-        trigger: why it was scheduled; NONE if it was not.
-        decision: None if it was not scheduled.
-        diagnosis: the decision explained, where that was asked for or nothing was decided.
+        workload: the workload with its binding after the run.
+        trigger: why the workload was scheduled; NONE if it was not.
+        decision: the decision; None if the workload was not scheduled.
+        diagnosis: the explanation of the decision, if it was requested or the decision failed.
     """
 
     workload: SimulatedWorkload
@@ -36,13 +36,13 @@ class WorkloadResult:
 
     @property
     def assignment(self) -> dict[str, int]:
-        """Replicas by cluster, as they are afterwards."""
+        """The replicas by cluster after the run."""
         binding = self.workload.binding
         return {target.name: target.replicas for target in binding.spec.clusters} if binding is not None else {}
 
     @property
     def group(self) -> str:
-        """The group that the assignment came from; empty for none."""
+        """The affinity group of the assignment; empty without one."""
         binding = self.workload.binding
         return binding.status.scheduler_observing_affinity_name if binding is not None and self.assignment else ""
 
@@ -53,32 +53,32 @@ def run(
     """Schedule every workload that needs it.
 
     Args:
-        world: its workloads' bindings say where they are now.
-        profile: how to decide.
-        now: recorded as the time of scheduling.
-        diagnose: explain every decision, not only those that failed.
-        check: called before each decision; what it raises ends the run.
+        world: the world; the bindings of its workloads hold the current assignments.
+        profile: the plugins that decide.
+        now: the time that is recorded as the time of scheduling.
+        diagnose: whether to explain every decision, not only those that failed.
+        check: called before each decision; an exception that it raises ends the run.
 
     Returns:
-        The world afterwards, and an outcome for each workload in its order.
+        The world after the run, and a result for each workload in order.
     """
     peers = Peers()
     for workload in world.workloads:
         if workload.binding is not None:
             peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
     scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers)
-    outcomes = []
+    results = []
     for workload in world.workloads:
         check()
-        outcome = _settle(scheduler, workload, now, diagnose=diagnose)
-        outcomes.append(outcome)
-        if outcome.workload.binding is not None:
-            scheduler.peers.place(Request.of(outcome.workload.binding), outcome.assignment)
-    return replace(world, workloads=[outcome.workload for outcome in outcomes]), outcomes
+        result = _schedule(scheduler, workload, now, diagnose=diagnose)
+        results.append(result)
+        if result.workload.binding is not None:
+            scheduler.peers.place(Request.of(result.workload.binding), result.assignment)
+    return replace(world, workloads=[result.workload for result in results]), results
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
-    """The replicas before and after of each cluster where they differ; None where it did not have the workload."""
+    """Return the replicas before and after for each cluster that changes; None where it has none of the workload."""
     then, now = before.assignment, after.assignment
     return {
         cluster: (then.get(cluster), now.get(cluster))
@@ -88,16 +88,16 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
 
 
 def examine(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) -> WorkloadResult:
-    """What would become of one workload now, explained even where nothing triggers a scheduling. Changes nothing."""
-    outcome = _settle(scheduler, workload, now, diagnose=True)
-    if outcome.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
-        return outcome
+    """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
+    result = _schedule(scheduler, workload, now, diagnose=True)
+    if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
+        return result
     request = Request.of(workload.binding)
     decision = scheduler.schedule(request)
-    return replace(outcome, diagnosis=explain(scheduler, request, decision))
+    return replace(result, diagnosis=explain(scheduler, request, decision))
 
 
-def _settle(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, *, diagnose: bool) -> WorkloadResult:
+def _schedule(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, *, diagnose: bool) -> WorkloadResult:
     """Schedule one workload if it needs it."""
     binding = workload.binding
     if binding is None:
@@ -108,12 +108,12 @@ def _settle(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, *,
     request = Request.of(binding)
     decision = scheduler.schedule(request)
     diagnosis = explain(scheduler, request, decision) if diagnose or decision.failure is not None else None
-    settled = _recorded(binding, decision, now)
-    return WorkloadResult(replace(workload, binding=settled), trigger, decision, diagnosis)
+    recorded = _recorded(binding, decision, now)
+    return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis)
 
 
 def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
-    """The binding with what Karmada's scheduler writes after a decision."""
+    """Return the binding as Karmada's scheduler writes it after a decision."""
     if decision.failure is not None and not decision.clears_assignment:
         return binding
     placement = encode_json(binding.spec.placement).decode()
@@ -129,6 +129,6 @@ def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
     return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
 
 
-def unplaced(outcomes: Sequence[WorkloadResult]) -> list[WorkloadResult]:
-    """The claimed workloads that nothing was decided for."""
-    return [outcome for outcome in outcomes if outcome.decision is not None and outcome.decision.failure is not None]
+def unplaced(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
+    """Return the results whose decision failed."""
+    return [result for result in results if result.decision is not None and result.decision.failure is not None]

@@ -1,6 +1,6 @@
 """The clusters and workloads of a simulation."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -17,14 +17,14 @@ _NO_REPLICAS: Final = Replicas()
 
 @dataclass(frozen=True, slots=True)
 class SimulatedWorkload:
-    """A resource and what becomes of it.
+    """A resource with its binding.
 
     Attributes:
-        resource: what it is.
-        claims: the policies that match it, the one that claims it first.
-        binding: its binding; None if no policy claims it.
-        template: the resource itself; None where only its binding is known.
-        replicas: what the template says of them.
+        resource: the identity of the resource.
+        claims: the policies that match the resource, starting with the one that claims it.
+        binding: the binding; None if no policy claims the resource.
+        template: the manifest of the resource; None if only its binding is known.
+        replicas: the replicas of the manifest.
     """
 
     resource: ObjectReference
@@ -38,13 +38,22 @@ class SimulatedWorkload:
 
     @property
     def claim(self) -> Claim | None:
-        """The policy that claims it, as far as it is known."""
+        """The claim of the policy that claims the resource; None if there is none or it is unknown."""
         return self.claims[0] if self.claims else None
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """The template; if only the binding is known, a manifest with the identity of the resource."""
+        if self.template is not None:
+            return self.template
+        resource = self.resource
+        metadata = {"name": resource.name, "namespace": resource.namespace, "uid": resource.uid}
+        return {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata}
 
 
 @dataclass(frozen=True, slots=True)
 class ResourceName:
-    """A resource as commands name it: ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``; no namespace means any."""
+    """A resource as named on the command line: ``KIND/NAME``, in any namespace, or ``NAMESPACE/KIND/NAME``."""
 
     namespace: str
     kind: str
@@ -52,7 +61,7 @@ class ResourceName:
 
     @classmethod
     def parse(cls, text: str) -> "ResourceName | None":
-        """Read such a name; None if it is none."""
+        """Parse a name; return None if the text is not one."""
         parts = text.split("/")
         if len(parts) not in {2, 3} or not all(parts):
             return None
@@ -63,7 +72,7 @@ class ResourceName:
         return "/".join(part for part in (self.namespace, self.kind, self.name) if part)
 
     def names(self, resource: ObjectReference) -> bool:
-        """Whether it means a resource; kinds are compared without regard to case, as kubectl does."""
+        """Return whether this names a resource. As in kubectl, the case of the kind is ignored."""
         return (
             self.kind.lower() == resource.kind.lower()
             and self.name == resource.name
@@ -73,11 +82,13 @@ class ResourceName:
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """Clusters by name, and workloads.
+    """Clusters, workloads and policies.
 
     Attributes:
-        policies: those that may claim workloads, with their defaults.
-        workload_affinity: whether groups of workloads count (Karmada's gate ``WorkloadAffinity``).
+        clusters: the clusters by name.
+        workloads: the workloads, in the order of scheduling.
+        policies: the policies that may claim workloads, with their defaults.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
     """
 
     clusters: Mapping[str, Cluster]
@@ -86,68 +97,40 @@ class World:
     workload_affinity: bool = False
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
-        """The workloads that a name means."""
+        """Return the workloads that a name matches."""
         return [workload for workload in self.workloads if name.names(workload.resource)]
-
-
-class Claimant:
-    """Gives resources to policies, and to the bindings they have already."""
-
-    def __init__(
-        self,
-        policies: Sequence[Policy],
-        bindings: Iterable[Binding],
-        replica_paths: Sequence[ReplicaPath] = (),
-        *,
-        workload_affinity: bool = False,
-    ) -> None:
-        self._policies = policies
-        self._bindings = {_identity(binding.spec.resource): binding for binding in bindings}
-        self._replica_paths = replica_paths
-        self._workload_affinity = workload_affinity
-
-    def claim(self, raw: Mapping[str, Any]) -> SimulatedWorkload:
-        """The workload that a resource is.
-
-        Raises:
-            FieldError: something in it that decides has a wrong value.
-        """
-        template = template_of(raw)
-        replicas = replicas_of(raw, self._replica_paths)
-        resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
-        current = self._bindings.pop(_identity(resource), None)
-        matching = tuple(claims(template, self._policies))
-        if not matching:
-            return SimulatedWorkload(resource, (), current, raw, replicas)
-        binding = binding_of(
-            raw, matching[0].policy, replicas, current=current, workload_affinity=self._workload_affinity
-        )
-        return SimulatedWorkload(resource, matching, binding, raw, replicas)
-
-    def unclaimed(self) -> list[SimulatedWorkload]:
-        """The bindings whose resource was never shown: they say all of it themselves."""
-        return [SimulatedWorkload(binding.spec.resource, (), binding) for binding in self._bindings.values()]
-
-
-def _identity(resource: ObjectReference) -> tuple[str, str]:
-    """Karmada's own: the binding's name and namespace."""
-    return resource.namespace, binding_name(resource.kind, resource.name)
 
 
 def world_of(
     manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (), *, workload_affinity: bool = False
 ) -> World:
-    """The world that manifests describe: every resource with the policies that match it and the binding it has.
+    """Build the world that manifests describe: each resource, the policies that match it, and its binding.
+
+    A binding whose resource is not among the manifests becomes a workload without a template.
 
     Raises:
-        ManifestError: something in a resource that decides has a wrong value.
+        ManifestError: a field of a resource that affects decisions is invalid.
     """
-    claimant = Claimant(manifests.policies, manifests.bindings, replica_paths, workload_affinity=workload_affinity)
+    bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
     workloads = []
     for document in manifests.templates:
+        raw = document.raw
         try:
-            workloads.append(claimant.claim(document.raw))
+            template, replicas = template_of(raw), replicas_of(raw, replica_paths)
         except FieldError as error:
             raise document.error(error) from None
+        resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
+        binding = bindings.pop(_identity(resource), None)
+        matching = tuple(claims(template, manifests.policies))
+        if matching:
+            claiming = matching[0].policy
+            binding = binding_of(raw, claiming, replicas, current=binding, workload_affinity=workload_affinity)
+        workloads.append(SimulatedWorkload(resource, matching, binding, raw, replicas))
+    workloads += [SimulatedWorkload(binding.spec.resource, (), binding) for binding in bindings.values()]
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
-    return World(clusters, [*workloads, *claimant.unclaimed()], tuple(manifests.policies), workload_affinity)
+    return World(clusters, workloads, tuple(manifests.policies), workload_affinity)
+
+
+def _identity(resource: ObjectReference) -> tuple[str, str]:
+    """Return the key by which Karmada identifies the binding of a resource: its namespace and name."""
+    return resource.namespace, binding_name(resource.kind, resource.name)

@@ -1,5 +1,3 @@
-"""KubeAdmiral federations: where workloads go, and what changes move."""
-
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 
@@ -59,7 +57,7 @@ def federation(*documents: dict):
     return federation_of(load_manifests(["-"], stdin=BytesIO(yaml.safe_dump_all(documents).encode())))
 
 
-def outcome(*documents: dict):
+def result(*documents: dict):
     (found,) = run_federation(federation(*documents), NOW)[1]
     return found
 
@@ -67,30 +65,32 @@ def outcome(*documents: dict):
 @pytest.mark.parametrize(
     ("documents", "clusters"),
     [
-        pytest.param([policy(), shop()], {"a": 7, "b": 1}, id="replicas are divided by what is available"),
-        pytest.param([policy(schedulingMode="Duplicate"), shop()], {"a": None, "b": None}, id="or all go everywhere"),
+        pytest.param([policy(), shop()], {"a": 7, "b": 1}, id="replicas are divided by the available resources"),
         pytest.param(
-            [policy(), shop(kind="ConfigMap")], {"a": None, "b": None}, id="what has no replicas is duplicated"
+            [policy(schedulingMode="Duplicate"), shop()], {"a": None, "b": None}, id="duplicated to all clusters"
         ),
-        pytest.param([policy(maxClusters=1), shop()], {"a": 8}, id="on one cluster at most"),
+        pytest.param(
+            [policy(), shop(kind="ConfigMap")], {"a": None, "b": None}, id="a resource without replicas is duplicated"
+        ),
+        pytest.param([policy(maxClusters=1), shop()], {"a": 8}, id="maxClusters limits the clusters"),
         pytest.param(
             [policy("ClusterPropagationPolicy"), shop({"kubeadmiral.io/cluster-propagation-policy-name": "shop"})],
             {"a": 7, "b": 1},
-            id="a cluster policy by its own label",
+            id="a cluster policy is bound by its own label",
         ),
         pytest.param(
             [policy(), shop(**{"kubeadmiral.io/maxClusters": "1"})],
             {"a": 8},
-            id="an annotation stands in for the policy",
+            id="an annotation overrides the policy",
         ),
-        pytest.param([policy(), shop({})], {}, id="nothing binds it"),
+        pytest.param([policy(), shop({})], {}, id="no policy is bound"),
     ],
 )
-def test_where_a_workload_goes(documents, clusters):
-    assert outcome(member("a"), member("b", cpu="4"), *documents).bound.workload.current == clusters
+def test_assignments(documents, clusters):
+    assert result(member("a"), member("b", cpu="4"), *documents).bound.workload.current == clusters
 
 
-def test_a_profile_decides_which_plugins_take_part():
+def test_a_profile_selects_the_plugins():
     profile = {
         "apiVersion": KUBEADMIRAL,
         "kind": "SchedulingProfile",
@@ -99,33 +99,35 @@ def test_a_profile_decides_which_plugins_take_part():
     }
     tainted = member("a", taints=[{"key": "k", "effect": "NoExecute"}])
     documents = [tainted, profile, shop()]
-    assert outcome(*documents, policy()).decision.failure is not None
-    assert outcome(*documents, policy(schedulingProfile="lenient")).bound.workload.current == {"a": 8}
+    assert result(*documents, policy()).decision.failure is not None
+    assert result(*documents, policy(schedulingProfile="lenient")).bound.workload.current == {"a": 8}
 
 
-def test_a_profile_that_cannot_be_built_fails_those_that_name_it_and_no_others():
+def test_an_invalid_profile_fails_only_the_policies_that_name_it():
     plugins = {"filter": {"enabled": [{"name": "groups", "type": "Webhook"}]}}
     profile = {"apiVersion": KUBEADMIRAL, "kind": "SchedulingProfile", "metadata": {"name": "p"}}
     documents = [member("a"), {**profile, "spec": {"plugins": plugins}}, shop()]
-    assert outcome(*documents, policy()).bound.workload.current == {"a": 8}
-    failed = outcome(*documents, policy(schedulingProfile="p")).decision.failure
+    assert result(*documents, policy()).bound.workload.current == {"a": 8}
+    failed = result(*documents, policy(schedulingProfile="p")).decision.failure
     assert failed.message.startswith("SchedulingProfile p: spec.plugins.filter.enabled[0].name: 'groups' is a webhook")
 
 
 @pytest.mark.parametrize(
     ("documents", "note"),
     [
-        pytest.param([shop()], "PropagationPolicy shop is not there", id="the policy is missing"),
-        pytest.param([policy(schedulingProfile="p"), shop()], "SchedulingProfile p is not there", id="the profile is"),
+        pytest.param([shop()], "PropagationPolicy shop does not exist", id="a missing policy"),
+        pytest.param(
+            [policy(schedulingProfile="p"), shop()], "SchedulingProfile p does not exist", id="a missing profile"
+        ),
         pytest.param(
             [policy(), shop(**{"kubeadmiral.io/no-scheduling": "yes"})],
-            "an annotation says not to schedule it",
-            id="an annotation forbids it",
+            "an annotation disables scheduling",
+            id="an annotation",
         ),
     ],
 )
-def test_what_is_not_touched_says_why(documents, note):
-    found = outcome(member("a"), *documents)
+def test_a_note_says_why_nothing_is_scheduled(documents, note):
+    found = result(member("a"), *documents)
     assert (found.trigger, found.notes) == (Trigger.NONE, (note,))
 
 
@@ -133,16 +135,20 @@ def test_what_is_not_touched_says_why(documents, note):
     ("change", "trigger", "clusters"),
     [
         pytest.param(Scale(SHOP, 16), Trigger.REPLICAS, {"a": 13, "b": 3}, id="scaling"),
-        pytest.param(AddTaint("a", Taint("k", "NoExecute")), Trigger.CLUSTER_TAINTS, {"b": 8}, id="a taint drives out"),
+        pytest.param(
+            AddTaint("a", Taint("k", "NoExecute")), Trigger.CLUSTER_TAINTS, {"b": 8}, id="a NoExecute taint evicts"
+        ),
         pytest.param(
             AddTaint("a", Taint("k", "NoSchedule")),
             Trigger.CLUSTER_TAINTS,
             {"a": 7, "b": 1},
-            id="a milder one does not",
+            id="a NoSchedule taint does not evict",
         ),
-        pytest.param(AddLabel("a", "k", "v"), Trigger.NONE, {"a": 7, "b": 1}, id="a label does not count by default"),
-        pytest.param(Down("a"), Trigger.NONE, {"a": 7, "b": 1}, id="a lost cluster keeps what it has"),
-        pytest.param(Reschedule(), Trigger.NONE, {"a": 7, "b": 1}, id="a forced run finds the same"),
+        pytest.param(
+            AddLabel("a", "k", "v"), Trigger.NONE, {"a": 7, "b": 1}, id="a label does not trigger scheduling by default"
+        ),
+        pytest.param(Down("a"), Trigger.NONE, {"a": 7, "b": 1}, id="a failed cluster keeps its replicas"),
+        pytest.param(Reschedule(), Trigger.NONE, {"a": 7, "b": 1}, id="a forced run changes nothing"),
     ],
 )
 def test_what_a_change_moves(change, trigger, clusters):
@@ -151,20 +157,20 @@ def test_what_a_change_moves(change, trigger, clusters):
     assert (after.trigger, after.bound.workload.current) == (trigger, clusters)
 
 
-def test_what_stands_against_a_change_is_told():
+def test_a_note_names_the_setting_that_defers_a_change():
     before, _ = run_federation(federation(member("a"), policy(), shop()), NOW)
     _, (after,) = run_federation(apply_to_federation([AddLabel("a", "k", "v")], before, LATER), LATER)
     assert after.notes == ("clusterLabelsChanged:false",)
 
 
-def test_a_sticky_workload_keeps_its_numbers_even_when_scaled():
+def test_disabled_rescheduling_keeps_the_replicas_of_a_scaled_workload():
     sticky = policy(reschedulePolicy={"disableRescheduling": True})
     before, _ = run_federation(federation(member("a"), member("b", cpu="4"), sticky, shop()), NOW)
     _, (after,) = run_federation(apply_to_federation([Scale(SHOP, 99)], before, LATER), LATER)
     assert (after.trigger, after.bound.workload.current) == (Trigger.REPLICAS, {"a": 7, "b": 1})
 
 
-def test_no_fit_takes_a_workload_away():
+def test_a_workload_that_fits_no_cluster_loses_its_assignment():
     before, _ = run_federation(federation(member("a"), policy(), shop()), NOW)
     change = AddTaint("a", Taint("k", "NoExecute"))
     _, (after,) = run_federation(apply_to_federation([change], before, LATER), LATER)
@@ -173,36 +179,38 @@ def test_no_fit_takes_a_workload_away():
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param(Scale(ResourceName("", "Job", "x"), 1), "no resources have this name", id="an unknown workload"),
         pytest.param(Down("z"), "there is no cluster 'z'", id="an unknown cluster"),
     ],
 )
-def test_a_change_to_what_is_not_there_is_refused(change, said):
-    with pytest.raises(InputError, match=said):
+def test_a_change_to_an_unknown_target_is_rejected(change, message):
+    with pytest.raises(InputError, match=message):
         apply_to_federation([change], federation(member("a"), policy(), shop()), NOW)
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "message"),
     [
         pytest.param(
-            policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters", id="a policy's typo"
+            policy(maxCluster=1), "spec.maxCluster: unknown field; did you mean maxClusters", id="a typo in a policy"
         ),
         pytest.param(policy(maxClusters="x"), "spec.maxClusters: 'x' is a str; accepted is int", id="a wrong type"),
         pytest.param(
-            {**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}}, "is negative", id="less than none"
+            {**member("b"), "status": {"resources": {"allocatable": {"cpu": "-1"}}}},
+            "is negative",
+            id="a negative amount",
         ),
-        pytest.param(member("a"), "'a' is already defined", id="a cluster twice"),
+        pytest.param(member("a"), "'a' is already defined", id="a duplicate cluster"),
     ],
 )
-def test_bad_manifests_are_refused_with_their_place(document, said):
-    with pytest.raises(ManifestError, match=said):
+def test_invalid_manifests_are_rejected(document, message):
+    with pytest.raises(ManifestError, match=message):
         federation(member("a"), document)
 
 
-def test_clusters_of_both_control_planes_do_not_go_together():
+def test_clusters_of_both_control_planes_are_rejected():
     karmada = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "k"}}
     with pytest.raises(InputError, match="both Clusters and FederatedClusters"):
         federation(member("a"), karmada)

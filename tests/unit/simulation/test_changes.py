@@ -1,0 +1,282 @@
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import msgspec.structs
+import pytest
+from builders import binding, cluster, deployment, placement, policy, selector
+
+from berthmaster.manifests import Document, Manifests
+from berthmaster.model.cluster import Taint
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import InputError
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.trigger import Trigger
+from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, SetPolicy, apply
+from berthmaster.simulation.run import moves, run, unplaced
+from berthmaster.simulation.world import ResourceName, World, world_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=1)
+PROFILE = Profile(built_in())
+AGGREGATED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+GROUPS = {
+    "clusterAffinities": [
+        {"affinityName": "first", "clusterNames": ["a"]},
+        {"affinityName": "second", "clusterNames": ["b"]},
+    ]
+}
+WEB = ResourceName("default", "Deployment", "nginx")
+
+
+def documents(*manifests: dict) -> list[Document]:
+    return [Document("-", number, "", each) for number, each in enumerate(manifests, 1)]
+
+
+def world(*names: str, replicas: int = 4, **fields) -> World:
+    """A fleet of these clusters, and a deployment that a policy with this placement claims."""
+    return world_of(
+        Manifests(
+            clusters=[cluster(name, cpu="8", memory="8Gi") for name in names],
+            policies=[policy(placement=placement(**fields))],
+            templates=documents(deployment(replicas=replicas)),
+        )
+    )
+
+
+def results(before: World, *changes):
+    """The result for the only workload before and after changes."""
+    then, (first,) = run(before, PROFILE, NOW)
+    _, (second,) = run(apply(changes, then, LATER), PROFILE, LATER)
+    return first, second
+
+
+def test_a_second_run_accepts_the_assignment_of_the_first():
+    first, second = results(world("a", "b", **AGGREGATED, **GROUPS))
+    assert (first.trigger, first.group, first.assignment) == (Trigger.FIRST, "first", {"a": 4})
+    assert (second.trigger, second.assignment) == (Trigger.NONE, {"a": 4})
+
+
+def test_a_failed_cluster_moves_its_workload_to_the_next_group():
+    first, second = results(world("a", "b", **AGGREGATED, **GROUPS), Down("a"))
+    assert (second.trigger, second.group, second.assignment) == (Trigger.FAILOVER, "second", {"b": 4})
+    assert moves(first, second) == {"a": (4, None), "b": (None, 4)}
+
+
+def recovered(before: World, moved, *changes) -> World:
+    """The clusters before the failure with the moved workload, whose evictions are finished."""
+    binding = moved.workload.binding
+    spec = msgspec.structs.replace(binding.spec, graceful_eviction_tasks=())
+    workload = replace(moved.workload, binding=msgspec.structs.replace(binding, spec=spec))
+    return apply(changes, World(before.clusters, [workload]), LATER)
+
+
+@pytest.mark.parametrize(
+    ("changes", "group"),
+    [
+        pytest.param((), "second", id="without a trigger it does not return"),
+        pytest.param((Reschedule(),), "first", id="a rescheduling starts at the first group"),
+        pytest.param((Scale(WEB, 5),), "second", id="scaling stays in the group"),
+    ],
+)
+def test_whether_a_workload_returns_to_the_preferred_group_after_recovery(changes, group):
+    before = world("a", "b", **AGGREGATED, **GROUPS)
+    _, moved = results(before, Down("a"))
+    assert run(recovered(before, moved, *changes), PROFILE, LATER)[1][0].group == group
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "stays"),
+    [
+        pytest.param([], False, id="no toleration"),
+        pytest.param([{"operator": "Exists", "tolerationSeconds": 300}], False, id="with a time limit"),
+        pytest.param([{"operator": "Exists"}], True, id="without a time limit"),
+        pytest.param([{"key": "other", "operator": "Exists"}], False, id="for another taint"),
+    ],
+)
+def test_whether_a_no_execute_taint_moves_a_workload_that_tolerates_it(tolerations, stays):
+    drain = AddTaint("a", Taint(key="drain", effect="NoExecute"))
+    first, second = results(world("a", "b", **AGGREGATED, clusterTolerations=tolerations), drain)
+    assert first.assignment == {"a": 4}
+    assert (second.assignment == first.assignment) == stays
+
+
+def test_an_eviction_adds_a_task_with_the_evicted_replicas():
+    _, second = results(world("a", "b", **AGGREGATED), Down("a"))
+    (task,) = second.workload.binding.spec.graceful_eviction_tasks
+    assert (task.from_cluster, task.replicas) == ("a", 4)
+
+
+def test_a_taint_replaces_the_taint_with_the_same_key_and_effect():
+    tainted = apply(
+        [AddTaint("a", Taint(key="k", value=value, effect="NoSchedule")) for value in ("1", "2")], world("a"), NOW
+    )
+    assert [str(taint) for taint in tainted.clusters["a"].spec.taints] == ["k=2:NoSchedule"]
+
+
+def test_a_label_triggers_scheduling_of_a_duplicated_workload():
+    selected = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}}
+    first, second = results(world("a", **selected), AddLabel("a", "env", "prod"))
+    assert (first.assignment, second.assignment) == ({}, {"a": 4})
+
+
+def test_scaling_to_zero_removes_the_assignment():
+    _, second = results(world("a", **AGGREGATED), Scale(WEB, 0))
+    assert (second.trigger, second.assignment) == (Trigger.SCALE, {})
+
+
+def test_insufficient_capacity_keeps_the_assignment():
+    first, second = results(world("a", **AGGREGATED), Scale(WEB, 100_000))
+    assert second.decision.failure.kind.value == "Insufficient"
+    assert second.assignment == first.assignment == {"a": 4}
+    assert unplaced([first, second]) == [second]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(Down("c"), "there is no cluster 'c'", id="an unknown cluster"),
+        pytest.param(Scale(ResourceName("", "Job", "x"), 1), "there is no such resource", id="an unknown resource"),
+        pytest.param(Scale(ResourceName("", "ConfigMap", "c"), 1), "has no replicas", id="a resource without replicas"),
+        pytest.param(
+            Scale(ResourceName("", "Secret", "s"), 1), "no policy claims it", id="a resource without a policy"
+        ),
+        pytest.param(
+            Scale(ResourceName("", "Deployment", "nginx"), 1), "2 resources have this name", id="an ambiguous name"
+        ),
+    ],
+)
+def test_a_change_to_an_invalid_target_is_rejected(change, message):
+    maps = policy("maps", selectors=[selector("ConfigMap", "v1")])
+    templates = documents(
+        deployment(),
+        deployment(namespace="shop"),
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}},
+        {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s", "namespace": "default"}},
+    )
+    policies = [policy(), policy(namespace="shop"), maps]
+    before = world_of(Manifests(clusters=[cluster("a")], policies=policies, templates=templates))
+    with pytest.raises(InputError, match=message):
+        change.applied(before, NOW)
+
+
+def test_a_binding_without_its_resource_is_scheduled():
+    known = binding(placement=placement(**AGGREGATED), replicas=2, requests={"cpu": "1"})
+    before = world_of(Manifests(clusters=[cluster("a", cpu="8", memory="8Gi")], bindings=[known]))
+    (workload,) = before.workloads
+    _, (result,) = run(before, PROFILE, NOW)
+    assert (str(workload), workload.claim, result.assignment) == ("default/Deployment/nginx", None, {"a": 2})
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        pytest.param("Deployment/web", ResourceName("", "Deployment", "web"), id="kind and name"),
+        pytest.param("shop/Deployment/web", ResourceName("shop", "Deployment", "web"), id="with a namespace"),
+        pytest.param("web", None, id="only a name"),
+        pytest.param("a/b/c/d", None, id="too many parts"),
+        pytest.param("/web", None, id="an empty part"),
+    ],
+)
+def test_resource_names(text, name):
+    assert ResourceName.parse(text) == name
+
+
+def test_the_case_of_a_kind_is_ignored():
+    assert world("a").find(ResourceName("", "deployment", "nginx"))
+
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default", "labels": {"app": "web"}},
+    "spec": {"replicas": 2, "template": {"spec": {"containers": [{"name": "web"}]}}},
+}
+
+
+def to_cluster(name, to, *, kind="PropagationPolicy", target=None, **spec):
+    """A policy that places the resources that it selects on one cluster."""
+    selector = {"apiVersion": "apps/v1", "kind": "Deployment", **({"name": "web"} if target is None else target)}
+    raw = {
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "resourceSelectors": [selector],
+            "placement": {"clusterAffinity": {"clusterNames": [to]}},
+            **spec,
+        },
+    }
+    return defaulted(convert(Policy, raw))
+
+
+def after(change, *policies):
+    """The clusters of the deployment and the policy that claims it, after the change."""
+    manifests = Manifests(
+        clusters=[cluster("a"), cluster("b")], policies=list(policies), templates=documents(DEPLOYMENT)
+    )
+    before, _ = run(world_of(manifests), PROFILE, NOW)
+    _, (result,) = run(SetPolicy(change).applied(before, NOW), PROFILE, NOW)
+    claim = result.workload.claim
+    return list(result.assignment), claim.policy.metadata.name if claim is not None else None
+
+
+@pytest.mark.parametrize(
+    ("policies", "change", "expected"),
+    [
+        pytest.param([], to_cluster("p", "b"), (["b"], "p"), id="a new policy claims an unclaimed workload"),
+        pytest.param(
+            [to_cluster("p", "a")], to_cluster("p", "b"), (["b"], "p"), id="a changed policy moves its workload"
+        ),
+        pytest.param(
+            [to_cluster("p", "a")],
+            to_cluster("q", "b", priority=9),
+            (["a"], "p"),
+            id="a policy of higher priority does not preempt by default",
+        ),
+        pytest.param(
+            [to_cluster("p", "a")],
+            to_cluster("q", "b", priority=9, preemption="Always"),
+            (["b"], "q"),
+            id="with preemption it takes the workload that it names",
+        ),
+        pytest.param(
+            [to_cluster("p", "a")],
+            to_cluster("q", "b", priority=9, preemption="Always", target={}),
+            (["a"], "p"),
+            id="preemption requires that the selector names the workload",
+        ),
+        pytest.param(
+            [to_cluster("p", "a", priority=9)],
+            to_cluster("q", "b", priority=9, preemption="Always"),
+            (["a"], "p"),
+            id="a policy does not preempt one of equal priority",
+        ),
+        pytest.param(
+            [to_cluster("p", "a", kind="ClusterPropagationPolicy", priority=99)],
+            to_cluster("q", "b", preemption="Always"),
+            (["b"], "q"),
+            id="a namespaced policy preempts any cluster-scoped one",
+        ),
+        pytest.param(
+            [to_cluster("p", "a")],
+            to_cluster("q", "b", kind="ClusterPropagationPolicy", priority=99, preemption="Always"),
+            (["a"], "p"),
+            id="a cluster-scoped policy never preempts a namespaced one",
+        ),
+        pytest.param(
+            [to_cluster("p", "a"), to_cluster("q", "b", target={})],
+            to_cluster("p", "a", target={"name": "other"}),
+            (["b"], "q"),
+            id="the next policy claims a workload that another one no longer matches",
+        ),
+        pytest.param(
+            [to_cluster("p", "a")],
+            to_cluster("p", "a", target={"name": "other"}),
+            (["a"], None),
+            id="without another policy the workload keeps its assignment",
+        ),
+    ],
+)
+def test_a_policy_change_moves_workloads_as_in_karmada(policies, change, expected):
+    assert after(change, *policies) == expected
