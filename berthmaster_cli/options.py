@@ -1,9 +1,10 @@
-"""Options that commands share, and the file that ``--config`` names."""
+"""Options that several commands share, and the file that ``--config`` names."""
 
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,38 +13,88 @@ from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
 from berthmaster.runtime import logs
 
+if TYPE_CHECKING:
+    from berthmaster.kube.client import APIClient
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _MAX_BYTES: Final = 2**20
 _LIMITS: Final = ManifestLimits(file_bytes=_MAX_BYTES, depth=8, documents=1)
 
 
+def option_group(*options: Decorator) -> Decorator:
+    """Return a decorator that adds several options, in this order."""
+    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
 class Address(click.ParamType[tuple[str, int]]):
-    """``HOST:PORT``, an IPv6 host in brackets."""
+    """``HOST:PORT``, with an IPv6 host in brackets."""
 
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
-        """Take it apart."""
+        """Return host and port."""
         if isinstance(value, tuple):
             return value
         host, colon, port = str(value).rpartition(":")
         bracketed = host.startswith("[") and host.endswith("]")
         if not colon or not port.isdecimal() or len(port) > 5 or int(port) > 65535 or (":" in host and not bracketed):
-            self.fail(f"{value!r} is not HOST:PORT, as in 0.0.0.0:8443 or [::]:8443", param, ctx)
-        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - what an empty host means everywhere
+            self.fail(f"{value!r} is not HOST:PORT, for example 0.0.0.0:8443 or [::]:8443", param, ctx)
+        return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the usual meaning of an empty host
+
+
+log_level_option: Final = click.option(
+    "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="The lowest level to log.",
+)  # fmt: skip
+
+
+def cluster_options(host: str, target: str) -> Decorator:
+    """Return a decorator that adds the kubeconfig options of the host and the target; the texts describe both."""
+    return option_group(
+        click.option(
+            "--kubeconfig", type=FILE, help=f"Kubeconfig file of {host}. Default: the cluster that this pod runs in.",
+        ),
+        click.option("--context", help="The context of that kubeconfig."),
+        click.option("--target-kubeconfig", type=FILE, help=f"Kubeconfig file of {target}. Default: the host."),
+        click.option("--target-context", help="The context of the target's kubeconfig."),
+    )  # fmt: skip
+
+
+def single_cluster(given: Mapping[str, Any]) -> bool:
+    """Whether the values of ``cluster_options`` name no target, so that the host is the target."""
+    return given["target_kubeconfig"] is None and given["target_context"] is None
+
+
+def cluster_clients(given: Mapping[str, Any]) -> "tuple[APIClient, APIClient]":
+    """Return clients of the host and the target, from the values of ``cluster_options``. They can be the same client.
+
+    Raises:
+        InputError: there is no access to one of them.
+    """
+    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
+
+    host = load_client(given["kubeconfig"], given["context"])
+    if single_cluster(given):
+        return host, host
+    return host, load_client(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
 
 
 def config_option(command: Any) -> Any:  # noqa: ANN401 - a decorator of click's
-    """``--config``."""
+    """Add ``--config``: a YAML file whose keys are the names of options, without leading dashes.
+
+    Flags win over environment variables, and these over the file. An unknown key is an error: a setting that silently
+    has no effect is worse than a missing one.
+    """
     return click.option(
-        "--config", type=click.Path(dir_okay=False, path_type=Path), is_eager=True, expose_value=False,
-        callback=_load, metavar="FILE", help="YAML with any of these options; flags and the environment win over it.",
+        "--config", type=FILE, is_eager=True, expose_value=False, callback=_load_config, metavar="FILE",
+        help="YAML file with any of these options. Flags and environment variables override it.",
     )(command)  # fmt: skip
 
 
-def _load(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
-    if path is None:
-        return
-    ctx.default_map = {**(ctx.default_map or {}), **_options(_document(path), ctx.command, path)}
+def _load_config(ctx: click.Context, _param: click.Parameter, path: Path | None) -> None:
+    if path is not None:
+        ctx.default_map = {**(ctx.default_map or {}), **_values(_document(path), ctx.command, path)}
 
 
 def _document(path: Path) -> Mapping[str, Any]:
@@ -56,14 +107,14 @@ def _document(path: Path) -> Mapping[str, Any]:
         raise InputError(f"{path}: larger than {_MAX_BYTES} bytes")
     documents = [raw for _, raw in read_yaml(data, str(path), _LIMITS) if raw is not None]
     if len(documents) > 1:
-        raise InputError(f"{path}: one document is read, and there are several")
+        raise InputError(f"{path}: has {len(documents)} documents; accepted is one")
     document = documents[0] if documents else {}
     if not isinstance(document, dict):
         raise InputError(f"{path}: {shown(document)} is not a mapping of options to values")
     return document
 
 
-def _options(document: Mapping[str, Any], command: click.Command, path: Path) -> dict[str, Any]:
+def _values(document: Mapping[str, Any], command: click.Command, path: Path) -> dict[str, Any]:
     options = {_key(each): each for each in command.params if isinstance(each, click.Option) and each.name}
     values = {}
     for key, value in document.items():
@@ -71,7 +122,7 @@ def _options(document: Mapping[str, Any], command: click.Command, path: Path) ->
         if option is None or option.name is None or key in {"config", "help"}:
             close = get_close_matches(str(key), options, n=1)
             hint = f"did you mean {close[0]}?" if close else f"accepted are {', '.join(sorted(options))}"
-            raise InputError(f"{path}: {key}: there is no such option; {hint}")
+            raise InputError(f"{path}: {key}: unknown option; {hint}")
         values[option.name] = _texts(value, f"{path}: {key}") if option.multiple else _text(value, f"{path}: {key}")
     return values
 
@@ -81,7 +132,7 @@ def _key(option: click.Option) -> str:
 
 
 def _texts(value: object, place: str) -> list[str]:
-    """A list; a mapping stands for a list of ``key=value``."""
+    """Return the items of a list, or of a mapping as ``key=value``."""
     if isinstance(value, dict):
         return [f"{key}={_text(entry, f'{place}.{key}')}" for key, entry in value.items()]
     if not isinstance(value, list):
@@ -90,22 +141,10 @@ def _texts(value: object, place: str) -> list[str]:
 
 
 def _text(value: object, place: str) -> str:
-    """A scalar as a flag would give it; click converts and checks it."""
+    """Return a scalar as a flag would give it. Click converts and checks it."""
     if isinstance(value, bool):
         # YAML 1.1 reads the level `off` as a boolean.
         return "true" if value else "off"
     if not isinstance(value, str | int | float):
         raise InputError(f"{place}: {shown(value)} is not a single value")
     return str(value)
-
-
-def log_level_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add ``--log-level`` to a command."""
-    option = click.option(
-        "--log-level",
-        type=click.Choice(logs.LEVELS),
-        default="info",
-        show_default=True,
-        help="The lowest level that is logged.",
-    )
-    return option(command)

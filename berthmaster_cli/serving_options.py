@@ -1,21 +1,17 @@
 """The options that all services share, with one meaning each."""
 
-from collections.abc import Callable, Mapping
-from functools import reduce
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
-from berthmaster_cli.options import Address, log_level_option
+from berthmaster_cli.options import FILE, Address, Decorator, log_level_option, option_group
 
 if TYPE_CHECKING:
     from berthmaster.serving.server import ServerOptions
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 _WORKER_CLASSES: Final = ("fast", "gthread")
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class ServingDefaults(NamedTuple):
@@ -46,7 +42,7 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
     """Return a decorator that adds the options of a service to a command."""
     body_bytes, max_body_bytes = defaults.body_bytes
     timeout_s, max_timeout_s = defaults.timeout_s
-    options = (
+    return option_group(
         click.option(
             "--bind", type=Address(), default=defaults.bind, show_default=True, help="The address for requests.",
         ),
@@ -55,14 +51,14 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
             help="The address for /livez, /readyz and /metrics, in plain text.",
         ),
         click.option(
-            "--cert-file", type=_FILE, required=defaults.tls_required,
+            "--cert-file", type=FILE, required=defaults.tls_required,
             help="The serving certificate in PEM, leaf certificate first.",
         ),
         click.option(
-            "--key-file", type=_FILE, required=defaults.tls_required, help="The private key of the certificate in PEM.",
+            "--key-file", type=FILE, required=defaults.tls_required, help="The private key of the certificate in PEM.",
         ),
         click.option(
-            "--client-ca-file", type=_FILE, help="Require client certificates that one of these CAs signed.",
+            "--client-ca-file", type=FILE, help="Require client certificates that one of these CAs signed.",
         ),
         click.option(
             "--tls-min-version", type=click.Choice(list(MINIMUM_VERSIONS)), default=defaults.tls_min_version,
@@ -100,7 +96,6 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
         ),
         log_level_option,
     )  # fmt: skip
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
 def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":

@@ -1,5 +1,6 @@
-"""``berthmaster doctor``: what a set-up is like, what is wrong with it, and what to do.
+"""``berthmaster doctor``: check an installation, report what is wrong and how to fix it.
 
-``gather`` asks: API servers, the webhook, probes; every question has a bound and changes nothing. Its answers are
-``facts``. ``judge`` makes findings of them: pure, so that a broken set-up is a row in a table of tests.
+``gather`` asks API servers, webhook endpoints and probes. Every question has a timeout, and none changes anything.
+The answers are the values of ``facts``. ``judge`` turns facts into findings. It is pure, so each broken installation is
+one row of a test table.
 """

@@ -1,8 +1,7 @@
-"""``berthmaster doctor``: is everything there, does it fit together, and if not, what is to be done."""
+"""``berthmaster doctor``: the options, the report and the exit code."""
 
 import sys
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,119 +11,106 @@ from rich.markup import escape
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
-from berthmaster.kube.client import APIClient
-from berthmaster.kube.http_client import load_client
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
 from berthmaster_cli.console import output_option, print_data, stdout
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup
-from berthmaster_cli.doctor.finding import Finding, Verdict
-from berthmaster_cli.doctor.gather.collector import Round
+from berthmaster_cli.doctor.finding import Finding, Severity
+from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS, findings
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.options import config_option
+from berthmaster_cli.options import cluster_clients, cluster_options, config_option, option_group, single_cluster
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
-_BEFORE: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
-"""What can be seen, and has to be well, before anything is installed."""
+_BEFORE_INSTALL: Final = frozenset({"api-server", "definitions", "rights", "conflicts"})
+"""The parts that must be in order before an installation."""
 _STYLES: Final = {
-    Verdict.FAILED: "bold red", Verdict.WARNING: "yellow", Verdict.SKIPPED: "dim", Verdict.OK: "green",
+    Severity.FAILED: "bold red", Severity.WARNING: "yellow", Severity.SKIPPED: "dim", Severity.OK: "green",
 }  # fmt: skip
-_ORDER: Final = tuple(Verdict)
+_ORDER: Final = tuple(Severity)
 _WIDTH: Final = 8
 
-
-def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
-
-
-_access = _options(
-    click.option(
-        "--kubeconfig", type=_FILE,
-        help="Access to the host, where pods run; without it, that of a pod in its cluster.",
-    ),
-    click.option("--context", help="Which context of the kubeconfig."),
-    click.option(
-        "--target-kubeconfig", type=_FILE,
-        help="Access to the API server that has the policies, Karmada's; without it, the host.",
-    ),
-    click.option("--target-context", help="Which context of that kubeconfig."),
+_check_options = option_group(
     click.option(
         "--as", "user", default="", metavar="USER",
-        help="Ask what this user may do instead of yourself: the controllers', system:serviceaccount:NS:NAME as well.",
+        help="Check the permissions of this user, for example system:serviceaccount:NAMESPACE:NAME. Default: yourself.",
     ),
     click.option(
         "--timeout-s", type=click.FloatRange(0.5, 60), default=5.0, show_default=True,
-        help="How long the answer to one question may take.",
+        help="The timeout of each question, in seconds.",
     ),
-)  # fmt: skip
-_scope = _options(
+    click.option("--before-install", is_flag=True, help="Run only the checks that must pass before an installation."),
     click.option(
-        "--before-install", is_flag=True, help="Look only at what has to be well before anything is installed."
+        "--skip", "skipped", multiple=True, type=click.Choice(GROUPS), help="Do not check this part. Repeatable."
     ),
-    click.option(
-        "--skip", "skipped", multiple=True, type=click.Choice(GROUPS), help="A part not to look at. Repeatable."
-    ),
-    click.option("-v", "--verbose", is_flag=True, help="Say what was seen of what is well, too."),
+    click.option("-v", "--verbose", is_flag=True, help="Show the details of passed checks too."),
     click.option("--strict", is_flag=True, help="Exit with 1 on warnings too."),
     click.option(
         "--probe", "probes", multiple=True, metavar="URL",
-        help="A probe endpoint that can be reached from here, as http://127.0.0.1:9080. Repeatable.",
+        help="Check a probe endpoint that is reachable from here, for example http://127.0.0.1:9080. Repeatable.",
     ),
 )  # fmt: skip
-_setup_options = _options(
+_setup_options = option_group(
     click.option(
-        "-n", "--namespace", default=KARMADA_NAMESPACE, show_default=True, help="Of the release, on the host."
+        "-n", "--namespace", default=KARMADA_NAMESPACE, show_default=True,
+        help="The namespace of the release on the host.",
     ),
     click.option(
-        "--release", default="berthmaster", show_default=True, metavar="NAME",
-        help="What the names of its objects begin with.",
+        "--release", default="berthmaster", show_default=True, metavar="NAME", help="The name of the Helm release.",
     ),
     click.option(
         "--karmada-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
-        help="Where Karmada's components run on the host.",
+        help="The namespace of Karmada's components on the host.",
     ),
     click.option(
         "--trial-namespace", default="default", show_default=True, metavar="NAME",
-        help="Where, in the target, a policy is created on trial; nothing is stored.",
+        help="The namespace on the target for the dry run of a policy. Nothing is stored.",
     ),
-    click.option("--scheduler-name", default=SCHEDULER_NAME, show_default=True, metavar="NAME", help="Ours."),
+    click.option(
+        "--scheduler-name", default=SCHEDULER_NAME, show_default=True, metavar="NAME",
+        help="The scheduler name that the controllers serve.",
+    ),
     click.option(
         "--other-scheduler", "other_schedulers", multiple=True, metavar="NAME",
-        help="A further name that somebody serves. Repeatable.",
+        help="Another scheduler name that is served. Repeatable.",
     ),
     click.option(
         "--controllers", default="*", show_default=True, metavar="LIST",
-        help="Which controllers are meant to run, as of `berthmaster controllers`.",
+        help="The controllers that should run, as in `berthmaster controllers`.",
     ),
-    click.option("--feature-gates", default="", metavar="LIST", help="Their gates, NAME=true|false, by commas."),
     click.option(
-        "--enable-scheduler-estimator", is_flag=True, help="The controllers are meant to ask Karmada's estimators."
+        "--feature-gates", default="", metavar="LIST",
+        help="The controllers' feature gates, as a comma-separated list of NAME=true|false.",
+    ),
+    click.option(
+        "--enable-scheduler-estimator", is_flag=True, help="The controllers should ask Karmada's scheduler estimators."
     ),
     click.option(
         "--leader-elect-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
-        help="Where their lease is, in the target.",
+        help="The namespace of the controllers' lease on the target.",
     ),
-    click.option("--leader-elect-name", default=LEASE_NAME, show_default=True, metavar="NAME", help="Its name."),
+    click.option(
+        "--leader-elect-name", default=LEASE_NAME, show_default=True, metavar="NAME",
+        help="The name of the controllers' lease.",
+    ),
 )  # fmt: skip
 
 
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_DOCTOR"},
-    epilog="Nothing is changed: policies are created on trial only. Every option is also read from the environment, "
-    "--kubeconfig from BERTHMASTER_DOCTOR_KUBECONFIG and so on. Exit codes: 0 nothing failed; 1 something did, or "
-    "there are warnings and --strict; 2 bad usage or input.",
+    epilog="The command changes nothing: it creates policies as dry runs only. Each option can also be set by an "
+    "environment variable, for example --kubeconfig by BERTHMASTER_DOCTOR_KUBECONFIG. Exit codes: 0 no check failed; "
+    "1 a check failed, or there are warnings and --strict is set; 2 bad usage or input.",
 )
 @config_option
-@_access
-@_scope
+@cluster_options("the host, which runs the pods", "the target, the API server that has the policies")
+@_check_options
 @_setup_options
 @output_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Look at an installation, or at where one is to be, and say what is wrong and what to do."""
-    groups = (_BEFORE if given["before_install"] else frozenset(GROUPS)) - {*given["skipped"]}
-    host, target = _clients(given)
-    facts = Round(
+    """Check an installation, report what is wrong and how to fix it."""
+    groups = (_BEFORE_INSTALL if given["before_install"] else frozenset(GROUPS)) - {*given["skipped"]}
+    host, target = cluster_clients(given)
+    facts = Collector(
         target=target,
         host=host,
         setup=_setup(given),
@@ -133,36 +119,25 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         limit_s=given["timeout_s"],
         user=given["user"],
         probes=given["probes"],
-    ).facts()
+    ).collect()
     found = findings(facts, groups)
     if given["output"] == "table":
         print_findings(stdout(), found, verbose=given["verbose"])
     else:
         print_data(as_data(found), given["output"])
-    wrong = {Verdict.FAILED, Verdict.WARNING} if given["strict"] else {Verdict.FAILED}
-    if any(each.verdict in wrong for each in found):
+    bad = {Severity.FAILED, Severity.WARNING} if given["strict"] else {Severity.FAILED}
+    if any(each.severity in bad for each in found):
         sys.exit(EXIT_CHECK_FAILED)
-
-
-def _single(given: dict[str, Any]) -> bool:
-    return given["target_kubeconfig"] is None and given["target_context"] is None
-
-
-def _clients(given: dict[str, Any]) -> tuple[APIClient, APIClient]:
-    """Host and target: the same one where no other is named."""
-    host = load_client(given["kubeconfig"], given["context"])
-    if _single(given):
-        return host, host
-    return host, load_client(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
 
 
 def _setup(given: dict[str, Any]) -> Setup:
     host = _kubectl(given["kubeconfig"], given["context"])
     target = _kubectl(given["target_kubeconfig"] or given["kubeconfig"], given["target_context"])
+    single = single_cluster(given)
     return Setup(
-        target=host if _single(given) else target,
+        target=host if single else target,
         host=host,
-        single=_single(given),
+        single=single,
         namespace=given["namespace"],
         release=given["release"],
         karmada_namespace=given["karmada_namespace"],
@@ -176,14 +151,14 @@ def _setup(given: dict[str, Any]) -> Setup:
 
 
 def _controllers(given: dict[str, Any]) -> tuple[str, ...]:
-    """Those that run, since only they need rights."""
+    """Return the names of the controllers that run. Only they need permissions."""
     switches = [part.strip() for part in given["controllers"].split(",") if part.strip()]
     gates = FeatureGates.parse(given["feature_gates"], GATES)
     return tuple(each.name for each in gated(selected(switches, REGISTRY), gates))
 
 
 def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
-    """``kubectl`` as a person would have to call it."""
+    """Return the ``kubectl`` command with its options."""
     words = ["kubectl"]
     if kubeconfig is not None:
         words.append(f"--kubeconfig={kubeconfig}")
@@ -192,42 +167,48 @@ def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
     return " ".join(words)
 
 
-def in_order(findings: Sequence[Finding]) -> list[Finding]:
-    """The worst first, and among equals in the order of the parts."""
-    return sorted(findings, key=lambda each: (_ORDER.index(each.verdict), GROUPS.index(each.group)))
+def as_data(found: Sequence[Finding]) -> dict[str, Any]:
+    """Return the report for programs, the worst findings first."""
+    return {
+        "summary": _counts(found),
+        "findings": [
+            {
+                "group": each.group,
+                "check": each.check,
+                "verdict": each.severity,
+                "message": each.message,
+                "remedy": each.remedy,
+            }
+            for each in _sorted(found)
+        ],
+    }
 
 
-def counts(findings: Sequence[Finding]) -> dict[str, int]:
-    """How many findings there are of each verdict."""
-    return {verdict.value: sum(each.verdict is verdict for each in findings) for verdict in Verdict}
-
-
-def as_data(findings: Sequence[Finding]) -> dict[str, Any]:
-    """For programs."""
-    told = [
-        {"group": each.group, "check": each.check, "verdict": each.verdict, "told": each.told, "remedy": each.remedy}
-        for each in in_order(findings)
-    ]
-    return {"summary": counts(findings), "findings": told}
-
-
-def print_findings(console: Console, findings: Sequence[Finding], *, verbose: bool = False) -> None:
-    """For people; what is well in one line for each part, unless they want all of it."""
-    for finding in in_order(findings):
-        if finding.verdict is Verdict.OK and not verbose:
+def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool = False) -> None:
+    """Print the report for people, the worst findings first. Without ``verbose``, passed checks take a line a group."""
+    for finding in _sorted(found):
+        if finding.severity is Severity.OK and not verbose:
             continue
-        _line(console, finding.verdict, f"{finding.check}: {finding.told}")
+        _print_line(console, finding.severity, f"{finding.check}: {finding.message}")
         if finding.remedy:
-            # Not wrapped: a command that is cut in lines cannot be copied.
+            # Not wrapped, so that commands can be copied.
             console.print(f"{'':<{_WIDTH}} -> {escape(finding.remedy)}", soft_wrap=True)
-    if not verbose:
-        for group in GROUPS:
-            fine = [each.name for each in findings if each.verdict is Verdict.OK and each.group == group]
-            if fine:
-                _line(console, Verdict.OK, f"{group}: {', '.join(dict.fromkeys(fine))}")
-    said = ", ".join(f"{count} {verdict}" for verdict, count in counts(findings).items() if count)
-    console.print(f"{len(findings)} checks: {said}")
+    for group in () if verbose else GROUPS:
+        passed = [each.name for each in found if each.severity is Severity.OK and each.group == group]
+        if passed:
+            _print_line(console, Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
+    counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
+    console.print(f"{len(found)} checks: {counts}")
 
 
-def _line(console: Console, verdict: Verdict, text: str) -> None:
-    console.print(f"[{_STYLES[verdict]}]{verdict.value:<{_WIDTH}}[/] {escape(text)}", soft_wrap=True)
+def _sorted(found: Sequence[Finding]) -> list[Finding]:
+    """Sort findings by severity, then by group."""
+    return sorted(found, key=lambda each: (_ORDER.index(each.severity), GROUPS.index(each.group)))
+
+
+def _counts(found: Sequence[Finding]) -> dict[str, int]:
+    return {severity.value: sum(each.severity is severity for each in found) for severity in Severity}
+
+
+def _print_line(console: Console, severity: Severity, text: str) -> None:
+    console.print(f"[{_STYLES[severity]}]{severity.value:<{_WIDTH}}[/] {escape(text)}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What was seen of a set-up, as values: all that a judgement needs, and nothing that could ask again."""
+"""The facts about an installation, as values. Judges need nothing else and cannot ask again."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ KARMADA_NAMESPACE: Final = "karmada-system"
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
-    """Something that could not be seen.
+class Unobserved:
+    """Something that could not be observed.
 
     Attributes:
-        problem: why, in a line.
-        status: the HTTP status of a refusal; 0 if there was no answer.
+        problem: the reason, in one line.
+        status: the HTTP status of a refusal; 0 if there was no response.
     """
 
     problem: str
@@ -29,31 +29,31 @@ class Unknown:
 
     @property
     def forbidden(self) -> bool:
-        """Whether whoever asks has no right to see it."""
+        """Whether this user has no permission to observe it."""
         return self.status in {401, 403}
 
 
 T = TypeVar("T")
-Seen: TypeAlias = T | Unknown
-"""A value, or why it could not be seen."""
+Observed: TypeAlias = T | Unobserved
+"""A value, or the reason why it could not be observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the set-up is meant to be: the doctor's options.
+    """What the installation is meant to be, from the options of the command.
 
     Attributes:
-        target, host: ``kubectl`` with the options that reach each, to begin a remedy with.
-        single: whether they are the same cluster.
-        namespace: of the release on the host.
-        release: what all its objects are called, or begin with.
-        karmada_namespace: where Karmada's components run on the host.
-        scheduler_name: ours.
-        other_schedulers: further names that somebody is known to serve.
+        target, host: the ``kubectl`` command with the options that reach each API server, for remedies.
+        single: whether both are the same cluster.
+        namespace: the namespace of the release on the host.
+        release: the name of the Helm release. The names of its objects begin with it.
+        karmada_namespace: the namespace of Karmada's components on the host.
+        scheduler_name: the scheduler name that our controllers serve.
+        other_schedulers: further scheduler names that are served.
         lease: namespace and name of the controllers' lease.
-        controllers: which of them are meant to run.
-        trial_namespace: where a policy is created on trial.
-        estimators: whether the controllers are meant to ask Karmada's scheduler estimators.
+        controllers: the names of the controllers that should run.
+        trial_namespace: the namespace for the dry run of a policy.
+        estimators: whether the controllers should ask Karmada's scheduler estimators.
     """
 
     target: str = "kubectl"
@@ -71,7 +71,7 @@ class Setup:
 
     @property
     def in_release(self) -> str:
-        """``kubectl`` in the release's namespace on the host."""
+        """``kubectl`` in the namespace of the release on the host."""
         return f"{self.host} -n {self.namespace}"
 
     @property
@@ -81,24 +81,29 @@ class Setup:
 
     @property
     def controllers_pods(self) -> str:
-        """How ``kubectl`` selects the controllers' pods."""
+        """The ``kubectl`` options that select the controllers' pods."""
         return "-l app.kubernetes.io/component=controllers"
 
     @property
+    def controllers_logs(self) -> str:
+        """The ``kubectl`` command that shows the controllers' logs."""
+        return f"{self.in_release} logs {self.controllers_pods} --tail=50"
+
+    @property
     def upgrade(self) -> str:
-        """``helm`` as it changes some values of the release."""
+        """The ``helm`` command that changes values of the release."""
         return f"helm upgrade --install {self.release} charts/berthmaster -n {self.namespace} --reuse-values"
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
-    """An API server that answered.
+class ServerFacts:
+    """An API server that responded.
 
     Attributes:
-        version: what it says it is, as ``v1.34.1``.
-        number: the same as numbers.
-        ahead: how far its clock is ahead of the local one, of which no more than whole seconds are seen.
-        slack: how wrong that may be, because the answer was under way for as long.
+        version: the reported version, for example ``v1.34.1``.
+        number: the major and minor version.
+        ahead: how far its clock is ahead of the local clock. Servers report whole seconds only.
+        slack: the error of ``ahead``, caused by the time that the response took.
     """
 
     version: str
@@ -108,12 +113,12 @@ class Server:
 
 
 @dataclass(frozen=True, slots=True)
-class Kinds:
-    """What an API version serves.
+class ServedKinds:
+    """What an API server serves of one API version.
 
     Attributes:
-        plurals: the resources.
-        schemas: by kind, its schema with all references resolved; a kind may be missing.
+        plurals: the names of the resources.
+        schemas: the schema of each kind, with all references resolved. A kind may be missing.
     """
 
     plurals: frozenset[str]
@@ -121,20 +126,20 @@ class Kinds:
 
 
 @dataclass(frozen=True, slots=True)
-class Hook:
+class WebhookFacts:
     """A webhook that an API server calls.
 
     Attributes:
-        kind, configuration: the object that registers it.
-        name: its name, which refusals carry.
-        url: whom it calls; a Service by its DNS name.
-        is_service: whether it is a reference to a Service.
-        bundle: whom it trusts.
-        resources: ``RESOURCE.GROUP`` of what it is asked about.
-        fails_closed: whether writes are refused while it is away.
-        timeout_s: how long its answer may take.
-        narrowed: whether selectors or conditions keep some objects from it.
-        has_bundle: whether there is anything in ``caBundle``, readable or not.
+        kind, configuration: the kind and name of the configuration that registers it.
+        name: its name, which denials quote.
+        url: the URL that the API server calls. A Service is given by its DNS name.
+        is_service: whether the configuration refers to a Service.
+        bundle: the CA certificates that the API server trusts.
+        resources: ``RESOURCE.GROUP`` of the objects that it reviews.
+        fails_closed: whether writes are refused while the webhook is unavailable.
+        timeout_s: how long the API server waits for a response.
+        narrowed: whether selectors or conditions exclude some objects.
+        has_bundle: whether ``caBundle`` has any content, readable or not.
     """
 
     kind: str
@@ -151,30 +156,35 @@ class Hook:
 
     @property
     def ours(self) -> bool:
-        """Whether it is Berthmaster's: the suffix of its name is."""
+        """Whether it is a webhook of Berthmaster, by the suffix of its name."""
         return self.name.endswith(".berthmaster.io")
 
     @property
     def path(self) -> str:
-        """The path of its URL, without parameters."""
+        """The path of the URL, without parameters."""
         return "/" + self.url.removeprefix("https://").partition("/")[2].partition("?")[0]
+
+    @property
+    def full_name(self) -> str:
+        """``CONFIGURATION/NAME``."""
+        return f"{self.configuration}/{self.name}"
 
 
 Contact = Literal["served", "unresolved", "unreachable", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
-    """What somebody who calls a webhook from here gets to see.
+class EndpointFacts:
+    """What a TLS client on this machine gets from a webhook's endpoint.
 
     Attributes:
-        host, port: where.
-        contact: ``served``: a TLS session; ``unresolved``: no such name; ``unreachable``: no connection;
-            ``refused``: a connection, and no TLS session, not even without any check.
-        problem: why not, in a line.
-        leaf: the certificate.
-        mistrust: why a client that trusts the bundle refuses the session, as OpenSSL says it; empty if it does not.
-        mistrust_code: OpenSSL's number of that.
+        host, port: the address.
+        contact: ``served``: a TLS session; ``unresolved``: the name does not resolve; ``unreachable``: no connection;
+            ``refused``: a connection, but no TLS session even without verification.
+        problem: the reason if there is no session, in one line.
+        leaf: the certificate that the server presents.
+        verify_error: OpenSSL's reason why a client that trusts the bundle rejects the session; empty if it accepts.
+        verify_code: OpenSSL's number of that reason.
     """
 
     host: str
@@ -182,18 +192,18 @@ class Served:
     contact: Contact
     problem: str = ""
     leaf: x509.Certificate | None = None
-    mistrust: str = ""
-    mistrust_code: int = 0
+    verify_error: str = ""
+    verify_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class SecretFacts:
     """A serving Secret on the host.
 
     Attributes:
-        name: its name.
+        name: the name of the Secret.
         leaf: its certificate; None if there is no readable one.
-        key_fits: whether its key is the certificate's.
+        key_fits: whether its key belongs to the certificate.
     """
 
     name: str
@@ -202,20 +212,20 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What came of objects that were created on trial (``dryRun=All``).
+class DryRunFacts:
+    """The results of creating policies with ``dryRun=All``.
 
     Attributes:
-        stored: the policy as it would have been stored; None if it was refused.
-        problem: why it was refused.
-        status: the HTTP status of that; 0 if there was no answer.
-        took_s: how long each try took.
-        bad_problem: why one that breaks a rule of the webhook's was refused; empty if it was not.
-        bad_warnings: what was said about it if it was not.
-        bad_tried: whether it was tried.
+        policy: the good policy as it would have been stored; None if it was refused.
+        problem: why the good policy was refused.
+        status: the HTTP status of that refusal; 0 if there was no response.
+        took_s: the duration of each try.
+        bad_problem: why the policy that breaks a rule of the webhook was refused; empty if it was accepted.
+        bad_warnings: the warnings about that policy if it was accepted.
+        bad_tried: whether that policy was tried.
     """
 
-    stored: Mapping[str, Any] | None
+    policy: Mapping[str, Any] | None
     problem: str = ""
     status: int = 0
     took_s: tuple[float, ...] = ()
@@ -225,14 +235,14 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
-class Rights:
-    """What somebody may do.
+class AccessFacts:
+    """The permissions of a user.
 
     Attributes:
-        user: the name, as the API server understood it; empty if it does not tell.
-        groups: theirs.
-        denied: for each rule, ``VERB RESOURCE`` of what may not be done, and where.
-        checked: how many questions were asked.
+        user: the user name, as the API server reports it; empty if it does not.
+        groups: the groups of the user.
+        denied: the rule and ``VERB RESOURCE`` of each permission that is missing.
+        checked: how many permissions were checked.
     """
 
     user: str
@@ -242,14 +252,14 @@ class Rights:
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseSeen:
+class LeaseFacts:
     """A lease.
 
     Attributes:
         namespace, name: where it is.
-        holder: empty for nobody.
-        renewed: when it was renewed last, by the holder's clock; None if it does not say.
-        duration_s: how long it lasts without.
+        holder: the identity of the holder; empty if the lease was released.
+        renewed: the last renewal by the holder's clock; None if the lease has none.
+        duration_s: how long the lease is valid without renewal.
     """
 
     namespace: str
@@ -260,14 +270,14 @@ class LeaseSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class FleetFacts:
     """The member clusters.
 
     Attributes:
-        total: how many.
-        not_ready: the names of those that are not ready.
-        unmeasured: the names of those that report no free room.
-        complete: whether all were read.
+        total: the number of clusters.
+        not_ready: the names of the clusters that are not ready.
+        unmeasured: the names of the clusters that report no allocatable resources.
+        complete: whether all clusters were read.
     """
 
     total: int
@@ -277,31 +287,31 @@ class Fleet:
 
 
 @dataclass(frozen=True, slots=True)
-class Bindings:
-    """The bindings of one kind, or of both.
+class BindingFacts:
+    """The bindings of both kinds.
 
     Attributes:
-        by_scheduler: how many name each scheduler.
-        lagging: of ours, those whose scheduler has not seen their last change for long.
-        unschedulable: of ours, those that could not be scheduled, and why.
-        complete: whether all were read.
+        by_scheduler: the number of bindings for each scheduler name.
+        stale: our bindings whose last change the scheduler has not observed for long.
+        unschedulable: our bindings that could not be scheduled, and the reason of each.
+        complete: whether all bindings were read.
     """
 
     by_scheduler: Mapping[str, int] = field(default_factory=dict)
-    lagging: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
     unschedulable: tuple[tuple[str, str], ...] = ()
     complete: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """A Deployment on the host that runs a component of Karmada's or ours.
+class DeploymentFacts:
+    """A Deployment on the host that runs a component of Karmada or Berthmaster.
 
     Attributes:
-        name: its own.
-        component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``.
+        name: the name of the Deployment.
+        component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``.
         arguments: command and arguments of the container.
-        wanted, ready: how many pods.
+        wanted, ready: the number of pods.
     """
 
     name: str
@@ -311,7 +321,7 @@ class Workload:
     ready: int = 1
 
     def option(self, name: str, default: str = "") -> str:
-        """The last value of an option, ``--name=value`` or ``--name value``."""
+        """Return the last value of an option, written as ``--name=value`` or ``--name value``."""
         value = default
         for place, argument in enumerate(self.arguments):
             if argument == f"--{name}":
@@ -322,48 +332,58 @@ class Workload:
 
 
 @dataclass(frozen=True, slots=True)
-class Probe:
-    """What a probe endpoint says.
+class ProbeFacts:
+    """The response of a probe endpoint.
 
     Attributes:
-        url: where.
-        status: the HTTP status; 0 if nobody answered.
-        told: the end of its answer, or why there was none.
+        url: the URL.
+        status: the HTTP status; 0 if there was no response.
+        message: the end of the response, or the reason why there was none.
     """
 
     url: str
     status: int
-    told: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything that was seen. None is what was not looked for; of Secrets and leases also what is not there.
+    """All facts. None means that a fact was not asked for; for a Secret or a lease also that it does not exist.
 
     Attributes:
-        now: by the target's clock if it told, else by the local one.
-        kinds: by API version.
-        served: by host and port of a webhook's URL.
-        stored: the webhook's serving Secret.
-        lease, other_leases, karmada_lease: the controllers', those of the same name in all namespaces, and that of
-            Karmada's scheduler.
-        workloads: on the host.
+        now: the time by the target's clock if it is known, else by the local clock.
+        kinds: what is served, by API version.
+        endpoints: one for each host, port and bundle of our webhooks.
+        secret: the webhook's serving Secret.
+        lease, other_leases, karmada_lease: the lease of the controllers, the leases of the same name in all
+            namespaces, and the lease of karmada-scheduler.
+        deployments: the Deployments on the host.
     """
 
     setup: Setup
     now: datetime
-    target: Seen[Server]
-    host: Seen[Server] | None = None
-    kinds: Mapping[str, Seen[Kinds]] = field(default_factory=dict)
-    hooks: Seen[Sequence[Hook]] | None = None
-    served: Sequence[Served] = ()
-    stored: Seen[Stored | None] = None
-    trial: Seen[Trial] | None = None
-    rights: Seen[Rights] | None = None
-    lease: Seen[LeaseSeen | None] = None
-    other_leases: Seen[Sequence[LeaseSeen]] | None = None
-    karmada_lease: Seen[LeaseSeen | None] = None
-    fleet: Seen[Fleet] | None = None
-    bindings: Seen[Bindings] | None = None
-    workloads: Seen[Sequence[Workload]] | None = None
-    probes: Sequence[Probe] = ()
+    target: Observed[ServerFacts]
+    host: Observed[ServerFacts] | None = None
+    kinds: Mapping[str, Observed[ServedKinds]] = field(default_factory=dict)
+    webhooks: Observed[Sequence[WebhookFacts]] | None = None
+    endpoints: Sequence[EndpointFacts] = ()
+    secret: Observed[SecretFacts | None] = None
+    dry_run: Observed[DryRunFacts] | None = None
+    access: Observed[AccessFacts] | None = None
+    lease: Observed[LeaseFacts | None] = None
+    other_leases: Observed[Sequence[LeaseFacts]] | None = None
+    karmada_lease: Observed[LeaseFacts | None] = None
+    fleet: Observed[FleetFacts] | None = None
+    bindings: Observed[BindingFacts] | None = None
+    deployments: Observed[Sequence[DeploymentFacts]] | None = None
+    probes: Sequence[ProbeFacts] = ()
+
+    @property
+    def known_deployments(self) -> Sequence[DeploymentFacts]:
+        """The Deployments on the host; empty if they could not be observed."""
+        return () if self.deployments is None or isinstance(self.deployments, Unobserved) else self.deployments
+
+    @property
+    def known_webhooks(self) -> Sequence[WebhookFacts]:
+        """The webhooks of the target; empty if they could not be observed."""
+        return () if self.webhooks is None or isinstance(self.webhooks, Unobserved) else self.webhooks

@@ -1,17 +1,17 @@
-"""What the doctor says about one thing."""
+"""One result of a check."""
 
 from enum import StrEnum
 
 import msgspec
 
 
-class Verdict(StrEnum):
-    """How something is, the worst first.
+class Severity(StrEnum):
+    """How bad a finding is, the worst first.
 
     Attributes:
-        FAILED: it does not work, or will not.
-        WARNING: it works, and a person should look at it.
-        SKIPPED: it could not be seen.
+        FAILED: it does not work, or will stop working.
+        WARNING: it works, but a person should look at it.
+        SKIPPED: it could not be checked.
         OK: it is as it should be.
     """
 
@@ -22,46 +22,46 @@ class Verdict(StrEnum):
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding.
+    """The result of one check.
 
     Attributes:
-        check: what was looked at, ``GROUP/NAME``; the same in every release.
-        verdict: how it is.
-        told: what was seen, a sentence.
-        remedy: what to do, one sentence in the imperative, with the command where there is one; empty if all is well.
+        check: ``GROUP/NAME``, the same in every release.
+        severity: how bad it is.
+        message: what was found, subject first.
+        remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
     """
 
     check: str
-    verdict: Verdict
-    told: str
+    severity: Severity
+    message: str
     remedy: str = ""
 
     @property
     def group(self) -> str:
-        """The part of the set-up."""
+        """The part of the installation."""
         return self.check.partition("/")[0]
 
     @property
     def name(self) -> str:
-        """What of that part."""
+        """The check within its group."""
         return self.check.partition("/")[2]
 
 
-def ok(check: str, told: str) -> Finding:
-    """It is as it should be."""
-    return Finding(check=check, verdict=Verdict.OK, told=told)
+def ok(check: str, message: str) -> Finding:
+    """Return a finding that all is well."""
+    return Finding(check=check, severity=Severity.OK, message=message)
 
 
-def warning(check: str, told: str, remedy: str) -> Finding:
-    """A person should look at it."""
-    return Finding(check=check, verdict=Verdict.WARNING, told=told, remedy=remedy)
+def warning(check: str, message: str, remedy: str) -> Finding:
+    """Return a finding that a person should look at."""
+    return Finding(check=check, severity=Severity.WARNING, message=message, remedy=remedy)
 
 
-def failed(check: str, told: str, remedy: str) -> Finding:
-    """It does not work."""
-    return Finding(check=check, verdict=Verdict.FAILED, told=told, remedy=remedy)
+def failed(check: str, message: str, remedy: str) -> Finding:
+    """Return a finding that something does not work."""
+    return Finding(check=check, severity=Severity.FAILED, message=message, remedy=remedy)
 
 
-def skipped(check: str, told: str, remedy: str = "") -> Finding:
-    """It could not be seen."""
-    return Finding(check=check, verdict=Verdict.SKIPPED, told=told, remedy=remedy)
+def skipped(check: str, message: str, remedy: str = "") -> Finding:
+    """Return a finding that something could not be checked."""
+    return Finding(check=check, severity=Severity.SKIPPED, message=message, remedy=remedy)

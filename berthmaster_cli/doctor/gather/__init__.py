@@ -1,1 +1,1 @@
-"""Asks what a set-up is like. Every question has a bound, and none changes anything."""
+"""Gathers facts about an installation. Every question has a timeout, and none changes anything."""

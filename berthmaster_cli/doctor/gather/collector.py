@@ -1,4 +1,4 @@
-"""All questions, in an order in which each knows what it needs from the ones before."""
+"""Asks all questions, in an order in which later ones can use earlier answers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,34 +9,34 @@ from typing import Final, TypeVar
 from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
-from berthmaster_cli.doctor.facts import Facts, Hook, Seen, Served, Server, Setup, Unknown
+from berthmaster_cli.doctor.facts import EndpointFacts, Facts, Observed, ServerFacts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.fields import API_VERSIONS
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
-from berthmaster_cli.doctor.gather.asker import Asker, InNameOf, seen
+from berthmaster_cli.doctor.gather.client import DoctorClient, ImpersonatingClient, observe
 from certs.bundle import Bundle
 from certs.registration import Endpoint, endpoint_of
 
 _KARMADA_LEASE: Final = "karmada-scheduler"
-_MOST_ENDPOINTS: Final = 8
-"""One is usual; each costs its bound if nobody answers."""
+_MAX_ENDPOINTS: Final = 8
+"""One is usual. Each takes up to its timeout."""
 _LONG: Final = 4
-"""Questions that need many answers get so many times the bound of one."""
+"""The number of timeouts that a question with many responses gets."""
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Round:
-    """One look at a set-up.
+class Collector:
+    """Collects the facts about one installation.
 
     Attributes:
-        target: where policies are.
-        host: where Deployments and Secrets are; None if nobody gave access to it.
-        setup: what is looked for.
-        groups: the parts of the set-up to look at.
-        clock: tells the time.
-        limit_s: the bound of a question.
-        user: in whose name rights are asked about; empty for one's own.
+        target: the API server that has the policies.
+        host: the API server that has Deployments and Secrets; None if there is no access to it.
+        setup: what the installation is meant to be.
+        groups: the parts of the installation to check.
+        clock: the local clock.
+        limit_s: the timeout of one question.
+        user: the user whose permissions are checked; empty for the user of the kubeconfig.
         probes: URLs of probe endpoints.
     """
 
@@ -49,67 +49,68 @@ class Round:
     user: str = ""
     probes: tuple[str, ...] = ()
 
-    def facts(self) -> Facts:
-        """Everything that can be seen; of a target that does not answer, just that."""
-        there, setup = Asker(self.target, self.limit_s), self.setup
-        target = self._seen(partial(api_server.server, there, self.clock.now))
+    def collect(self) -> Facts:
+        """Collect all facts. If the target does not respond, only that."""
+        setup, target = self.setup, DoctorClient(self.target, self.limit_s)
+        server = self._observe(partial(api_server.server, target, self.clock.now))
         now = self.clock.now()
-        if isinstance(target, Unknown):
-            return Facts(setup, now, target)
-        now = _by(target, now)
-        registered = self._if("registration certificates admission", partial(webhooks.hooks, there))
-        # What may not be there is named first: in place, None would be taken for "was not looked for" by the checker.
-        stored = self._on_host("certificates", lambda asker: host.stored(asker, setup))
-        leader = self._if("controllers fleet", partial(fleet.lease, there, *setup.lease))
-        theirs = self._if("fleet", partial(fleet.lease, there, setup.karmada_namespace, _KARMADA_LEASE))
-        asked = Asker(InNameOf(self.target, self.user), self.limit_s) if self.user else there
+        if isinstance(server, Unobserved):
+            return Facts(setup, now, server)
+        now = _by_server(server, now)
+        registered = self._if("registration certificates admission", partial(webhooks.registered, target))
+        # Assigned first, because mypy would widen these types to accept None inside the call.
+        secret = self._on_host("certificates", lambda client: host.serving_secret(client, setup))
+        lease = self._if("controllers fleet", partial(fleet.lease, target, *setup.lease))
+        karmada_lease = self._if("fleet", partial(fleet.lease, target, setup.karmada_namespace, _KARMADA_LEASE))
+        user = DoctorClient(ImpersonatingClient(self.target, self.user), self.limit_s) if self.user else target
+        on_host = "conflicts registration fleet probes"
         return Facts(
             setup=setup,
             now=now,
-            target=target,
+            target=server,
             host=self._host_server(),
-            kinds={each: self._seen(partial(api_server.kinds, there, each)) for each in self._api_versions()},
-            hooks=registered,
-            served=self._served(registered),
-            stored=stored,
-            trial=self._if(
+            kinds={each: self._observe(partial(api_server.kinds, target, each)) for each in self._api_versions()},
+            webhooks=registered,
+            endpoints=self._endpoints(registered),
+            secret=secret,
+            dry_run=self._if(
                 "certificates admission",
-                partial(webhooks.trial, there, setup.trial_namespace, self.clock.monotonic_s),
+                partial(webhooks.try_policies, target, setup.trial_namespace, self.clock.monotonic_s),
                 times=webhooks.TRIES + 1,
             ),
-            rights=self._if("rights", partial(api_server.rights, asked, setup), times=_LONG),
-            lease=leader,
-            other_leases=self._if("conflicts", partial(fleet.leases_named, there, setup.lease[1])),
-            karmada_lease=theirs,
-            fleet=self._if("fleet", partial(fleet.fleet, there), times=_LONG),
-            bindings=self._if("fleet", partial(fleet.bindings, there, setup.scheduler_name, now), times=_LONG),
-            workloads=self._on_host("conflicts registration fleet probes", lambda asker: host.workloads(asker, setup)),
+            access=self._if("rights", partial(api_server.access, user, setup), times=_LONG),
+            lease=lease,
+            other_leases=self._if("conflicts", partial(fleet.leases_named, target, setup.lease[1])),
+            karmada_lease=karmada_lease,
+            fleet=self._if("fleet", partial(fleet.clusters, target), times=_LONG),
+            bindings=self._if("fleet", partial(fleet.bindings, target, setup.scheduler_name, now), times=_LONG),
+            deployments=self._on_host(on_host, lambda client: host.deployments(client, setup)),
             probes=[host.probe(url, self.limit_s) for url in self.probes],
-        )  # fmt: skip
+        )
 
-    def _seen(self, question: Callable[[], Value], times: int = 1) -> Seen[Value]:
-        return seen(question, self.limit_s * times)
+    def _observe(self, question: Callable[[], Value], times: int = 1) -> Observed[Value]:
+        return observe(question, self.limit_s * times)
 
-    def _if(self, groups: str, question: Callable[[], Value], times: int = 1) -> Seen[Value] | None:
-        """The answer if it matters to a group that is looked at."""
-        return self._seen(question, times) if self.groups & {*groups.split()} else None
+    def _if(self, groups: str, question: Callable[[], Value], times: int = 1) -> Observed[Value] | None:
+        """Ask a question if one of the groups is checked."""
+        return self._observe(question, times) if self.groups & {*groups.split()} else None
 
-    def _on_host(self, groups: str, question: Callable[[Asker], Value]) -> Seen[Value] | None:
+    def _on_host(self, groups: str, question: Callable[[DoctorClient], Value]) -> Observed[Value] | None:
         if self.host is None:
             return None
-        return self._if(groups, partial(question, Asker(self.host, self.limit_s)))
+        return self._if(groups, partial(question, DoctorClient(self.host, self.limit_s)))
 
-    def _host_server(self) -> Seen[Server] | None:
+    def _host_server(self) -> Observed[ServerFacts] | None:
         if self.host is None or self.host is self.target:
             return None
-        return self._seen(partial(api_server.server, Asker(self.host, self.limit_s), self.clock.now))
+        return self._observe(partial(api_server.server, DoctorClient(self.host, self.limit_s), self.clock.now))
 
     def _api_versions(self) -> Sequence[str]:
         return API_VERSIONS if "definitions" in self.groups else ()
 
-    def _served(self, registered: Seen[Sequence[Hook]] | None) -> list[Served]:
-        """What is to be seen at each place that our webhooks are called at, with each bundle."""
-        if registered is None or isinstance(registered, Unknown) or "certificates" not in self.groups:
+    def _endpoints(self, registered: Observed[Sequence[WebhookFacts]] | None) -> list[EndpointFacts]:
+        """Connect to each endpoint of our webhooks with each of its bundles."""
+        if registered is None or isinstance(registered, Unobserved) or "certificates" not in self.groups:
             return []
         wanted: dict[tuple[str, int, Bundle], Endpoint] = {}
         for each in registered:
@@ -117,17 +118,17 @@ class Round:
                 try:
                     endpoint = endpoint_of(each.url)
                 except InputError:
-                    continue  # which is told as a finding about the registration
+                    continue  # a finding of the registration reports it
                 wanted.setdefault((endpoint.host, endpoint.port, each.bundle), endpoint)
         found = []
-        for (_, _, bundle), endpoint in [*wanted.items()][:_MOST_ENDPOINTS]:
-            answer = self._seen(partial(webhooks.served, endpoint, bundle, self.limit_s), times=2)
-            if isinstance(answer, Unknown):
-                answer = Served(endpoint.host, endpoint.port, "unreachable", answer.problem)
-            found.append(answer)
+        for (_, _, bundle), endpoint in [*wanted.items()][:_MAX_ENDPOINTS]:
+            facts = self._observe(partial(webhooks.present, endpoint, bundle, self.limit_s), times=2)
+            if isinstance(facts, Unobserved):
+                facts = EndpointFacts(endpoint.host, endpoint.port, "unreachable", facts.problem)
+            found.append(facts)
         return found
 
 
-def _by(judge: Server, now: datetime) -> datetime:
-    """The present by a server's clock, if that differs from the local one by more than can be measured."""
-    return now + judge.ahead if judge.ahead is not None and abs(judge.ahead) > judge.slack else now
+def _by_server(server: ServerFacts, now: datetime) -> datetime:
+    """Return the time by a server's clock if it differs measurably from the local clock."""
+    return now + server.ahead if server.ahead is not None and abs(server.ahead) > server.slack else now

@@ -1,4 +1,4 @@
-"""Member clusters and bindings, read page by page up to a bound, and only what is judged."""
+"""Facts about clusters, bindings and leases. Lists are read page by page up to a bound."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,8 +11,8 @@ from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import APIRequest, Collection, get, page
 from berthmaster.kube.responses import ListMeta
 from berthmaster.model.errors import ApiError
-from berthmaster_cli.doctor.facts import Bindings, Fleet, LeaseSeen
-from berthmaster_cli.doctor.gather.asker import Asker
+from berthmaster_cli.doctor.facts import BindingFacts, FleetFacts, LeaseFacts
+from berthmaster_cli.doctor.gather.client import DoctorClient
 
 MAX_PAGES: Final = 20
 CLUSTERS: Final = Collection.of("cluster.karmada.io/v1alpha1", "clusters")
@@ -20,11 +20,11 @@ BINDINGS: Final = tuple(
     Collection.of("work.karmada.io/v1alpha2", plural) for plural in ("resourcebindings", "clusterresourcebindings")
 )
 _SETTLED: Final = timedelta(seconds=60)
-"""A binding that was made later than that may well not have been scheduled yet."""
+"""A younger binding may not have been scheduled yet."""
 _MAX_LEASES: Final = 2000
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+class _ListedMetadata(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     namespace: str = ""
     generation: int = 0
@@ -48,7 +48,7 @@ class _ClusterStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Cluster(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: _ListedMetadata
     status: _ClusterStatus = _ClusterStatus()
 
 
@@ -62,93 +62,19 @@ class _BindingStatus(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Binding(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: _ListedMetadata
     spec: _BindingSpec = _BindingSpec()
     status: _BindingStatus = _BindingStatus()
 
 
-class _Clusters(msgspec.Struct, frozen=True):
+class _ClusterList(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
     items: list[_Cluster] = []
 
 
-class _Bindings(msgspec.Struct, frozen=True):
+class _BindingList(msgspec.Struct, frozen=True):
     metadata: ListMeta = ListMeta()
     items: list[_Binding] = []
-
-
-_Page = TypeVar("_Page", _Clusters, _Bindings)
-
-
-def fleet(asker: Asker) -> Fleet:
-    """The clusters.
-
-    Raises:
-        ApiError: they cannot be listed.
-    """
-    found, complete = [], True
-    for each in _pages(asker, CLUSTERS, _Clusters):
-        found += each.items
-        complete = not each.metadata.continue_
-    return Fleet(
-        total=len(found),
-        not_ready=tuple(each.metadata.name for each in found if not _holds(each.status.conditions, "Ready")),
-        unmeasured=tuple(
-            each.metadata.name for each in found if not (each.status.resource_summary or {}).get("allocatable")
-        ),
-        complete=complete,
-    )
-
-
-def bindings(asker: Asker, ours: str, now: datetime) -> Bindings:
-    """The bindings of both kinds.
-
-    Raises:
-        ApiError: they cannot be listed.
-    """
-    by_scheduler: Counter[str] = Counter()
-    lagging, unschedulable, complete = [], [], True
-    for collection in BINDINGS:
-        last = _Bindings()
-        for last in _pages(asker, collection, _Bindings):
-            for each in last.items:
-                by_scheduler[each.spec.scheduler_name] += 1
-                if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
-                    continue
-                if _lags(each, now):
-                    lagging.append(each.metadata.path)
-                elif (reason := _refused(each)) is not None:
-                    unschedulable.append((each.metadata.path, reason))
-        complete = complete and not last.metadata.continue_
-    return Bindings(dict(by_scheduler), tuple(lagging), tuple(unschedulable), complete)
-
-
-def _pages(asker: Asker, collection: Collection, kind: type[_Page]) -> Iterator[_Page]:
-    token = ""
-    for _ in range(MAX_PAGES):
-        found = asker.read_as(kind, page(collection, token, asker.silence_s))
-        yield found
-        token = found.metadata.continue_
-        if not token:
-            return
-
-
-def _holds(conditions: tuple[_Condition, ...], kind: str) -> bool:
-    return any(each.type == kind and each.status == "True" for each in conditions)
-
-
-def _lags(binding: _Binding, now: datetime) -> bool:
-    made = binding.metadata.creation_timestamp
-    settled = made is None or now - made > _SETTLED
-    return settled and binding.metadata.generation > binding.status.scheduler_observed_generation
-
-
-def _refused(binding: _Binding) -> str | None:
-    """Why it could not be scheduled; None if it was."""
-    for each in binding.status.conditions:
-        if each.type == "Scheduled" and each.status != "True":
-            return each.reason or "Unknown"
-    return None
 
 
 class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
@@ -158,43 +84,118 @@ class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Lease(msgspec.Struct, frozen=True):
-    metadata: _Metadata
+    metadata: _ListedMetadata
     spec: _LeaseSpec = _LeaseSpec()
 
-    def seen(self) -> LeaseSeen:
-        spec = self.spec
-        return LeaseSeen(
-            self.metadata.namespace,
-            self.metadata.name,
-            spec.holder_identity or "",
-            spec.renew_time,
-            spec.lease_duration_seconds or 0,
-        )
+    def facts(self) -> LeaseFacts:
+        metadata, spec = self.metadata, self.spec
+        holder, duration_s = spec.holder_identity or "", spec.lease_duration_seconds or 0
+        return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s)
 
 
-class _Leases(msgspec.Struct, frozen=True):
+class _LeaseList(msgspec.Struct, frozen=True):
     items: list[_Lease] = []
 
 
-def lease(asker: Asker, namespace: str, name: str) -> LeaseSeen | None:
-    """A lease; None if there is none.
+_Page = TypeVar("_Page", _ClusterList, _BindingList)
+
+
+def clusters(client: DoctorClient) -> FleetFacts:
+    """List the clusters.
+
+    Raises:
+        ApiError: they cannot be listed.
+    """
+    found, complete = [], True
+    for each in _pages(client, CLUSTERS, _ClusterList):
+        found += each.items
+        complete = not each.metadata.continue_
+    return FleetFacts(
+        total=len(found),
+        not_ready=tuple(each.metadata.name for each in found if not _is_ready(each)),
+        unmeasured=tuple(
+            each.metadata.name for each in found if not (each.status.resource_summary or {}).get("allocatable")
+        ),
+        complete=complete,
+    )
+
+
+def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
+    """List the bindings of both kinds.
+
+    Args:
+        client: the API server.
+        ours: the scheduler name whose bindings are examined.
+        now: the current time.
+
+    Raises:
+        ApiError: they cannot be listed.
+    """
+    by_scheduler: Counter[str] = Counter()
+    stale, unschedulable, complete = [], [], True
+    for collection in BINDINGS:
+        last = _BindingList()
+        for last in _pages(client, collection, _BindingList):
+            for each in last.items:
+                by_scheduler[each.spec.scheduler_name] += 1
+                if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
+                    continue
+                if _is_stale(each, now):
+                    stale.append(each.metadata.path)
+                elif (reason := _failure(each)) is not None:
+                    unschedulable.append((each.metadata.path, reason))
+        complete = complete and not last.metadata.continue_
+    return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
+
+
+def _pages(client: DoctorClient, collection: Collection, kind: type[_Page]) -> Iterator[_Page]:
+    token = ""
+    for _ in range(MAX_PAGES):
+        found = client.read_as(kind, page(collection, token, client.silence_s))
+        yield found
+        token = found.metadata.continue_
+        if not token:
+            return
+
+
+def _is_ready(cluster: _Cluster) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in cluster.status.conditions)
+
+
+def _is_stale(binding: _Binding, now: datetime) -> bool:
+    """Whether a binding that is not new changed after the scheduler observed it."""
+    created = binding.metadata.creation_timestamp
+    settled = created is None or now - created > _SETTLED
+    return settled and binding.metadata.generation > binding.status.scheduler_observed_generation
+
+
+def _failure(binding: _Binding) -> str | None:
+    """The reason why a binding could not be scheduled; None if it was."""
+    for each in binding.status.conditions:
+        if each.type == "Scheduled" and each.status != "True":
+            return each.reason or "Unknown"
+    return None
+
+
+def lease(client: DoctorClient, namespace: str, name: str) -> LeaseFacts | None:
+    """Read a lease; None if it does not exist.
 
     Raises:
         ApiError: it cannot be read.
     """
     try:
-        return asker.read_as(_Lease, get(LEASES, (namespace, name))).seen()
+        return client.read_as(_Lease, get(LEASES, (namespace, name))).facts()
     except ApiError as error:
         if error.not_found:
             return None
         raise
 
 
-def leases_named(asker: Asker, name: str) -> list[LeaseSeen]:
-    """The leases of a name in all namespaces.
+def leases_named(client: DoctorClient, name: str) -> list[LeaseFacts]:
+    """List the leases of a name in all namespaces.
 
     Raises:
         ApiError: they cannot be listed.
     """
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
-    return [each.seen() for each in asker.read_as(_Leases, APIRequest(LEASES.path, query)).items]
+    return [each.facts() for each in client.read_as(_LeaseList, APIRequest(LEASES.path, query)).items]

@@ -1,4 +1,4 @@
-"""The webhooks that an API server calls about policies, and what a caller gets to see of them."""
+"""Facts about webhooks: how they are registered, what their endpoints present, and what they do to policies."""
 
 import base64
 import binascii
@@ -9,35 +9,34 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Final
 
-from berthmaster.kube.client import ask, read_body
+from berthmaster.kube.client import read_body
 from berthmaster.kube.requests import APIRequest, Collection, create
-from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, InputError
-from berthmaster_cli.doctor.facts import Hook, Served, Trial
-from berthmaster_cli.doctor.gather.asker import Asker, on_trial, read_as
+from berthmaster_cli.doctor.facts import DryRunFacts, EndpointFacts, WebhookFacts
+from berthmaster_cli.doctor.gather.client import DoctorClient, decode, dry_run
 from certs.bundle import EMPTY, Bundle, certificate_of
 from certs.injection import MUTATING, VALIDATING, ConfigurationKind, bundle_fields
 from certs.registration import Endpoint
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
-"""Webhooks about anything else are nobody's business here."""
-_DEFAULT_TIMEOUT_S: Final = 10.0  # the API server's, where a webhook does not say
+"""The API groups that Berthmaster reviews. Webhooks for others are ignored."""
 TRIES: Final = 5
-_API: Final = "policy.karmada.io/v1alpha1"
-_POLICIES: Final = Collection.of(_API, "propagationpolicies")
-_CLUSTER_POLICIES: Final = Collection.of(_API, "clusterpropagationpolicies")
+_DEFAULT_TIMEOUT_S: Final = 10.0  # the API server's
+_POLICY_API: Final = "policy.karmada.io/v1alpha1"
+_POLICIES: Final = Collection.of(_POLICY_API, "propagationpolicies")
+_CLUSTER_POLICIES: Final = Collection.of(_POLICY_API, "clusterpropagationpolicies")
 _METADATA: Final = {"generateName": "berthmaster-doctor-"}
 _SELECTOR: Final = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "berthmaster-doctor"}
-# What the schema has no default for, and every webhook for policies has: spreadByField and minGroups.
+# Lacks spreadByField and minGroups: the schema has no default for them, and every policy webhook has.
 GOOD: Final[dict[str, Any]] = {
-    "apiVersion": _API,
+    "apiVersion": _POLICY_API,
     "kind": "PropagationPolicy",
     "metadata": _METADATA,
     "spec": {"resourceSelectors": [_SELECTOR], "placement": {"spreadConstraints": [{"maxGroups": 2}]}},
 }
-# Acceptable to karmada-webhook; against our rule preemption-without-namespace.
+# Acceptable to karmada-webhook. It breaks our rule preemption-without-namespace.
 BAD: Final[dict[str, Any]] = {
-    "apiVersion": _API,
+    "apiVersion": _POLICY_API,
     "kind": "ClusterPropagationPolicy",
     "metadata": _METADATA,
     "spec": {"resourceSelectors": [_SELECTOR], "preemption": "Always", "priority": 1},
@@ -45,79 +44,33 @@ BAD: Final[dict[str, Any]] = {
 _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, section 5.5
 
 
-def hooks(asker: Asker) -> list[Hook]:
-    """All webhooks about what Berthmaster reviews, whoever's they are, and all of ours.
+def registered(client: DoctorClient) -> list[WebhookFacts]:
+    """List the webhooks of Berthmaster, and those of others for the same API groups.
 
     Raises:
-        ApiError: they are not told.
+        ApiError: the configurations cannot be listed.
     """
-    found: list[Hook] = []
+    found: list[WebhookFacts] = []
     for kind in (MUTATING, VALIDATING):
-        for item in asker.read(APIRequest(kind.collection.path)).get("items") or []:
-            found += [each for each in _hooks(kind, item) if each.ours or _reviews(each)]
+        for item in client.read(APIRequest(kind.collection.path)).get("items") or []:
+            found += [each for each in _webhooks(kind, item) if each.ours or _reviews_ours(each)]
     return found
 
 
-def served(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> Served:
-    """What a client of an endpoint sees: first whatever there is, then as somebody who trusts the bundle only."""
-    seen = _unchecked(endpoint, limit_s)
-    if seen.contact != "served" or not len(bundle):
-        return seen
-    context = ssl.create_default_context(cadata=bundle.pem.decode())
-    # Python is stricter than the API server here: it wants extensions in an authority that Go does not ask for.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    try:
-        with closing(_session(endpoint, context, limit_s)):
-            return seen
-    except ssl.SSLCertVerificationError as error:
-        return Served(
-            seen.host, seen.port, "served", "", seen.leaf, error.verify_message or str(error), error.verify_code
-        )
-    except OSError as error:
-        return Served(seen.host, seen.port, "refused", str(error), seen.leaf)
+def _reviews_ours(webhook: WebhookFacts) -> bool:
+    return any(each.partition(".")[2] in REVIEWED_GROUPS for each in webhook.resources)
 
 
-def _unchecked(endpoint: Endpoint, limit_s: float) -> Served:
-    host, port = endpoint.host, endpoint.port
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # what is shown is looked at; nothing is sent
-    try:
-        with closing(_session(endpoint, context, limit_s)) as session:
-            leaf = certificate_of(ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode())
-            return Served(host, port, "served", "", leaf)
-    except socket.gaierror as error:
-        return Served(host, port, "unresolved", error.strerror or str(error))
-    except ssl.SSLError as error:
-        return Served(host, port, "refused", error.reason or str(error))
-    except OSError as error:
-        return Served(host, port, "unreachable", error.strerror or str(error) or type(error).__name__)
-
-
-def _session(endpoint: Endpoint, context: ssl.SSLContext, limit_s: float) -> ssl.SSLSocket:
-    plain = socket.create_connection((endpoint.host, endpoint.port), timeout=limit_s)
-    try:
-        return context.wrap_socket(plain, server_hostname=endpoint.host)
-    except OSError:
-        plain.close()
-        raise
-
-
-def _reviews(hook: Hook) -> bool:
-    return any(each.partition(".")[2] in REVIEWED_GROUPS for each in hook.resources)
-
-
-def _hooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[Hook]:
-    webhooks = item.get("webhooks") or []
+def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[WebhookFacts]:
     configuration = str((item.get("metadata") or {}).get("name"))
     try:
-        urls = [place.url for place in bundle_fields(kind, item)]
+        urls = [field.url for field in bundle_fields(kind, item)]
     except InputError:
         return
-    for webhook, url in zip(webhooks, urls, strict=True):
+    for webhook, url in zip(item.get("webhooks") or [], urls, strict=True):
         text = str(webhook["clientConfig"].get("caBundle") or "")
         timeout_s = webhook.get("timeoutSeconds")
-        yield Hook(
+        yield WebhookFacts(
             kind=kind.kind,
             configuration=configuration,
             name=str(webhook.get("name")),
@@ -148,32 +101,70 @@ def _bundle(text: str) -> Bundle:
         return EMPTY
 
 
-def trial(asker: Asker, namespace: str, monotonic_s: Callable[[], float]) -> Trial:
-    """Try a good policy several times, and a bad one once."""
-    request = on_trial(create(_POLICIES, namespace, GOOD))._replace(silence_s=asker.silence_s)
+def present(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> EndpointFacts:
+    """Connect to an endpoint, first without verification, then as a client that trusts only the bundle."""
+    found = _unverified(endpoint, limit_s)
+    if found.contact != "served" or not len(bundle):
+        return found
+    context = ssl.create_default_context(cadata=bundle.pem.decode())
+    # Python requires extensions in an authority that the API server, written in Go, does not require.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    try:
+        with closing(_session(endpoint, context, limit_s)):
+            return found
+    except ssl.SSLCertVerificationError as error:
+        message = error.verify_message or str(error)
+        return EndpointFacts(found.host, found.port, "served", "", found.leaf, message, error.verify_code)
+    except OSError as error:
+        return EndpointFacts(found.host, found.port, "refused", str(error), found.leaf)
+
+
+def _unverified(endpoint: Endpoint, limit_s: float) -> EndpointFacts:
+    host, port = endpoint.host, endpoint.port
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # the certificate is only read, and nothing is sent
+    try:
+        with closing(_session(endpoint, context, limit_s)) as session:
+            leaf = certificate_of(ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode())
+            return EndpointFacts(host, port, "served", "", leaf)
+    except socket.gaierror as error:
+        return EndpointFacts(host, port, "unresolved", error.strerror or str(error))
+    except ssl.SSLError as error:
+        return EndpointFacts(host, port, "refused", error.reason or str(error))
+    except OSError as error:
+        return EndpointFacts(host, port, "unreachable", error.strerror or str(error) or type(error).__name__)
+
+
+def _session(endpoint: Endpoint, context: ssl.SSLContext, limit_s: float) -> ssl.SSLSocket:
+    plain = socket.create_connection((endpoint.host, endpoint.port), timeout=limit_s)
+    try:
+        return context.wrap_socket(plain, server_hostname=endpoint.host)
+    except OSError:
+        plain.close()
+        raise
+
+
+def try_policies(client: DoctorClient, namespace: str, monotonic_s: Callable[[], float]) -> DryRunFacts:
+    """Create a good policy several times and a bad one once, as dry runs: the API server stores nothing."""
+    request = dry_run(create(_POLICIES, namespace, GOOD))
     took_s = []
     for _ in range(TRIES):
         started_s = monotonic_s()
         try:
-            body = ask(asker.client, request)
+            policy = client.read(request)
         except ApiError as error:
-            return Trial(None, str(error), error.status, (monotonic_s() - started_s,), bad_tried=False)
+            return DryRunFacts(None, str(error), error.status, (monotonic_s() - started_s,), bad_tried=False)
         took_s.append(monotonic_s() - started_s)
-    problem, warnings = _bad(asker)
-    return Trial(
-        stored=decode_json(dict[str, Any], body),
-        took_s=tuple(took_s),
-        bad_problem=problem,
-        bad_warnings=warnings,
-    )
+    problem, warnings = _try_bad_policy(client)
+    return DryRunFacts(policy=policy, took_s=tuple(took_s), bad_problem=problem, bad_warnings=warnings)
 
 
-def _bad(asker: Asker) -> tuple[str, tuple[str, ...]]:
-    request: APIRequest = on_trial(create(_CLUSTER_POLICIES, "", BAD))
+def _try_bad_policy(client: DoctorClient) -> tuple[str, tuple[str, ...]]:
     try:
-        with asker.send(request) as answer:
-            lines = answer.header("Warning")
-            read_as(dict[str, Any], read_body(answer))
+        with client.send(dry_run(create(_CLUSTER_POLICIES, "", BAD))) as response:
+            lines = response.header("Warning")
+            decode(dict[str, Any], read_body(response))
     except ApiError as error:
         return str(error), ()
     return "", tuple(found for line in lines for found in _WARNING.findall(line))

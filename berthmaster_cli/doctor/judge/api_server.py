@@ -1,4 +1,4 @@
-"""API servers: whether they answer, how old they are, what time it is there."""
+"""Judges API servers: whether they respond, what they serve, and what the controllers' user may do."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -6,59 +6,60 @@ from datetime import timedelta
 from typing import Any, Final
 
 from berthmaster.controllers.rbac import Rule
-from berthmaster_cli.doctor.facts import Facts, Kinds, Rights, Seen, Server, Setup, Unknown
-from berthmaster_cli.doctor.fields import KINDS, Field, Kind
+from berthmaster_cli.doctor.facts import AccessFacts, Facts, Observed, ServedKinds, ServerFacts, Setup, Unobserved
+from berthmaster_cli.doctor.fields import REQUIRED_KINDS, RequiredKind
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 
 OLDEST: Final = (1, 27)
-"""With it came the conditions of webhooks that the chart can set; nothing older is tested."""
+"""The first version with the match conditions that the chart can set on webhooks. Older versions are not tested."""
 NOTICEABLE: Final = timedelta(seconds=5)
 HARMFUL: Final = timedelta(minutes=1)
-"""Leases are judged without clocks, certificates begin ten minutes early: below that only what people read suffers."""
-_NOT_FOUND = 404
+"""Leases need no common clock and certificates begin ten minutes early. A smaller difference only confuses readers."""
+_NOT_FOUND: Final = 404
 _MASTERS: Final = "system:masters"
 _ALL: Final = "*"
 
 
-def server(facts: Facts) -> Iterator[Finding]:
-    """Both of them."""
+def servers(facts: Facts) -> Iterator[Finding]:
+    """Judge version and clock of the target and of the host."""
     yield from _server("target", facts.target, f"{facts.setup.target} version")
     if facts.host is not None:
         yield from _server("host", facts.host, f"{facts.setup.host} version")
 
 
-def _server(name: str, seen: Seen[Server], command: str) -> Iterator[Finding]:
+def _server(name: str, server: Observed[ServerFacts], command: str) -> Iterator[Finding]:
     check = f"api-server/{name}"
-    if isinstance(seen, Unknown):
-        yield _silent(check, name, seen, command)
+    if isinstance(server, Unobserved):
+        yield _unavailable(check, name, server, command)
         return
-    told = f"the {name} API server is {seen.version or 'of an unknown version'}"
-    if seen.number < OLDEST:
+    message = f"the {name} API server runs {server.version or 'an unknown version'}"
+    if server.number < OLDEST:
         oldest = ".".join(map(str, OLDEST))
-        yield warning(check, f"{told}, older than what Berthmaster is tested with", f"Upgrade it to {oldest} or newer.")
+        yield warning(check, f"{message}, which is older than the tested versions", f"Upgrade it to {oldest} or newer.")
     else:
-        yield ok(check, told)
-    if seen.ahead is not None:
-        yield _clock(f"api-server/{name}-clock", name, seen.ahead, seen.slack)
+        yield ok(check, message)
+    if server.ahead is not None:
+        yield _clock(f"api-server/{name}-clock", name, server.ahead, server.slack)
 
 
-def _silent(check: str, name: str, unknown: Unknown, command: str) -> Finding:
-    if unknown.forbidden:
-        told = f"the {name} API server does not let this user in: {unknown.problem}"
-        return failed(check, told, f"Name a kubeconfig file whose credentials are valid; see: {command}")
-    told = f"the {name} API server does not answer: {unknown.problem}"
-    return failed(check, told, f"Name a kubeconfig file of a server that answers from here; see: {command}")
+def _unavailable(check: str, name: str, server: Unobserved, command: str) -> Finding:
+    if server.forbidden:
+        message = f"the {name} API server rejects the credentials of this user: {server.problem}"
+        return failed(check, message, f"Use a kubeconfig file with valid credentials. Check them with: {command}")
+    message = f"the {name} API server does not respond: {server.problem}"
+    return failed(check, message, f"Use the kubeconfig file of a server that is reachable from here. Try: {command}")
 
 
 def _clock(check: str, name: str, ahead: timedelta, slack: timedelta) -> Finding:
     apart = abs(ahead)
     if apart <= max(slack, timedelta(seconds=1)):
-        return ok(check, f"the clock of the {name} agrees with this one")
-    told = f"the clock of the {name} is {_seconds(apart)} {'ahead of' if ahead > timedelta(0) else 'behind'} this one"
+        return ok(check, f"the clock of the {name} API server matches the local clock")
+    where = "ahead of" if ahead > timedelta(0) else "behind"
+    message = f"the clock of the {name} API server is {_seconds(apart)} {where} the local clock"
     if apart - slack < NOTICEABLE:
-        return ok(check, told)
-    remedy = "Synchronize both machines with NTP; see on each: timedatectl timesync-status"
-    return failed(check, told, remedy) if apart - slack >= HARMFUL else warning(check, told, remedy)
+        return ok(check, message)
+    remedy = "Synchronize both machines with NTP. Check on each: timedatectl timesync-status"
+    return failed(check, message, remedy) if apart - slack >= HARMFUL else warning(check, message, remedy)
 
 
 def _seconds(span: timedelta) -> str:
@@ -67,53 +68,52 @@ def _seconds(span: timedelta) -> str:
 
 
 def definitions(facts: Facts) -> Iterator[Finding]:
-    """One finding for each kind."""
-    for kind in KINDS:
+    """Judge whether each kind is served with the fields that the code uses."""
+    for kind in REQUIRED_KINDS:
         served = facts.kinds.get(kind.api_version)
         if served is not None:
             yield _kind(kind, served, facts.setup.target)
 
 
-def _kind(kind: Kind, served: Kinds | Unknown, kubectl: str) -> Finding:
+def _kind(kind: RequiredKind, served: Observed[ServedKinds], kubectl: str) -> Finding:
     check = f"definitions/{kind.plural}"
     name = f"{kind.kind} ({kind.api_version})"
-    if isinstance(served, Unknown) and served.status != _NOT_FOUND:
-        return failed(check, f"{name} cannot be looked at: {served.problem}", _aggregation(kind, kubectl))
-    if isinstance(served, Unknown) or kind.plural not in served.plurals:
-        told = f"the API server serves no {name}"
-        if kind.without:
-            return warning(check, f"{told}: without it there is no {kind.without}", _install(kind, kubectl))
-        return failed(check, told, _install(kind, kubectl))
+    if isinstance(served, Unobserved) and served.status != _NOT_FOUND:
+        return failed(check, f"{name} cannot be checked: {served.problem}", _find_refusal(kind, kubectl))
+    if isinstance(served, Unobserved) or kind.plural not in served.plurals:
+        message = f"the API server does not serve {name}"
+        if kind.feature:
+            return warning(check, f"{message}; unavailable: {kind.feature}", _install(kind, kubectl))
+        return failed(check, message, _install(kind, kubectl))
     schema = served.schemas.get(kind.kind)
     if schema is None:
-        return skipped(check, f"{name} is served, and its fields are not published")
-    missing = [field for field in kind.fields if not _has(schema, field.path)]
+        return skipped(check, f"{name} is served, but the API server does not publish its fields")
+    missing = {path: feature for path, feature in kind.fields.items() if not _has(schema, path)}
     return _fields(check, name, missing, kubectl)
 
 
-def _fields(check: str, name: str, missing: list[Field], kubectl: str) -> Finding:
+def _fields(check: str, name: str, missing: Mapping[str, str], kubectl: str) -> Finding:
     if not missing:
-        return ok(check, f"{name} is served with all fields that are needed")
-    told = f"{name} has no {', '.join(field.path for field in missing)}"
-    remedy = f"Apply the definitions of the Karmada release that runs: {_apply(kubectl)}"
-    if any(not field.without for field in missing):
-        return failed(check, told, remedy)
-    lost = ", ".join(dict.fromkeys(field.without for field in missing))
-    return warning(check, f"{told}: without it there is no {lost}", remedy)
+        return ok(check, f"{name} is served with all required fields")
+    message = f"{name} lacks {', '.join(missing)}"
+    remedy = f"Apply the definitions of your Karmada release: {_apply(kubectl)}"
+    if not all(missing.values()):
+        return failed(check, message, remedy)
+    return warning(check, f"{message}; unavailable: {', '.join(dict.fromkeys(missing.values()))}", remedy)
 
 
-def _install(kind: Kind, kubectl: str) -> str:
+def _install(kind: RequiredKind, kubectl: str) -> str:
     if kind.kind == "Cluster":
-        return _aggregation(kind, kubectl)
-    return f"Install Karmada's definitions, or name its API server with --target-kubeconfig: {_apply(kubectl)}"
+        return _find_refusal(kind, kubectl)
+    return f"Install Karmada's definitions, or set --target-kubeconfig to Karmada's API server: {_apply(kubectl)}"
 
 
-def _aggregation(kind: Kind, kubectl: str) -> str:
-    """Clusters are served by another server than the rest, which can be away while that answers."""
+def _find_refusal(kind: RequiredKind, kubectl: str) -> str:
+    """Tell which server to look at: an aggregated API server, which can fail alone, serves clusters."""
     if kind.kind != "Cluster":
-        return f"See why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
+        return f"Find out why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
     group, _, version = kind.api_version.partition("/")
-    return f"See why karmada-aggregated-apiserver is away: {kubectl} get apiservice {version}.{group} -o yaml"
+    return f"Find out why karmada-aggregated-apiserver fails: {kubectl} get apiservice {version}.{group} -o yaml"
 
 
 def _apply(kubectl: str) -> str:
@@ -121,7 +121,7 @@ def _apply(kubectl: str) -> str:
 
 
 def _has(schema: Mapping[str, Any], path: str) -> bool:
-    """Whether a schema has a field, or does not say what it has."""
+    """Whether a schema has a field, or accepts any field there."""
     node: Any = schema
     for name in path.split("."):
         while isinstance(node, dict) and "items" in node:
@@ -135,49 +135,49 @@ def _has(schema: Mapping[str, Any], path: str) -> bool:
     return True
 
 
-def rights(facts: Facts) -> Iterator[Finding]:
-    """One finding for each rule that is not met; one in all if all are."""
-    seen, setup = facts.rights, facts.setup
-    if seen is None:
+def access(facts: Facts) -> Iterator[Finding]:
+    """Judge permissions: one finding for each rule that is not met, or one if all are."""
+    observed, setup = facts.access, facts.setup
+    if observed is None:
         return
-    if isinstance(seen, Unknown):
-        if seen.forbidden:
-            remedy = f"Run this as a user who may impersonate: {setup.target} auth can-i impersonate users"
-            yield skipped("rights/asked", f"rights cannot be asked about: {seen.problem}", remedy)
+    if isinstance(observed, Unobserved):
+        message = f"permissions cannot be checked: {observed.problem}"
+        if observed.forbidden:
+            remedy = f"Run as a user who may impersonate other users: {setup.target} auth can-i impersonate users"
+            yield skipped("rights/asked", message, remedy)
         else:
-            remedy = f"See whether the API server authorizes: {setup.target} auth can-i --list"
-            yield failed("rights/asked", f"rights cannot be asked about: {seen.problem}", remedy)
+            remedy = f"Check whether the API server authorizes requests: {setup.target} auth can-i --list"
+            yield failed("rights/asked", message, remedy)
         return
-    who = seen.user or "this user"
+    user = observed.user or "this user"
     denied: dict[Rule, list[str]] = defaultdict(list)
-    for rule, told in seen.denied:
-        denied[rule].append(told)
+    for rule, permission in observed.denied:
+        denied[rule].append(permission)
     for rule, missing in denied.items():
-        yield _denied(rule, missing, who, setup)
+        yield _denied(rule, missing, user, setup)
     if not denied:
-        yield _allowed(seen, who)
+        yield _allowed(observed, user)
 
 
-def _denied(rule: Rule, missing: list[str], who: str, setup: Setup) -> Finding:
-    check = f"rights/{'.'.join(filter(None, (rule.resources[0], rule.group)))}"
-    told = f"{who} may not {', '.join(missing)} ({rule.why})"
+def _denied(rule: Rule, missing: list[str], user: str, setup: Setup) -> Finding:
     if rule.group == _ALL:
-        # The chart grants it for the kinds that its values name.
-        remedy = "See that controllers.templates in the chart's values names every kind that policies select"
-        return warning("rights/templates", f"{who} may not touch templates of every kind", remedy)
-    return failed(check, told, _grant(setup))
+        # The chart grants this for the kinds that its values name.
+        remedy = "List every kind that policies select in controllers.templates of the chart's values"
+        return warning("rights/templates", f"{user} may not access resource templates of every kind", remedy)
+    check = f"rights/{'.'.join(filter(None, (rule.resources[0], rule.group)))}"
+    return failed(check, f"{user} may not {', '.join(missing)} ({rule.why})", _grant(setup))
 
 
 def _grant(setup: Setup) -> str:
-    """The chart makes roles where it is installed; for another API server it only writes them down."""
+    """Tell how to grant permissions: the chart creates roles on the host, and renders them for another target."""
     if setup.single:
-        return f"Let the chart make its roles again: {setup.upgrade}"
+        return f"Let the chart create its roles again: {setup.upgrade}"
     roles = f"{setup.in_release} get configmap {setup.release}-target-rbac -o jsonpath='{{.data.*}}'"
     return f"Apply the roles that target.rbac.manifest=true renders: {roles} | {setup.target} apply -f -"
 
 
-def _allowed(seen: Rights, who: str) -> Finding:
-    told = f"{who} may do all {seen.checked} things that controllers do"
-    if _MASTERS in seen.groups:
-        told += "; as an administrator, whom nothing is forbidden: --as=USER asks about the controllers' own user"
-    return ok("rights/controllers", told)
+def _allowed(observed: AccessFacts, user: str) -> Finding:
+    message = f"{user} has all {observed.checked} permissions that the controllers need"
+    if _MASTERS in observed.groups:
+        message += "; administrators may do everything, so check the controllers' own user with --as=USER"
+    return ok("rights/controllers", message)

@@ -1,93 +1,93 @@
-"""Why an API server could not call a webhook, out of its own words, and what to do about it.
+"""The cause of a failed webhook call, found in the API server's error message.
 
-The words are Go's ``net``, ``crypto/tls`` and ``crypto/x509``, wrapped by the API server's webhook client.
+The messages are those of Go's ``net``, ``crypto/tls`` and ``crypto/x509``, wrapped by the API server's webhook client.
 """
 
 import re
 from typing import Final, NamedTuple
 
-from berthmaster_cli.doctor.facts import Hook, Setup
+from berthmaster_cli.doctor.facts import Setup, WebhookFacts
 
 
-class Cause(NamedTuple):
-    """A cause.
+class CallFailure(NamedTuple):
+    """Why a webhook could not be called.
 
     Attributes:
-        name: what findings call it.
-        told: a sentence about it; ``{host}`` is whom the API server called.
+        name: the suffix of the finding's check.
+        message: what is wrong; ``{host}`` stands for the address that the API server called.
         remedy: what to do; names in braces are filled in.
     """
 
     name: str
-    told: str
+    message: str
     remedy: str
 
 
 _PODS: Final = "{in_release} get pods,endpointslices -l app.kubernetes.io/component=webhook"
-_CERTS: Final = "{in_release} rollout restart deploy/{release}-certs"
+_RESTART: Final = "{in_release} rollout restart deploy/{release}-certs"
 _CALLED: Final = re.compile(r'failed calling webhook "([^"]+)"')
 _DENIED: Final = re.compile(r'admission webhook "([^"]+)" denied the request')
-_CAUSES: Final = (
-    (r"lookup \S+.*(?:no such host|server misbehaving|i/o timeout)|no such host", Cause(
+_FAILURES: Final = (
+    (r"lookup \S+.*(?:no such host|server misbehaving|i/o timeout)|no such host", CallFailure(
         "name", "the API server cannot resolve {host}",
-        "Let the API server's pod resolve it (dnsPolicy ClusterFirstWithHostNet, the release's namespace in the "
-        "name): {in_release} get service {release}-webhook")),
-    (r"connection refused", Cause(
-        "closed", "nobody listens at {host}", f"See whether the webhook's pods are ready: {_PODS}")),
-    (r"certificate has expired or is not yet valid", Cause(
-        "expired", "the certificate that {host} shows has expired, or is not valid yet",
-        "Let the keeper of certificates renew it, and read in its log why it had not: " + _CERTS)),
-    (r"certificate is (?:not )?valid for|doesn't contain any IP SANs|not valid for any names", Cause(
-        "names", "the certificate that {host} shows is not for that name",
-        "Name that host among those of the certificate: "
+        "Set dnsPolicy ClusterFirstWithHostNet on the API server's pod, and the release's namespace in the name: "
+        "{in_release} get service {release}-webhook")),
+    (r"connection refused", CallFailure(
+        "closed", "nothing listens at {host}", f"Check whether the webhook's pods are ready: {_PODS}")),
+    (r"certificate has expired or is not yet valid", CallFailure(
+        "expired", "the certificate of {host} has expired or is not valid yet",
+        f"Restart the certificate rotator, and read in its log why it did not renew the certificate: {_RESTART}")),
+    (r"certificate is (?:not )?valid for|doesn't contain any IP SANs|not valid for any names", CallFailure(
+        "names", "the certificate of {host} is not valid for that name",
+        "Add the host to the names of the certificate: "
         "{upgrade} --set 'certificates.webhookExtraNames={{{bare}}}'")),
-    (r"signed by unknown authority|unknown certificate authority|x509: ", Cause(
-        "authority", "the API server does not trust who signed the certificate of {host}",
-        "Let the keeper of certificates put its bundle into caBundle, and read in its log why it had not: " + _CERTS)),
-    (r"certificate required|bad certificate|unknown certificate", Cause(
-        "client", "{host} wants a client certificate that the API server does not show",
+    (r"signed by unknown authority|unknown certificate authority|x509: ", CallFailure(
+        "authority", "the API server does not trust the issuer of the certificate of {host}",
+        f"Restart the certificate rotator, and read in its log why it did not update caBundle: {_RESTART}")),
+    (r"certificate required|bad certificate|unknown certificate", CallFailure(
+        "client", "{host} requires a client certificate, and the API server presents none",
         "Give the API server one (--admission-control-config-file), or leave webhook.clientCA empty in the chart")),
-    (r"context deadline exceeded|i/o timeout|Client.Timeout|TLS handshake timeout|request did not complete", Cause(
-        "late", "{host} does not answer within timeoutSeconds",
-        f"See whether pods are overloaded, or a NetworkPolicy drops the API server's packets: {_PODS}")),
-    (r"no route to host|network is unreachable|connection reset|EOF|proxyconnect|Address is not allowed", Cause(
-        "network", "the API server's packets do not reach {host}",
-        f"Let the API server reach it (NetworkPolicy, firewall, proxy): {_PODS}")),
-    (r"could not find the requested resource|404|expected webhook response|500|unable to parse|invalid", Cause(
-        "answer", "what answers at {host} is not the webhook, or not of this release",
+    (r"context deadline exceeded|i/o timeout|Client.Timeout|TLS handshake timeout|request did not complete",
+     CallFailure(
+        "late", "{host} does not respond within timeoutSeconds",
+        f"Check whether pods are overloaded, or a NetworkPolicy drops the API server's packets: {_PODS}")),
+    (r"no route to host|network is unreachable|connection reset|EOF|proxyconnect|Address is not allowed", CallFailure(
+        "network", "packets of the API server do not reach {host}",
+        f"Allow the traffic in NetworkPolicies, firewalls and proxies: {_PODS}")),
+    (r"could not find the requested resource|404|expected webhook response|500|unable to parse|invalid", CallFailure(
+        "answer", "another service, or another release of the webhook, responds at {host}",
         "Compare the URLs with the release: {target} get mutatingwebhookconfigurations {release} -o yaml")),
 )  # fmt: skip
-_OTHER: Final = Cause(
-    "call", "the API server cannot call {host}", f"See the webhook's logs: {_PODS}"
-)  # fmt: skip
+_OTHER: Final = CallFailure("call", "the API server cannot call {host}", f"Check the webhook's pods and logs: {_PODS}")
 
 
-def called(problem: str) -> str:
-    """The name of the webhook that could not be called; empty if that is not what a refusal is about."""
+def failed_webhook(problem: str) -> str:
+    """Return the name of the webhook that an error message says could not be called; empty if there is none."""
     found = _CALLED.search(problem)
     return found[1] if found else ""
 
 
-def denied_by(problem: str) -> str:
-    """The name of the webhook that refused; empty if none did."""
+def denying_webhook(problem: str) -> str:
+    """Return the name of the webhook that an error message says denied the request; empty if there is none."""
     found = _DENIED.search(problem)
     return found[1] if found else ""
 
 
-def known(name: str, hook: Hook, setup: Setup) -> Cause:
-    """The cause of a name."""
-    return _filled(next(cause for _, cause in _CAUSES if cause.name == name), hook, setup)
+def named_failure(name: str, webhook: WebhookFacts, setup: Setup) -> CallFailure:
+    """Return the failure of a name."""
+    return _filled(next(failure for _, failure in _FAILURES if failure.name == name), webhook, setup)
 
 
-def cause_of(problem: str, hook: Hook, setup: Setup) -> Cause:
-    """The cause that the API server's words stand for."""
-    # What a URL holds must not decide: a host may be called anything.
+def failure_of(problem: str, webhook: WebhookFacts, setup: Setup) -> CallFailure:
+    """Return the failure that an API server's error message describes."""
+    # The URL is removed: a host may have any name.
     words = re.sub(r'Post "[^"]*"', "", problem)
-    return _filled(next((cause for pattern, cause in _CAUSES if re.search(pattern, words)), _OTHER), hook, setup)
+    found = next((failure for pattern, failure in _FAILURES if re.search(pattern, words)), _OTHER)
+    return _filled(found, webhook, setup)
 
 
-def _filled(found: Cause, hook: Hook, setup: Setup) -> Cause:
-    host = hook.url.removeprefix("https://").partition("/")[0]
+def _filled(found: CallFailure, webhook: WebhookFacts, setup: Setup) -> CallFailure:
+    host = webhook.url.removeprefix("https://").partition("/")[0]
     names = {
         "host": host,
         "bare": host.rpartition(":")[0] or host,
@@ -96,4 +96,4 @@ def _filled(found: Cause, hook: Hook, setup: Setup) -> Cause:
         "upgrade": setup.upgrade,
         "release": setup.release,
     }
-    return Cause(found.name, found.told.format(**names), found.remedy.format(**names))
+    return CallFailure(found.name, found.message.format(**names), found.remedy.format(**names))

@@ -1,4 +1,4 @@
-"""Certificates: bundles, leaves, whether they go together, and how long they live."""
+"""Judges certificates: bundles, serving certificates, whether they match, and how long they are valid."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
@@ -7,188 +7,183 @@ from typing import Final
 from cryptography import x509
 
 from berthmaster.model.errors import InputError
-from berthmaster_cli.doctor.facts import Facts, Hook, Served, Setup, Stored, Trial, Unknown
+from berthmaster_cli.doctor.facts import (
+    DryRunFacts,
+    EndpointFacts,
+    Facts,
+    Observed,
+    SecretFacts,
+    Setup,
+    Unobserved,
+    WebhookFacts,
+)
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
-from berthmaster_cli.doctor.judge.call_failures import cause_of, denied_by, known
+from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failure_of, named_failure
 from certs.bundle import Bundle, issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
 from certs.registration import Endpoint, endpoint_of
 
 SOON: Final = timedelta(days=7)
-"""Enough for a person to come back. Leaves that live shorter are judged by what is left of their life."""
+"""The least time that a person needs to react. Shorter-lived certificates are judged by their share of life only."""
 _EXPIRED: Final = 10  # X509_V_ERR_CERT_HAS_EXPIRED
 _NOT_YET: Final = 9  # X509_V_ERR_CERT_NOT_YET_VALID
-_NAMES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, of an e-mail address, of an IP address
+_NAMES: Final = frozenset({62, 63, 64})  # X509_V_ERR_HOSTNAME_MISMATCH, and the same for e-mail and IP addresses
 
 
 def certificates(facts: Facts) -> Iterator[Finding]:
-    """Bundles first, since everything is judged by them."""
-    if facts.hooks is None or isinstance(facts.hooks, Unknown):
-        return
-    ours = [hook for hook in facts.hooks if hook.ours]
+    """Judge the bundles, the certificates that endpoints present, and the serving Secret."""
+    ours = [webhook for webhook in facts.known_webhooks if webhook.ours]
     if ours:
-        yield from _bundles(ours, facts)
-        for served in facts.served:
-            yield from _served(served, ours, facts)
-        if facts.stored is not None:
-            yield from _stored(facts.stored, ours, facts)
+        yield _bundles(ours, facts)
+        for endpoint in facts.endpoints:
+            yield from _endpoint(endpoint, ours, facts)
+        if facts.secret is not None:
+            yield from _secret(facts.secret, ours, facts)
 
 
-def _bundles(ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
-    """One finding about all, the worst."""
+def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
+    """Judge all bundles, and return the worst finding."""
     check = "certificates/bundle"
-    remedy = known("authority", ours[0], facts.setup).remedy
-    for hook in ours:
-        where = f"{hook.configuration}/{hook.name}"
-        if not hook.has_bundle:
-            told = f"caBundle of {where} is empty: the API server trusts public authorities only"
-            yield failed(check, told, remedy)
-            return
-        if not len(hook.bundle):
-            yield failed(check, f"caBundle of {where} holds no certificate of an authority", remedy)
-            return
-    living = [_living(hook.bundle, facts.now) for hook in ours]
-    if not all(living):
-        yield failed(check, "every authority in caBundle has expired, or is not valid yet", remedy)
+    remedy = named_failure("authority", ours[0], facts.setup).remedy
+    for webhook in ours:
+        if not webhook.has_bundle:
+            message = f"caBundle of {webhook.full_name} is empty, so the API server trusts public authorities only"
+            return failed(check, message, remedy)
+        if not len(webhook.bundle):
+            return failed(check, f"caBundle of {webhook.full_name} contains no CA certificate", remedy)
+    valid = [_valid(webhook.bundle, facts.now) for webhook in ours]
+    if not all(valid):
+        return failed(check, "every authority in caBundle has expired or is not valid yet", remedy)
+    last = min((max(bundle, key=_end) for bundle in valid), key=_end)
+    left = _duration(_end(last) - facts.now)
+    if _is_neglected(last, facts.now):
+        return warning(check, f"the authority in caBundle expires in {left} and has no successor", remedy)
+    return ok(check, f"the API server trusts an authority that is valid for another {left}")
+
+
+def _endpoint(endpoint: EndpointFacts, ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
+    where = f"{endpoint.host}:{endpoint.port}"
+    webhook = next((each for each in ours if _address(each)[:2] == (endpoint.host, endpoint.port)), ours[0])
+    if endpoint.contact != "served":
+        yield _unreached(endpoint, where, webhook, ours, facts)
         return
-    last = min((max(bundle, key=_end) for bundle in living), key=_end)
-    left = _end(last) - facts.now
-    if _neglected(last, facts.now):
-        yield warning(check, f"the authority in caBundle ends {_in(left)}, and has no successor", remedy)
-    else:
-        yield ok(check, f"the API server trusts an authority that lives {_for(left)}")
-
-
-def _served(served: Served, ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
-    where = f"{served.host}:{served.port}"
-    hook = next((each for each in ours if _endpoint(each)[:2] == (served.host, served.port)), ours[0])
-    if served.contact != "served":
-        yield _unseen(served, where, hook, ours, facts)
+    if endpoint.leaf is None:
+        remedy = named_failure("expired", webhook, facts.setup).remedy
+        yield failed("certificates/served", f"{where} presents a certificate that cannot be read", remedy)
         return
-    if served.leaf is None:
-        told = f"{where} shows a certificate that cannot be read"
-        yield failed("certificates/served", told, known("expired", hook, facts.setup).remedy)
-        return
-    yield _life("certificates/life", f"the certificate of {where}", served.leaf, hook, facts)
-    yield _match(served, where, hook, facts.setup)
+    yield _validity("certificates/life", f"the certificate of {where}", endpoint.leaf, webhook, facts)
+    yield _trust(endpoint, endpoint.leaf, where, webhook, facts.setup)
 
 
-def _match(served: Served, where: str, hook: Hook, setup: Setup) -> Finding:
-    """What a client that trusts ``caBundle`` says, in the same words for every TLS library."""
+def _trust(endpoint: EndpointFacts, leaf: x509.Certificate, where: str, webhook: WebhookFacts, setup: Setup) -> Finding:
+    """Judge what a client that trusts ``caBundle`` says, in the same words for every TLS library."""
     check = "certificates/served"
-    if not served.mistrust:
-        return ok(check, f"{where} shows a certificate that caBundle vouches for, with that name")
-    if served.mistrust_code in {_EXPIRED, _NOT_YET}:
-        kind = "expired"
-    elif served.mistrust_code in _NAMES:
-        kind = "names"
-        names = ", ".join(sorted(names_of(served.leaf))) if served.leaf is not None else ""
-        cause = known(kind, hook, setup)
-        return failed(f"{check}-names", f"{cause.told}: it is for {names or 'nobody'}", cause.remedy)
-    else:
-        kind = "authority"
-    cause = known(kind, hook, setup)
-    return failed(f"{check}-{kind}", f"{cause.told} ({served.mistrust})", cause.remedy)
+    if not endpoint.verify_error:
+        return ok(check, f"caBundle trusts the certificate that {where} presents for that name")
+    if endpoint.verify_code in _NAMES:
+        failure = named_failure("names", webhook, setup)
+        names = ", ".join(sorted(names_of(leaf))) or "no name"
+        return failed(f"{check}-names", f"{failure.message}; it is valid for {names}", failure.remedy)
+    kind = "expired" if endpoint.verify_code in {_EXPIRED, _NOT_YET} else "authority"
+    failure = named_failure(kind, webhook, setup)
+    return failed(f"{check}-{kind}", f"{failure.message} ({endpoint.verify_error})", failure.remedy)
 
 
-def _unseen(served: Served, where: str, hook: Hook, ours: Sequence[Hook], facts: Facts) -> Finding:
-    """The API server may well reach what cannot be reached from here: the trial says."""
+def _unreached(
+    endpoint: EndpointFacts, where: str, webhook: WebhookFacts, ours: Sequence[WebhookFacts], facts: Facts
+) -> Finding:
+    """Judge an endpoint without a session. The dry run shows whether the API server reaches it nevertheless."""
     check = "certificates/served"
-    why = "does not resolve" if served.contact == "unresolved" else f"cannot be looked at ({served.problem})"
-    told = f"{where} {why} from here"
-    if _proven(facts.trial, ours):
-        return skipped(check, f"{told}; the API server reaches it")
-    if served.contact == "unresolved":
-        ports = f"port-forward service/{facts.setup.release}-webhook 8443:443"
-        remedy = f"Rely on admission/trial; to look closer, forward its port: {facts.setup.in_release} {ports}"
-        return warning(check, told, remedy)
-    cause = cause_of(f"dial: {served.problem}".lower(), hook, facts.setup)
-    return failed(check, told, cause.remedy)
+    unresolved = endpoint.contact == "unresolved"
+    why = "does not resolve" if unresolved else f"cannot be checked ({endpoint.problem})"
+    message = f"{where} {why} from here"
+    if _is_proven(facts.dry_run, ours):
+        return skipped(check, f"{message}; the API server reaches it")
+    if unresolved:
+        forward = f"{facts.setup.in_release} port-forward service/{facts.setup.release}-webhook 8443:443"
+        return warning(check, message, f"Rely on admission/trial. To check from here, forward the port: {forward}")
+    return failed(check, message, failure_of(f"dial: {endpoint.problem}".lower(), webhook, facts.setup).remedy)
 
 
-def _stored(stored: Stored | Unknown, ours: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
-    check, setup = "certificates/secret", facts.setup
-    if isinstance(stored, Unknown):
-        yield skipped(check, f"the serving Secret cannot be read: {stored.problem}")
+def _secret(secret: Observed[SecretFacts], ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
+    check = "certificates/secret"
+    if isinstance(secret, Unobserved):
+        yield skipped(check, f"the serving Secret cannot be read: {secret.problem}")
         return
-    renewal = known("expired", ours[0], setup).remedy
-    if stored.leaf is None:
-        yield failed(check, f"Secret {stored.name} holds no certificate", renewal)
+    renewal = named_failure("expired", ours[0], facts.setup).remedy
+    if secret.leaf is None:
+        yield failed(check, f"Secret {secret.name} contains no certificate", renewal)
         return
-    if not stored.key_fits:
-        yield failed(check, f"the key in Secret {stored.name} is not its certificate's", renewal)
+    if not secret.key_fits:
+        yield failed(check, f"the key in Secret {secret.name} does not belong to its certificate", renewal)
         return
-    yield _life("certificates/secret-life", f"the certificate in Secret {stored.name}", stored.leaf, ours[0], facts)
-    yield _fit(check, stored, stored.leaf, ours, setup)
+    yield _validity("certificates/secret-life", f"the certificate in Secret {secret.name}", secret.leaf, ours[0], facts)
+    yield _match(check, secret.name, secret.leaf, ours, facts.setup)
 
 
-def _fit(check: str, stored: Stored, leaf: x509.Certificate, ours: Sequence[Hook], setup: Setup) -> Finding:
-    for hook in ours:
-        if len(hook.bundle) and not any(issued_by(leaf, each) for each in hook.bundle):
-            cause = known("authority", hook, setup)
-            told = f"caBundle of {hook.configuration}/{hook.name} does not vouch for Secret {stored.name}"
-            return failed(check, told, cause.remedy)
-        host = _endpoint(hook).host
+def _match(check: str, name: str, leaf: x509.Certificate, ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
+    """Judge whether the certificate in a Secret matches each bundle and each URL."""
+    for webhook in ours:
+        if len(webhook.bundle) and not any(issued_by(leaf, each) for each in webhook.bundle):
+            message = f"caBundle of {webhook.full_name} does not trust the certificate in Secret {name}"
+            return failed(check, message, named_failure("authority", webhook, setup).remedy)
+        host = _address(webhook).host
         if host and not _is_for(leaf, host):
-            cause = known("names", hook, setup)
-            told = f"the certificate in Secret {stored.name} is for {', '.join(sorted(names_of(leaf)))}, not for {host}"
-            return failed(check, told, cause.remedy)
-    return ok(check, f"Secret {stored.name} holds a certificate that caBundle vouches for, with the names of all URLs")
+            names = ", ".join(sorted(names_of(leaf)))
+            message = f"the certificate in Secret {name} is valid for {names}, not for {host}"
+            return failed(check, message, named_failure("names", webhook, setup).remedy)
+    return ok(check, f"caBundle trusts the certificate in Secret {name}, which names the hosts of all URLs")
 
 
-def _life(check: str, what: str, leaf: x509.Certificate, hook: Hook, facts: Facts) -> Finding:
-    now, ends = facts.now, leaf.not_valid_after_utc
-    remedy = known("expired", hook, facts.setup).remedy
-    if now < leaf.not_valid_before_utc:
+def _validity(check: str, what: str, leaf: x509.Certificate, webhook: WebhookFacts, facts: Facts) -> Finding:
+    left = _end(leaf) - facts.now
+    remedy = named_failure("expired", webhook, facts.setup).remedy
+    if facts.now < leaf.not_valid_before_utc:
         return failed(check, f"{what} is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", remedy)
-    if ends <= now:
-        return failed(check, f"{what} expired {_for(now - ends)} ago", remedy)
-    if _neglected(leaf, now):
-        return warning(check, f"{what} ends {_in(ends - now)}, and nobody has renewed it", remedy)
-    return ok(check, f"{what} lives {_for(ends - now)}")
+    if left <= timedelta(0):
+        return failed(check, f"{what} expired {_duration(-left)} ago", remedy)
+    if _is_neglected(leaf, facts.now):
+        return warning(check, f"{what} expires in {_duration(left)} and was not renewed", remedy)
+    return ok(check, f"{what} is valid for another {_duration(left)}")
 
 
-def _neglected(certificate: x509.Certificate, now: datetime) -> bool:
-    """Whether it should have been replaced, or a person has little time left to see to it."""
-    long = _end(certificate) - certificate.not_valid_before_utc > 4 * SOON
-    return moment_of_life(certificate, OVERDUE_AT) <= now or (long and _end(certificate) - now < SOON)
+def _is_neglected(certificate: x509.Certificate, now: datetime) -> bool:
+    """Whether the certificate is overdue for replacement, or leaves a person little time to replace it."""
+    long_lived = _end(certificate) - certificate.not_valid_before_utc > 4 * SOON
+    return moment_of_life(certificate, OVERDUE_AT) <= now or (long_lived and _end(certificate) - now < SOON)
 
 
 def _end(certificate: x509.Certificate) -> datetime:
     return certificate.not_valid_after_utc
 
 
-def _living(bundle: Bundle, now: datetime) -> list[x509.Certificate]:
+def _valid(bundle: Bundle, now: datetime) -> list[x509.Certificate]:
     return [each for each in bundle if each.not_valid_before_utc <= now < each.not_valid_after_utc]
 
 
-def _proven(trial: Trial | Unknown | None, ours: Sequence[Hook]) -> bool:
-    """Whether a policy on trial can have passed only because the API server reached the webhook."""
-    if not isinstance(trial, Trial) or trial.stored is None:
+def _is_proven(dry_run: Observed[DryRunFacts] | None, ours: Sequence[WebhookFacts]) -> bool:
+    """Whether the dry run can have passed only because the API server reached the webhook."""
+    if not isinstance(dry_run, DryRunFacts) or dry_run.policy is None:
         return False
-    refused = denied_by(trial.bad_problem) in {hook.name for hook in ours}
-    return refused or all(hook.fails_closed and not hook.narrowed for hook in ours)
+    denied = denying_webhook(dry_run.bad_problem) in {webhook.name for webhook in ours}
+    return denied or all(webhook.fails_closed and not webhook.narrowed for webhook in ours)
 
 
-def _endpoint(hook: Hook) -> Endpoint:
+def _address(webhook: WebhookFacts) -> Endpoint:
     try:
-        return endpoint_of(hook.url)
+        return endpoint_of(webhook.url)
     except InputError:
         return Endpoint("", 0, "")
 
 
 def _is_for(leaf: x509.Certificate, host: str) -> bool:
-    """Whether a certificate names a host, by itself or by a wildcard for its first label."""
+    """Whether a certificate names a host, literally or by a wildcard for the first label."""
     names = {each.lower() for each in names_of(leaf)}
     first, dot, rest = host.lower().partition(".")
     return host.lower() in names or bool(first and dot and f"*.{rest}" in names)
 
 
-def _in(span: timedelta) -> str:
-    return f"in {_for(span)}"
-
-
-def _for(span: timedelta) -> str:
+def _duration(span: timedelta) -> str:
     hours = span.total_seconds() / 3600
     if hours >= 48:
         return f"{hours / 24:.0f} days"

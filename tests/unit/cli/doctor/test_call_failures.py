@@ -1,16 +1,16 @@
-"""The API server's words about a webhook that it could not call."""
+"""The API server's messages about a webhook that it could not call."""
 
 import pytest
-from examined import HOST, SETUP, hooks
+from doctor_facts import HOST, SETUP, webhooks
 
-from berthmaster_cli.doctor.judge.call_failures import called, cause_of, denied_by
+from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failed_webhook, failure_of
 
 URL = "https://refused.no-such-host.svc:443/mutate?timeout=3s"
 X509 = "tls: failed to verify certificate: x509: "
 
 
 @pytest.mark.parametrize(
-    ("words", "cause"),
+    ("words", "name"),
     [
         ("dial tcp: lookup berthmaster-webhook.karmada-system.svc on 10.96.0.10:53: no such host", "name"),
         ("dial tcp: lookup a.svc: i/o timeout", "name"),
@@ -32,19 +32,19 @@ X509 = "tls: failed to verify certificate: x509: "
         ("EOF", "network"),
         ("Address is not allowed", "network"),
         ("the server could not find the requested resource", "answer"),
-        ("something that nobody has seen yet", "call"),
+        ("an unknown message", "call"),
     ],
 )  # fmt: skip
-def test_a_cause(words, cause):
+def test_the_message_determines_the_failure(words, name):
     problem = f'failed calling webhook "w.berthmaster.io": failed to call webhook: Post "{URL}": {words}'
-    found = cause_of(problem, hooks()[0], SETUP)
-    assert found.name == cause
-    assert f"{HOST}:443" in found.told
+    found = failure_of(problem, webhooks()[0], SETUP)
+    assert found.name == name
+    assert f"{HOST}:443" in found.message
     assert "kubectl" in found.remedy or "helm" in found.remedy or "--admission-control-config-file" in found.remedy
 
 
-def test_who_was_called_and_who_denied():
+def test_the_message_names_the_webhook_that_failed_or_denied():
     problem = 'Internal error occurred: failed calling webhook "a.b.io": failed to call webhook: EOF'
-    assert (called(problem), denied_by(problem)) == ("a.b.io", "")
+    assert (failed_webhook(problem), denying_webhook(problem)) == ("a.b.io", "")
     problem = 'admission webhook "a.b.io" denied the request: no'
-    assert (called(problem), denied_by(problem)) == ("", "a.b.io")
+    assert (failed_webhook(problem), denying_webhook(problem)) == ("", "a.b.io")

@@ -1,4 +1,4 @@
-"""Broken set-ups, one a row: what the doctor says, and what it says to do."""
+"""Broken installations, one per row: the finding and its remedy."""
 
 import re
 from dataclasses import replace
@@ -7,267 +7,283 @@ from pathlib import Path
 
 import pytest
 import yaml
-from examined import (
+from doctor_facts import (
     AUTHORITY,
     DAY,
     HOST,
     NOW,
     SETUP,
+    access,
     bundle,
-    examined,
-    hooks,
+    deployment,
+    diagnose,
+    dry_run,
+    healthy,
     kinds,
     leaf,
     lease,
     not_called,
     policy,
     refused,
-    rights,
     server,
-    trial,
-    well,
-    workload,
+    webhooks,
 )
 
 from berthmaster.controllers.rbac import RULES, RUNTIME
-from berthmaster_cli.doctor.facts import Bindings, Facts, Fleet, Hook, Probe, Served, Stored, Unknown
-from berthmaster_cli.doctor.finding import Verdict
+from berthmaster_cli.doctor.facts import (
+    BindingFacts,
+    EndpointFacts,
+    Facts,
+    FleetFacts,
+    ProbeFacts,
+    SecretFacts,
+    Unobserved,
+    WebhookFacts,
+)
+from berthmaster_cli.doctor.finding import Severity
 from certs.authority import new_authority
 from certs.bundle import EMPTY
 
-FAILED, WARNING, SKIPPED, OK = Verdict.FAILED, Verdict.WARNING, Verdict.SKIPPED, Verdict.OK
-SILENT = Unknown("GET /version: Connection refused")
-FORBIDDEN = Unknown("GET /x: 403 not allowed", 403)
-ABSENT = Unknown("GET /x: 404", 404)
-STRANGER = new_authority("stranger", 365 * DAY, NOW - DAY)
+FAILED, WARNING, SKIPPED, OK = Severity.FAILED, Severity.WARNING, Severity.SKIPPED, Severity.OK
+SILENT = Unobserved("GET /version: Connection refused")
+FORBIDDEN = Unobserved("GET /x: 403 not allowed", 403)
+ABSENT = Unobserved("GET /x: 404", 404)
+OTHER_AUTHORITY = new_authority("other", 365 * DAY, NOW - DAY)
 OTHER_HOST = leaf("berthmaster-webhook.elsewhere.svc").certificate
 
 
-def shown(pair=None, **more):
-    return (Served(**{"host": HOST, "port": 443, "contact": "served", "leaf": (pair or leaf()).certificate, **more}),)
+def presented(pair=None, **more):
+    return (
+        EndpointFacts(**{"host": HOST, "port": 443, "contact": "served", "leaf": (pair or leaf()).certificate, **more}),
+    )
 
 
-def stored(pair, *, key_fits=True):
-    return Stored("berthmaster-webhook-tls", pair.certificate, key_fits)
+def secret(pair, *, key_fits=True):
+    return SecretFacts("berthmaster-webhook-tls", pair.certificate, key_fits)
 
 
-def case(name, check, verdict, told, remedy, **facts):
-    return pytest.param(facts, check, verdict, told, remedy, id=name)
+def case(name, check, severity, message, remedy, **facts):
+    return pytest.param(facts, check, severity, message, remedy, id=name)
 
 
 API_SERVER = [
-    case("a target that does not answer", "api-server/target", FAILED, "Connection refused",
-         "kubectl --context=karmada version", target=SILENT),
-    case("a target that lets nobody in", "api-server/target", FAILED, "does not let this user in", "credentials",
-         target=Unknown("401", 401)),
-    case("a host that does not answer", "api-server/host", FAILED, "Connection refused", "kubectl version",
-         host=SILENT),
-    case("an old target", "api-server/target", WARNING, "v1.25.0", "1.27 or newer", target=server(number=(1, 25))),
-    case("a clock that is 20 s ahead", "api-server/target-clock", WARNING, "20.0 s ahead", "timedatectl",
+    case("the target does not respond", "api-server/target", FAILED,
+         "does not respond: GET /version: Connection refused", "kubectl --context=karmada version", target=SILENT),
+    case("the target rejects the user", "api-server/target", FAILED, "rejects the credentials of this user",
+         "credentials", target=Unobserved("401", 401)),
+    case("the host does not respond", "api-server/host", FAILED, "Connection refused", "kubectl version", host=SILENT),
+    case("the target is old", "api-server/target", WARNING, "v1.25.0", "1.27 or newer", target=server(number=(1, 25))),
+    case("the clock is 20 s ahead", "api-server/target-clock", WARNING, "20.0 s ahead", "timedatectl",
          target=server(ahead_s=20)),
-    case("a clock that is an hour behind", "api-server/host-clock", FAILED, "60 min behind", "timedatectl",
+    case("the clock is an hour behind", "api-server/host-clock", FAILED, "60 min behind", "timedatectl",
          host=server(ahead_s=-3600)),
-    case("a clock that is 3 s ahead", "api-server/target-clock", OK, "3.0 s ahead", "", target=server(ahead_s=3)),
+    case("the clock is 3 s ahead", "api-server/target-clock", OK, "3.0 s ahead", "", target=server(ahead_s=3)),
 ]  # fmt: skip
 DEFINITIONS = [
-    case("no definition of policies", "definitions/propagationpolicies", FAILED, "serves no PropagationPolicy",
+    case("policies are not defined", "definitions/propagationpolicies", FAILED, "does not serve PropagationPolicy",
          "apply --server-side", kinds=kinds("PropagationPolicy")),
-    case("no definition of anything", "definitions/resourcebindings", FAILED, "serves no ResourceBinding",
+    case("nothing is defined", "definitions/resourcebindings", FAILED, "does not serve ResourceBinding",
          "kubectl --context=karmada apply", kinds=dict.fromkeys(kinds(), ABSENT)),
-    case("no WorkloadRebalancer", "definitions/workloadrebalancers", WARNING, "no rebalancing", "apply --server-side",
-         kinds=kinds("WorkloadRebalancer")),
-    case("bindings of an old Karmada", "definitions/resourcebindings", WARNING, "no spec.rescheduleTriggeredAt",
+    case("WorkloadRebalancers are not defined", "definitions/workloadrebalancers", WARNING, "unavailable: rebalancing",
+         "apply --server-side", kinds=kinds("WorkloadRebalancer")),
+    case("bindings lack a newer field", "definitions/resourcebindings", WARNING, "lacks spec.rescheduleTriggeredAt",
          "apply --server-side", kinds=kinds("ResourceBinding.spec.rescheduleTriggeredAt")),
-    case("bindings without a scheduler's name", "definitions/clusterresourcebindings", FAILED, "no spec.schedulerName",
-         "apply --server-side", kinds=kinds("ClusterResourceBinding.spec.schedulerName")),
-    case("policies without overflow groups", "definitions/propagationpolicies", WARNING, "no overflow groups",
-         "apply --server-side",
-         kinds=kinds("PropagationPolicy.spec.placement.clusterAffinities.overflowAffinities")),
-    case("an aggregated API server that is away", "definitions/clusters", FAILED, "503",
+    case("bindings lack the scheduler's name", "definitions/clusterresourcebindings", FAILED,
+         "lacks spec.schedulerName", "apply --server-side", kinds=kinds("ClusterResourceBinding.spec.schedulerName")),
+    case("policies lack overflow groups", "definitions/propagationpolicies", WARNING, "unavailable: overflow groups",
+         "apply --server-side", kinds=kinds("PropagationPolicy.spec.placement.clusterAffinities.overflowAffinities")),
+    case("the aggregated API server is unavailable", "definitions/clusters", FAILED, "503",
          "get apiservice v1alpha1.cluster.karmada.io",
-         kinds={**kinds(), "cluster.karmada.io/v1alpha1": Unknown("503", 503)}),
+         kinds={**kinds(), "cluster.karmada.io/v1alpha1": Unobserved("503", 503)}),
 ]  # fmt: skip
 REGISTRATION = [
-    case("no webhook", "registration/present", FAILED, "no webhook", "registration.enabled=true", hooks=()),
-    case("only Karmada's webhook", "registration/present", FAILED, "no webhook", "helm upgrade",
-         hooks=(Hook("MutatingWebhookConfiguration", "karmada", "propagationpolicy.karmada.io", "https://k/"),)),
-    case("half of our webhooks", "registration/present", WARNING, "does not ask about", "helm upgrade",
-         hooks=hooks()[:2]),
-    case("configurations that this user may not read", "registration/present", SKIPPED, "403", "auth can-i",
-         hooks=FORBIDDEN),
-    case("two copies of ours", "registration/once", FAILED, "forgotten",
+    case("no webhook is registered", "registration/present", FAILED, "no webhook", "registration.enabled=true",
+         webhooks=()),
+    case("only Karmada's webhook is registered", "registration/present", FAILED, "no webhook", "helm upgrade",
+         webhooks=(WebhookFacts("MutatingWebhookConfiguration", "karmada", "propagationpolicy.karmada.io", "https://k/"),)),
+    case("some webhooks are missing", "registration/present", WARNING, "does not call the webhook for", "helm upgrade",
+         webhooks=webhooks()[:2]),
+    case("this user may not read configurations", "registration/present", SKIPPED, "403", "auth can-i",
+         webhooks=FORBIDDEN),
+    case("two configurations register our webhooks", "registration/once", FAILED, "forgotten",
          "kubectl --context=karmada delete MutatingWebhookConfiguration forgotten",
-         hooks=(*hooks(), *hooks("forgotten"))),
-    case("a Service that the target does not have", "registration/url", FAILED, "by a Service", "clientConfig=url",
-         hooks=hooks(is_service=True)),
-    case("no URL", "registration/url", FAILED, "no URL", "helm upgrade", hooks=hooks(url="")),
-    case("a failure policy that lets policies pass", "registration/failure-policy", WARNING, "unseen",
-         "webhook.failurePolicy=Fail", hooks=hooks(fails_closed=False)),
-    case("a very short timeout", "registration/timeout", WARNING, "timeoutSeconds is 1", "webhook.timeoutSeconds=3",
-         hooks=hooks(timeout_s=1.0)),
-    case("a very long timeout", "registration/timeout", WARNING, "timeoutSeconds is 30", "webhook.timeoutSeconds=3",
-         hooks=hooks(timeout_s=30.0)),
-    case("a webhook that gives up too late", "registration/request-timeout", FAILED, "up to 5 s",
-         "webhook.requestTimeoutSeconds=2.5", workloads=(workload("webhook", "--request-timeout-s=5"),)),
+         webhooks=(*webhooks(), *webhooks("forgotten"))),
+    case("the target does not have the Service", "registration/url", FAILED, "by Service", "clientConfig=url",
+         webhooks=webhooks(is_service=True)),
+    case("the URL is empty", "registration/url", FAILED, "no valid URL", "helm upgrade", webhooks=webhooks(url="")),
+    case("the failure policy ignores failures", "registration/failure-policy", WARNING, "not reviewed",
+         "webhook.failurePolicy=Fail", webhooks=webhooks(fails_closed=False)),
+    case("the timeout is very short", "registration/timeout", WARNING, "timeoutSeconds is 1",
+         "webhook.timeoutSeconds=3", webhooks=webhooks(timeout_s=1.0)),
+    case("the timeout is very long", "registration/timeout", WARNING, "timeoutSeconds is 30",
+         "webhook.timeoutSeconds=3", webhooks=webhooks(timeout_s=30.0)),
+    case("the webhook gives up too late", "registration/request-timeout", FAILED, "up to 5 s",
+         "webhook.requestTimeoutSeconds=2.5", deployments=(deployment("webhook", "--request-timeout-s=5"),)),
 ]  # fmt: skip
-KEEPER = "kubectl -n karmada-system rollout restart deploy/berthmaster-certs"
+ROTATOR = "kubectl -n karmada-system rollout restart deploy/berthmaster-certs"
 CERTIFICATES = [
-    case("no caBundle", "certificates/bundle", FAILED, "is empty", KEEPER, hooks=hooks(bundle=EMPTY, has_bundle=False)),
-    case("a caBundle of something else", "certificates/bundle", FAILED, "holds no certificate", KEEPER,
-         hooks=hooks(bundle=EMPTY)),
-    case("an authority that has expired", "certificates/bundle", FAILED, "has expired", KEEPER,
-         hooks=hooks(bundle=bundle(new_authority("old", 10 * DAY, NOW - 20 * DAY)))),
-    case("an authority at its end", "certificates/bundle", WARNING, "ends in 48 hours", KEEPER,
-         hooks=hooks(bundle=bundle(new_authority("old", 100 * DAY, NOW - 98 * DAY - timedelta(minutes=9))))),
-    case("an authority at its end with a successor", "certificates/bundle", OK, "lives", "",
-         hooks=hooks(bundle=bundle(new_authority("old", 100 * DAY, NOW - 98 * DAY), AUTHORITY))),
-    case("a leaf that has expired", "certificates/life", FAILED, "expired 24 hours ago", KEEPER,
-         served=shown(leaf(days=10, age_days=11), mistrust="certificate has expired", mistrust_code=10)),
-    case("a leaf of tomorrow", "certificates/life", FAILED, "is not valid before", KEEPER,
-         served=shown(leaf(age_days=-1), mistrust="certificate is not yet valid", mistrust_code=9)),
-    case("a leaf that nobody renews", "certificates/life", WARNING, "ends in 5 days", KEEPER,
-         served=shown(leaf(days=90, age_days=84.99))),
-    case("a leaf by somebody else", "certificates/served-authority", FAILED, "does not trust", KEEPER,
-         served=shown(leaf(authority=STRANGER), mistrust="unable to get local issuer certificate", mistrust_code=20)),
-    case("a leaf for other names", "certificates/served-names", FAILED, "berthmaster-webhook.elsewhere.svc",
+    case("caBundle is empty", "certificates/bundle", FAILED, "is empty", ROTATOR,
+         webhooks=webhooks(bundle=EMPTY, has_bundle=False)),
+    case("caBundle contains something else", "certificates/bundle", FAILED, "contains no CA certificate", ROTATOR,
+         webhooks=webhooks(bundle=EMPTY)),
+    case("the authority has expired", "certificates/bundle", FAILED, "has expired", ROTATOR,
+         webhooks=webhooks(bundle=bundle(new_authority("old", 10 * DAY, NOW - 20 * DAY)))),
+    case("the authority expires soon", "certificates/bundle", WARNING, "expires in 48 hours", ROTATOR,
+         webhooks=webhooks(bundle=bundle(new_authority("old", 100 * DAY, NOW - 98 * DAY - timedelta(minutes=9))))),
+    case("the authority expires soon and has a successor", "certificates/bundle", OK, "is valid for another", "",
+         webhooks=webhooks(bundle=bundle(new_authority("old", 100 * DAY, NOW - 98 * DAY), AUTHORITY))),
+    case("the leaf has expired", "certificates/life", FAILED, "expired 24 hours ago", ROTATOR,
+         endpoints=presented(leaf(days=10, age_days=11), verify_error="certificate has expired", verify_code=10)),
+    case("the leaf is not valid yet", "certificates/life", FAILED, "is not valid before", ROTATOR,
+         endpoints=presented(leaf(age_days=-1), verify_error="certificate is not yet valid", verify_code=9)),
+    case("the leaf was not renewed", "certificates/life", WARNING, "expires in 5 days", ROTATOR,
+         endpoints=presented(leaf(days=90, age_days=84.99))),
+    case("another authority issued the leaf", "certificates/served-authority", FAILED, "does not trust", ROTATOR,
+         endpoints=presented(leaf(authority=OTHER_AUTHORITY), verify_error="no local issuer", verify_code=20)),
+    case("the leaf is for other names", "certificates/served-names", FAILED, "berthmaster-webhook.elsewhere.svc",
          f"certificates.webhookExtraNames={{{HOST}}}",
-         served=(Served(HOST, 443, "served", "", OTHER_HOST, "Hostname mismatch", 62),)),
-    case("a name that does not resolve from here", "certificates/served", SKIPPED, "the API server reaches it", "",
-         served=(Served(HOST, 443, "unresolved"),)),
-    case("a name that resolves nowhere", "certificates/served", WARNING, "does not resolve from here",
-         "admission/trial", served=(Served(HOST, 443, "unresolved"),),
-         trial=not_called("dial tcp: lookup x on 10.0.0.10:53: no such host")),
-    case("a port that is closed, and policies that pass unseen", "certificates/served", FAILED, "Connection refused",
-         "get pods,endpointslices", served=(Served(HOST, 443, "unreachable", "Connection refused"),),
-         hooks=hooks(fails_closed=False), trial=trial(bad_problem="")),
-    case("a port that is closed to us alone", "certificates/served", SKIPPED, "the API server reaches it", "",
-         served=(Served(HOST, 443, "unreachable", "Connection refused"),)),
-    case("no certificate in the Secret", "certificates/secret", FAILED, "no certificate", KEEPER,
-         stored=Stored("berthmaster-webhook-tls", None, key_fits=False)),
-    case("a torn pair", "certificates/secret", FAILED, "is not its certificate's", KEEPER,
-         stored=stored(leaf(), key_fits=False)),
-    case("a Secret by somebody else", "certificates/secret", FAILED, "does not vouch", KEEPER,
-         stored=stored(leaf(authority=STRANGER))),
-    case("a Secret for other names", "certificates/secret", FAILED, f"not for {HOST}", "webhookExtraNames",
-         stored=stored(leaf("other.svc"))),
-    case("a Secret that is not ours to see", "certificates/secret", SKIPPED, "403", "", stored=FORBIDDEN),
+         endpoints=(EndpointFacts(HOST, 443, "served", "", OTHER_HOST, "Hostname mismatch", 62),)),
+    case("the name does not resolve from here", "certificates/served", SKIPPED, "the API server reaches it", "",
+         endpoints=(EndpointFacts(HOST, 443, "unresolved"),)),
+    case("the name does not resolve from the API server either", "certificates/served", WARNING,
+         "does not resolve from here", "admission/trial", endpoints=(EndpointFacts(HOST, 443, "unresolved"),),
+         dry_run=not_called("dial tcp: lookup x on 10.0.0.10:53: no such host")),
+    case("the port is closed, and policies are not reviewed", "certificates/served", FAILED, "Connection refused",
+         "get pods,endpointslices", endpoints=(EndpointFacts(HOST, 443, "unreachable", "Connection refused"),),
+         webhooks=webhooks(fails_closed=False), dry_run=dry_run(bad_problem="")),
+    case("the port is closed from here only", "certificates/served", SKIPPED, "the API server reaches it", "",
+         endpoints=(EndpointFacts(HOST, 443, "unreachable", "Connection refused"),)),
+    case("the Secret contains no certificate", "certificates/secret", FAILED, "no certificate", ROTATOR,
+         secret=SecretFacts("berthmaster-webhook-tls", None, key_fits=False)),
+    case("key and certificate do not match", "certificates/secret", FAILED, "does not belong to its certificate",
+         ROTATOR, secret=secret(leaf(), key_fits=False)),
+    case("another authority issued the Secret", "certificates/secret", FAILED, "does not trust", ROTATOR,
+         secret=secret(leaf(authority=OTHER_AUTHORITY))),
+    case("the Secret is for other names", "certificates/secret", FAILED, f"not for {HOST}", "webhookExtraNames",
+         secret=secret(leaf("other.svc"))),
+    case("this user may not read the Secret", "certificates/secret", SKIPPED, "403", "", secret=FORBIDDEN),
 ]  # fmt: skip
 ADMISSION = [
-    case("a webhook that is away", "admission/trial-closed", FAILED, f"nobody listens at {HOST}:443",
-         "get pods,endpointslices", trial=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
-    case("a webhook that is away, in configurations that may not be read", "admission/trial-closed", FAILED,
-         f"nobody listens at {HOST}:443", "get pods,endpointslices", hooks=FORBIDDEN,
-         trial=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
-    case("a webhook that is late", "admission/trial-late", FAILED, "within timeoutSeconds", "NetworkPolicy",
-         trial=not_called("context deadline exceeded")),
-    case("somebody else's webhook that is away", "admission/trial", FAILED, "another webhook, policy.example.org",
+    case("the webhook is unavailable", "admission/trial-closed", FAILED, f"nothing listens at {HOST}:443",
+         "get pods,endpointslices", dry_run=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
+    case("the webhook is unavailable, and this user may not read configurations", "admission/trial-closed", FAILED,
+         f"nothing listens at {HOST}:443", "get pods,endpointslices", webhooks=FORBIDDEN,
+         dry_run=not_called("dial tcp 10.0.0.1:443: connect: connection refused")),
+    case("the webhook is slow", "admission/trial-late", FAILED, "within timeoutSeconds", "NetworkPolicy",
+         dry_run=not_called("context deadline exceeded")),
+    case("another webhook is unavailable", "admission/trial", FAILED, "another webhook, policy.example.org",
          "get mutatingwebhookconfigurations",
-         trial=refused('failed calling webhook "policy.example.org": failed to call webhook: EOF')),
-    case("somebody else's rules", "admission/trial", FAILED, "policy.example.org refuses a plain policy",
-         "--trial-namespace", trial=refused('admission webhook "policy.example.org" denied the request: no', 403)),
-    case("a user who may not create policies", "admission/trial", SKIPPED, "may not create policies", "auth can-i",
-         trial=refused("POST: 403 propagationpolicies is forbidden", 403)),
-    case("no policies to create", "admission/trial", SKIPPED, "no such kind", "definitions", trial=refused("404", 404)),
-    case("an API server that never answers", "admission/trial", FAILED, "no answer", "readyz", trial=Unknown("none")),
-    case("a trial that takes too long", "admission/trial-time", WARNING, "2400 ms", "webhook.timeoutSeconds=4",
-         trial=trial(took_s=(0.1, 2.4))),
-    case("no defaults", "admission/defaults", FAILED, "without defaults", "logs deploy/berthmaster-webhook",
-         trial=trial(stored=policy(placement={"spreadConstraints": [{"maxGroups": 2}]}))),
-    case("no defaults where selectors leave the namespace out", "admission/defaults", WARNING, "selectors",
-         "--trial-namespace", hooks=hooks(narrowed=True),
-         trial=trial(stored=policy(placement={"spreadConstraints": [{"maxGroups": 2}]}))),
-    case("nobody gives an id", "admission/permanent-id", FAILED, "permanent id", "webhook.mode=standalone",
-         trial=trial(stored={**policy(), "metadata": {}})),
-    case("a rule that is off", "admission/rules", WARNING, "is accepted", "preemption-without-namespace",
-         trial=trial(bad_problem="")),
-    case("a rule that warns", "admission/rules", OK, "gets a warning", "",
-         trial=trial(bad_problem="", bad_warnings=("spec: no [preemption-without-namespace]",))),
-    case("somebody else refuses first", "admission/rules", WARNING, "policy.example.org refuses", "get validating",
-         trial=trial(bad_problem='admission webhook "policy.example.org" denied the request: no')),
+         dry_run=refused('failed calling webhook "policy.example.org": failed to call webhook: EOF')),
+    case("another webhook denies the policy", "admission/trial", FAILED, "policy.example.org denies a plain policy",
+         "--trial-namespace", dry_run=refused('admission webhook "policy.example.org" denied the request: no', 403)),
+    case("this user may not create policies", "admission/trial", SKIPPED, "may not create policies", "auth can-i",
+         dry_run=refused("POST: 403 propagationpolicies is forbidden", 403)),
+    case("policies are not defined", "admission/trial", SKIPPED, "no such kind", "definitions",
+         dry_run=refused("404", 404)),
+    case("the API server never responds", "admission/trial", FAILED, "no response", "readyz",
+         dry_run=Unobserved("none")),
+    case("the dry run is slow", "admission/trial-time", WARNING, "2400 ms", "webhook.timeoutSeconds=4",
+         dry_run=dry_run(took_s=(0.1, 2.4))),
+    case("defaults are missing", "admission/defaults", FAILED, "without defaults", "logs deploy/berthmaster-webhook",
+         dry_run=dry_run(policy=policy(placement={"spreadConstraints": [{"maxGroups": 2}]}))),
+    case("defaults are missing where selectors exclude the namespace", "admission/defaults", WARNING, "selectors",
+         "--trial-namespace", webhooks=webhooks(narrowed=True),
+         dry_run=dry_run(policy=policy(placement={"spreadConstraints": [{"maxGroups": 2}]}))),
+    case("the permanent id is missing", "admission/permanent-id", FAILED, "permanent id", "webhook.mode=standalone",
+         dry_run=dry_run(policy={**policy(), "metadata": {}})),
+    case("the rule is off", "admission/rules", WARNING, "is accepted", "preemption-without-namespace",
+         dry_run=dry_run(bad_problem="")),
+    case("the rule warns", "admission/rules", OK, "gets a warning", "",
+         dry_run=dry_run(bad_problem="", bad_warnings=("spec: no [preemption-without-namespace]",))),
+    case("another webhook denies first", "admission/rules", WARNING, "policy.example.org denies", "get validating",
+         dry_run=dry_run(bad_problem='admission webhook "policy.example.org" denied the request: no')),
 ]  # fmt: skip
 BINDINGS_RULE, STATUS_RULE = RULES["binding-scheduler"][1:]
 RIGHTS = [
-    case("a verb is missing", "rights/resourcebindings.work.karmada.io", FAILED, "may not patch resourcebindings",
+    case("a permission is missing", "rights/resourcebindings.work.karmada.io", FAILED, "may not patch resourcebindings",
          "get configmap berthmaster-target-rbac -o jsonpath='{.data.*}' | kubectl --context=karmada apply -f -",
-         rights=rights((BINDINGS_RULE, "patch resourcebindings.work.karmada.io"))),
-    case("the lease is out of reach", "rights/leases.coordination.k8s.io", FAILED, "in karmada-system",
+         access=access((BINDINGS_RULE, "patch resourcebindings.work.karmada.io"))),
+    case("a permission for the lease is missing", "rights/leases.coordination.k8s.io", FAILED, "in karmada-system",
          "helm upgrade", setup=replace(SETUP, single=True),
-         rights=rights((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
-    case("templates of named kinds only", "rights/templates", WARNING, "every kind", "controllers.templates",
-         rights=rights((RULES["preemption"][1], "get *.*"))),
-    case("a user who may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", rights=FORBIDDEN),
-    case("an administrator asks for himself", "rights/controllers", OK, "--as=USER", "",
-         rights=replace(rights(), groups=("system:masters",))),
+         access=access((RUNTIME[0], "create leases.coordination.k8s.io in karmada-system"))),
+    case("only templates of named kinds are allowed", "rights/templates", WARNING, "every kind",
+         "controllers.templates", access=access((RULES["preemption"][1], "get *.*"))),
+    case("this user may not impersonate", "rights/asked", SKIPPED, "403", "auth can-i impersonate", access=FORBIDDEN),
+    case("an administrator runs the command", "rights/controllers", OK, "--as=USER", "",
+         access=replace(access(), groups=("system:masters",))),
 ]  # fmt: skip
 CONFLICTS = [
-    case("a second release leads", "conflicts/leases", WARNING, "controllers-9 by other/", "--scheduler-name",
+    case("a second release leads", "conflicts/leases", WARNING, "controllers-9 (lease other/", "--scheduler-name",
          other_leases=(lease(), lease("other", "controllers-9"))),
-    case("a second release led once", "conflicts/leases", OK, "no second", "",
+    case("a second release led in the past", "conflicts/leases", OK, "no second", "",
          other_leases=(lease(), lease("other", "controllers-9", age_s=900))),
-    case("karmada-scheduler by our name", "conflicts/scheduler", FAILED, "both write",
+    case("karmada-scheduler serves our scheduler name", "conflicts/scheduler", FAILED, "both write",
          "kubectl -n karmada-system edit deploy karmada-scheduler",
-         workloads=(workload("karmada-scheduler", "--scheduler-name", "berthmaster"),)),
-    case("both preempt", "conflicts/preemption", FAILED, "PropagationPolicyPreemption",
+         deployments=(deployment("karmada-scheduler", "--scheduler-name", "berthmaster"),)),
+    case("both components preempt", "conflicts/preemption", FAILED, "PropagationPolicyPreemption",
          "featureGates.PolicyPreemption=false",
-         workloads=(workload("karmada-controller-manager", "--feature-gates=A=false,PropagationPolicyPreemption=true"),
-                    workload("controllers", "--feature-gates=PolicyPreemption=true"))),
-    case("both rebalance", "conflicts/rebalancer", FAILED, "WorkloadRebalancers", "--controllers=*,-workloadRebalancer",
-         workloads=(workload("karmada-controller-manager"),
-                    workload("controllers", "--controllers=*,workload-rebalancer"))),
-    case("several pods without an election", "conflicts/election", FAILED, "2 pods", "--replicas=1",
-         workloads=(workload("controllers", "--no-leader-elect", wanted=2),)),
-    case("two Deployments of controllers", "conflicts/scheduler", WARNING, "one, two", "delete deploy two",
-         workloads=(workload("controllers", name="one"), workload("controllers", name="two"))),
-    case("another cluster than the host", "conflicts/host", SKIPPED, "neither", "--kubeconfig", workloads=()),
-    case("no access to the host", "conflicts/host", SKIPPED, "was not looked at", "--kubeconfig", workloads=None),
-    case("Deployments that are not ours to see", "conflicts/host", SKIPPED, "403", "auth can-i", workloads=FORBIDDEN),
+         deployments=(deployment("karmada-controller-manager", "--feature-gates=A=0,PropagationPolicyPreemption=true"),
+                      deployment("controllers", "--feature-gates=PolicyPreemption=true"))),
+    case("both components rebalance", "conflicts/rebalancer", FAILED, "WorkloadRebalancers",
+         "--controllers=*,-workloadRebalancer",
+         deployments=(deployment("karmada-controller-manager"),
+                      deployment("controllers", "--controllers=*,workload-rebalancer"))),
+    case("several pods run without leader election", "conflicts/election", FAILED, "2 pods", "--replicas=1",
+         deployments=(deployment("controllers", "--no-leader-elect", wanted=2),)),
+    case("two Deployments run controllers", "conflicts/scheduler", WARNING, "one, two", "delete deploy two",
+         deployments=(deployment("controllers", name="one"), deployment("controllers", name="two"))),
+    case("the cluster is not the host", "conflicts/host", SKIPPED, "neither", "--kubeconfig", deployments=()),
+    case("there is no access to the host", "conflicts/host", SKIPPED, "was not checked", "--kubeconfig",
+         deployments=None),
+    case("this user may not list Deployments", "conflicts/host", SKIPPED, "403", "auth can-i", deployments=FORBIDDEN),
 ]  # fmt: skip
 LOGS = "kubectl -n karmada-system logs -l app.kubernetes.io/component=controllers"
 PODS = "kubectl -n karmada-system get pods -l app.kubernetes.io/component=controllers"
 CONTROLLERS = [
-    case("no lease", "controllers/leader", FAILED, "no controllers have ever led", PODS, lease=None),
-    case("a lease that nobody holds", "controllers/leader", FAILED, "nobody leads", PODS, lease=lease(holder="")),
-    case("a stale leader", "controllers/leader", FAILED, "no sign for 600 s", LOGS, lease=lease(age_s=600)),
-    case("a leader that never renewed", "controllers/leader", FAILED, "never renewed", LOGS,
+    case("there is no lease", "controllers/leader", FAILED, "no controllers have led yet", PODS, lease=None),
+    case("the lease has no holder", "controllers/leader", FAILED, "no process leads", PODS, lease=lease(holder="")),
+    case("the lease is stale", "controllers/leader", FAILED, "has not renewed it for 600 s", LOGS,
+         lease=lease(age_s=600)),
+    case("the leader never renewed", "controllers/leader", FAILED, "never renewed", LOGS,
          lease=replace(lease(), renewed=None)),
-    case("a leader from the future", "controllers/leader", WARNING, "60 s ahead", "NTP", lease=lease(age_s=-60)),
-    case("a lease that is not ours to see", "controllers/leader", SKIPPED, "403", "", lease=FORBIDDEN),
+    case("the leader's clock is ahead", "controllers/leader", WARNING, "60 s ahead", "NTP", lease=lease(age_s=-60)),
+    case("this user may not read the lease", "controllers/leader", SKIPPED, "403", "", lease=FORBIDDEN),
 ]  # fmt: skip
 FLEET = [
-    case("no cluster", "fleet/clusters", WARNING, "no cluster", "karmadactl join", fleet=Fleet(0)),
-    case("clusters that are not ready", "fleet/clusters", WARNING, "2 of 5 clusters", "get cluster m1",
-         fleet=Fleet(5, not_ready=("m1", "m2"))),
-    case("clusters without figures", "fleet/room", WARNING, "1 clusters report no free room", "get cluster m3",
-         fleet=Fleet(5, unmeasured=("m3",))),
-    case("clusters that are not ours to see", "fleet/clusters", SKIPPED, "403", "", fleet=FORBIDDEN),
-    case("bindings of ours and no leader", "fleet/scheduler", FAILED, "4 bindings wait", "Start the controllers",
+    case("there is no cluster", "fleet/clusters", WARNING, "no cluster", "karmadactl join", fleet=FleetFacts(0)),
+    case("clusters are not ready", "fleet/clusters", WARNING, "2 of 5 clusters", "get cluster m1",
+         fleet=FleetFacts(5, not_ready=("m1", "m2"))),
+    case("a cluster reports no resources", "fleet/room", WARNING, "1 of 5 clusters report no allocatable resources",
+         "get cluster m3", fleet=FleetFacts(5, unmeasured=("m3",))),
+    case("this user may not list clusters", "fleet/clusters", SKIPPED, "403", "", fleet=FORBIDDEN),
+    case("bindings wait without a leader", "fleet/scheduler", FAILED, "4 bindings wait", "Start the controllers",
          lease=None),
-    case("bindings of a stranger", "fleet/strange-scheduler", WARNING, "'gone'", "--other-scheduler=gone",
-         bindings=Bindings({"gone": 1})),
+    case("a binding names an unknown scheduler", "fleet/strange-scheduler", WARNING, "'gone'", "--other-scheduler=gone",
+         bindings=BindingFacts({"gone": 1})),
     case("karmada-scheduler does not lead", "fleet/karmada-scheduler", WARNING, "2 bindings wait",
          "kubectl -n karmada-system get pods", karmada_lease=None),
-    case("bindings that lag", "fleet/lagging", WARNING, "2 changed", LOGS,
-         bindings=Bindings({"berthmaster": 9}, lagging=("a/b", "a/c"))),
-    case("bindings that fit nowhere", "fleet/unschedulable", WARNING, "a/b by NoClusterFit",
+    case("bindings are stale", "fleet/lagging", WARNING, "2 of 9 bindings changed", LOGS,
+         bindings=BindingFacts({"berthmaster": 9}, stale=("a/b", "a/c"))),
+    case("a binding is unschedulable", "fleet/unschedulable", WARNING, "a/b (NoClusterFit)",
          "-n a describe resourcebinding b",
-         bindings=Bindings({"berthmaster": 9}, unschedulable=(("a/b", "NoClusterFit"),))),
-    case("bindings that are not ours to see", "fleet/bindings", SKIPPED, "403", "", bindings=FORBIDDEN),
+         bindings=BindingFacts({"berthmaster": 9}, unschedulable=(("a/b", "NoClusterFit"),))),
+    case("this user may not list bindings", "fleet/bindings", SKIPPED, "403", "", bindings=FORBIDDEN),
 ]  # fmt: skip
 PROBES = [
     case("no pod is ready", "probes/pods", FAILED, "berthmaster-webhook has 0 of 2", "component=webhook",
-         workloads=(replace(workload("webhook", name="berthmaster-webhook", wanted=2), ready=0),)),
+         deployments=(replace(deployment("webhook", name="berthmaster-webhook", wanted=2), ready=0),)),
     case("one pod is ready", "probes/pods", WARNING, "1 of 2 pods", "describe pods",
-         workloads=(replace(workload("controllers", wanted=2), ready=1),)),
+         deployments=(replace(deployment("controllers", wanted=2), ready=1),)),
     case("no pod is wanted", "probes/pods", WARNING, "0 of 0 pods", "scale deploy webhook",
-         workloads=(workload("webhook", wanted=0),)),
-    case("a process that is not ready", "probes/ready", FAILED, "no lists yet", "kubectl -n karmada-system get pods",
-         probes=(Probe("http://h", 503, "no lists yet"),)),
-    case("a process that is not there", "probes/ready", FAILED, "does not answer", "port-forward",
-         probes=(Probe("http://h", 0, "refused"),)),
+         deployments=(deployment("webhook", wanted=0),)),
+    case("a process is not ready", "probes/ready", FAILED, "no lists yet", "kubectl -n karmada-system get pods",
+         probes=(ProbeFacts("http://h", 503, "no lists yet"),)),
+    case("a process does not run", "probes/ready", FAILED, "does not respond", "port-forward",
+         probes=(ProbeFacts("http://h", 0, "refused"),)),
 ]  # fmt: skip
 
 
-SET_UPS = [
+INSTALLATIONS = [
     *API_SERVER, *DEFINITIONS, *REGISTRATION, *CERTIFICATES, *ADMISSION, *RIGHTS, *CONFLICTS, *CONTROLLERS, *FLEET,
     *PROBES,
 ]  # fmt: skip
@@ -276,7 +292,7 @@ NAMED_VALUE = re.compile(r"(?<![-.\w])((?:certificates|controllers|registration|
 
 
 def has(values, path):
-    """Whether the chart has a value; below a mapping that is empty by default anything may be."""
+    """Whether the chart has a value. A mapping that is empty by default may contain anything."""
     node = values
     for name in path.split("."):
         if node == {}:
@@ -287,46 +303,46 @@ def has(values, path):
     return True
 
 
-@pytest.mark.parametrize(("facts", "check", "verdict", "told", "remedy"), SET_UPS)
-def test_the_chart_has_every_value_that_a_remedy_names(facts, check, verdict, told, remedy):
-    del check, verdict, told, remedy
-    named = [path for each in examined(well(**facts)) for path in NAMED_VALUE.findall(each.remedy)]
+@pytest.mark.parametrize(("facts", "check", "severity", "message", "remedy"), INSTALLATIONS)
+def test_the_chart_has_every_value_that_a_remedy_names(facts, check, severity, message, remedy):
+    del check, severity, message, remedy
+    named = [path for each in diagnose(healthy(**facts)) for path in NAMED_VALUE.findall(each.remedy)]
     assert not [path for path in named if not has(VALUES, path)]
 
 
-@pytest.mark.parametrize(("facts", "check", "verdict", "told", "remedy"), SET_UPS)
-def test_a_set_up(facts, check, verdict, told, remedy):
-    found = [each for each in examined(well(**facts)) if each.check == check]
-    assert found, f"nothing about {check}"
-    worst = min(found, key=lambda each: list(Verdict).index(each.verdict))
-    assert worst.verdict is verdict, worst
-    assert told in worst.told
+@pytest.mark.parametrize(("facts", "check", "severity", "message", "remedy"), INSTALLATIONS)
+def test_a_broken_installation(facts, check, severity, message, remedy):
+    found = [each for each in diagnose(healthy(**facts)) if each.check == check]
+    assert found, f"no finding of {check}"
+    worst = min(found, key=lambda each: list(Severity).index(each.severity))
+    assert worst.severity is severity, worst
+    assert message in worst.message
     assert remedy in worst.remedy
-    assert bool(worst.remedy) or verdict in {OK, SKIPPED}, "what is wrong has a remedy"
-    assert "{" not in worst.remedy.replace(f"{{{HOST}}}", "").replace("'{.", ""), "names are filled in"
+    assert bool(worst.remedy) or severity in {OK, SKIPPED}, "a bad finding has a remedy"
+    assert "{" not in worst.remedy.replace(f"{{{HOST}}}", "").replace("'{.", ""), "every placeholder is filled in"
 
 
-def test_a_set_up_that_is_well_has_nothing_but_good_findings():
-    found = examined(well())
-    assert {each.verdict for each in found} == {OK}, [each for each in found if each.verdict is not OK]
+def test_a_healthy_installation_has_only_good_findings():
+    found = diagnose(healthy())
+    assert {each.severity for each in found} == {OK}, [each for each in found if each.severity is not OK]
     assert {each.group for each in found} == {
         "api-server", "definitions", "registration", "certificates", "admission", "rights", "conflicts", "controllers",
         "fleet", "probes",
     }  # fmt: skip
 
 
-def test_a_target_that_does_not_answer_is_the_one_finding():
-    assert [each.check for each in examined(Facts(SETUP, NOW, SILENT))] == ["api-server/target"]
+def test_a_target_that_does_not_respond_is_the_only_finding():
+    assert [each.check for each in diagnose(Facts(SETUP, NOW, SILENT))] == ["api-server/target"]
 
 
-def test_a_service_is_fine_where_the_host_is_the_target():
-    facts = well(setup=replace(SETUP, single=True), hooks=hooks(is_service=True))
-    assert next(each for each in examined(facts) if each.check == "registration/url").verdict is OK
+def test_a_service_is_accepted_if_the_host_is_the_target():
+    facts = healthy(setup=replace(SETUP, single=True), webhooks=webhooks(is_service=True))
+    assert next(each for each in diagnose(facts) if each.check == "registration/url").severity is OK
 
 
-def test_the_others_are_known_by_the_host_or_by_name():
-    bindings = Bindings({"theirs": 1, "named": 1})
+def test_other_schedulers_are_known_by_deployment_or_by_option():
+    bindings = BindingFacts({"theirs": 1, "named": 1})
     setup = replace(SETUP, other_schedulers=("named",))
-    workloads = (workload("karmada-scheduler", "--scheduler-name=theirs"),)
-    found = examined(well(bindings=bindings, setup=setup, workloads=workloads))
+    workloads = (deployment("karmada-scheduler", "--scheduler-name=theirs"),)
+    found = diagnose(healthy(bindings=bindings, setup=setup, deployments=workloads))
     assert not [each for each in found if each.check == "fleet/strange-scheduler"]

@@ -1,4 +1,4 @@
-"""An API server that answers what it is told to, behind the ``APIClient`` of those who only ask."""
+"""An API server with scripted responses, for tests of code that only sends requests."""
 
 import json
 from collections.abc import Mapping
@@ -11,16 +11,15 @@ from answers import ReadyAnswer
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
-JSON = dict[str, Any]
 
-
-class ToldApi:
-    """Answers by method and path; a 404 for anything else.
+class ScriptedAPI:
+    """An ``APIClient`` that responds by method and path, and with 404 to anything else.
 
     Attributes:
-        answers: ``GET /version`` and so on to the object, an error, or several for one request after the other.
+        answers: by ``GET /version`` and so on: an object, an error, a function of the request, or a list with one of
+            these for each request.
         asked: every request so far.
-        headers: of each answer.
+        headers: the headers of each response.
     """
 
     def __init__(self, answers: Mapping[str, Any], *, now: datetime | None = None) -> None:
@@ -29,7 +28,7 @@ class ToldApi:
         self.headers: dict[str, list[str]] = {"Date": [format_datetime(now, usegmt=True)]} if now else {}
 
     def send(self, request: APIRequest) -> ReadyAnswer:
-        """See ``APIClient``."""
+        """Record the request and return its response."""
         self.asked.append(request)
         answer = self.answers.get(f"{request.method} {request.path}")
         if isinstance(answer, list):

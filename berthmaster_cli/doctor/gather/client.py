@@ -1,0 +1,103 @@
+"""Questions with a timeout, to API servers and to anything else that may never respond."""
+
+import threading
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
+
+from berthmaster.kube.client import APIClient, APIResponse, read_body
+from berthmaster.kube.requests import APIRequest, Query
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, BerthmasterError, FieldError
+from berthmaster_cli.doctor.facts import Observed, Unobserved
+
+Value = TypeVar("Value")
+
+_DRY_RUN: Final = ("dryRun", "All")
+
+
+class ImpersonatingClient:
+    """A client that sends requests in the name of another user (``Impersonate-User``)."""
+
+    def __init__(self, client: APIClient, user: str) -> None:
+        self._client = client
+        self._headers: Query = (("Impersonate-User", user),)
+
+    def send(self, request: APIRequest) -> APIResponse:
+        """Send a request with the additional header."""
+        return self._client.send(request._replace(headers=(*request.headers, *self._headers)))
+
+
+class DoctorClient(NamedTuple):
+    """Sends requests to one API server, with a timeout.
+
+    Attributes:
+        client: the connection to the API server.
+        silence_s: how long the API server may send nothing.
+    """
+
+    client: APIClient
+    silence_s: float
+
+    def send(self, request: APIRequest) -> APIResponse:
+        """Send a request and return the response with its headers.
+
+        Raises:
+            ApiError: there is no response, or it is an error.
+        """
+        return self.client.send(request._replace(silence_s=self.silence_s))
+
+    def read(self, request: APIRequest) -> dict[str, Any]:
+        """Send a request and return the object in the response.
+
+        Raises:
+            ApiError: there is no response, or it is an error or no object.
+        """
+        return self.read_as(dict[str, Any], request)
+
+    def read_as(self, kind: type[Value], request: APIRequest) -> Value:
+        """Send a request and decode the response as a type.
+
+        Raises:
+            ApiError: there is no response, or it is an error or of another type.
+        """
+        with self.send(request) as response:
+            return decode(kind, read_body(response))
+
+
+def dry_run(request: APIRequest) -> APIRequest:
+    """Return the same request with ``dryRun=All``, so that the API server stores nothing."""
+    return request._replace(query=(*request.query, _DRY_RUN))
+
+
+def decode(kind: type[Value], body: bytes) -> Value:
+    """Decode a body as a type.
+
+    Raises:
+        ApiError: it is of another type.
+    """
+    try:
+        return decode_json(kind, body)
+    except FieldError as error:
+        raise ApiError(0, "", f"a response is not readable: {error}") from None
+
+
+def observe(question: Callable[[], Value], limit_s: float) -> Observed[Value]:
+    """Return the answer to a question, or why there is none, after at most ``limit_s`` seconds.
+
+    A server can send one byte now and then for ever, and name resolution has no timeout. So a daemon thread asks. If it
+    takes too long, it is abandoned and ends with the process.
+    """
+    answers: list[Observed[Value]] = []
+    thread = threading.Thread(target=lambda: answers.append(_answer(question)), name="doctor", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    return answers[0] if answers else Unobserved(f"there was no response within {limit_s:g} s")
+
+
+def _answer(question: Callable[[], Value]) -> Observed[Value]:
+    try:
+        return question()
+    except ApiError as error:
+        return Unobserved(str(error), error.status)
+    except (BerthmasterError, OSError) as error:
+        return Unobserved(str(error) or type(error).__name__)
