@@ -17,6 +17,7 @@ from workloads import Workload
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.kubeadmiral.plugin import select_clusters
@@ -52,7 +53,7 @@ def native(workload: Workload) -> Carrying:
 
     def answer() -> None:
         request = decode_json(ScheduleRequest, body)
-        decide_on(Scheduler(fleet_of(request.clusters or ())), request.binding, diagnose=False)
+        decide_on(Scheduler(fleet_of(request.clusters or ()), karmada_profile()), request.binding, diagnose=False)
 
     decoding_ms = median_ms(lambda: decode_json(ScheduleRequest, body), _ROUNDS)
     return Carrying("POST /v1/schedule", "/v1/schedule", body, median_ms(answer, _ROUNDS), decoding_ms)

@@ -19,8 +19,7 @@ from timing import median_ms
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.runtime.clock import SystemClock
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler.handlers import Extender, Options
 from extender.protocols.route import Call
 from extender.protocols.services import Services
@@ -135,7 +134,7 @@ def pod() -> dict[str, Any]:
 
 def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
     """What handlers are given; the fleet is these nodes."""
-    state = State(Profile(built_in()))
+    state = State(karmada_profile())
     with state.feeding(datetime.now(UTC)) as memory:
         for each in nodes:
             memory.take_cluster(cluster_of_node(convert(Node, each)))

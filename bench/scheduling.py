@@ -19,7 +19,7 @@ from typing import NamedTuple
 import click
 import msgspec
 from workloads import (
-    UnitWorkload,
+    GeneratedUnits,
     Workload,
     generated,
     generated_regions,
@@ -32,10 +32,12 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Toleration
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.profile import profile_of
-from berthmaster.scheduling.kubeadmiral.request import request_of
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
+from berthmaster.scheduling.kubeadmiral.unit import request_of
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 
 _UPDATES = 512
 _UNSEEN = 256
@@ -67,14 +69,14 @@ class Case(NamedTuple):
     Attributes:
         name: of the row.
         clusters: the fleet.
-        profile: None for Karmada's.
+        profile: the profile.
         requests: each makes a request of what is stored.
         unseen: the same, each with a placement of its own.
     """
 
     name: str
     clusters: Sequence[Cluster]
-    profile: Profile | None
+    profile: Profile
     requests: Sequence[Callable[[], Request]]
     unseen: Sequence[Callable[[], Request]]
 
@@ -84,17 +86,17 @@ def case_of(workload: Workload) -> Case:
     bindings = workload.bindings
     unseen = [_with_unseen_placement(bindings[index % len(bindings)], index) for index in range(_UNSEEN)]
     requests, others = ([partial(Request.of, each) for each in some] for some in (bindings, unseen))
-    return Case(workload.name, workload.clusters, None, requests, others)
+    return Case(workload.name, workload.clusters, karmada_profile(), requests, others)
 
 
-def unit_case_of(workload: UnitWorkload) -> Case:
+def unit_case_of(workload: GeneratedUnits) -> Case:
     """Units, by KubeAdmiral's profile."""
     units = workload.units
     unseen = [
         replace(units[index % len(units)], tolerations=(Toleration(key=f"unseen-{index}"),)) for index in range(_UNSEEN)
     ]
     requests, others = ([partial(request_of, each) for each in some] for some in (units, unseen))
-    return Case(workload.name, workload.clusters, profile_of(), requests, others)
+    return Case(workload.name, workload.clusters, kubeadmiral_profile(), requests, others)
 
 
 def time_case(case: Case, decisions: int, seed: int) -> dict[str, Figures]:

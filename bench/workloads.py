@@ -30,7 +30,7 @@ class Workload(NamedTuple):
     bindings: tuple[Binding, ...]
 
 
-class UnitWorkload(NamedTuple):
+class GeneratedUnits(NamedTuple):
     """A federation and the units to schedule on it."""
 
     name: str
@@ -58,11 +58,11 @@ def generated(seed: int) -> Iterator[Workload]:
         yield Workload(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
 
 
-def generated_units(seed: int) -> Iterator[UnitWorkload]:
+def generated_units(seed: int) -> Iterator[GeneratedUnits]:
     """The same fleets, joined, with units of both planners and of Duplicate mode; every third for few clusters."""
     for workload in generated(seed):
         clusters = tuple(_joined(cluster) for cluster in workload.clusters)
-        yield UnitWorkload(workload.name, clusters, tuple(_unit(index) for index in range(BINDINGS)))
+        yield GeneratedUnits(workload.name, clusters, tuple(_unit(index) for index in range(BINDINGS)))
 
 
 def generated_regions(seed: int) -> Iterator[Workload]:

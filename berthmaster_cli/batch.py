@@ -16,17 +16,17 @@ from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_
 from berthmaster.model.meta import Count, ObjectMeta
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.fleet import Fleet, fleet_of
-from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit
-from berthmaster.scheduling.kubeadmiral.profile import profile_of
-from berthmaster.scheduling.kubeadmiral.request import placed, request_of
-from berthmaster.scheduling.kubeadmiral.unit import GPU
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit
+from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
+from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster_cli.console import stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_A_REPORT: Final = 16
-_PROFILE: Final = profile_of()
+_PROFILE: Final = kubeadmiral_profile()
 
 
 class NamedBinding(msgspec.Struct):
@@ -223,7 +223,7 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
     except FieldError as problem:
         raise problem.below("clusters") from None
     wanted = line.object
-    workload = Workload(
+    workload = UnitWorkload(
         api_version=wanted.api_version,
         kind=wanted.kind,
         name=wanted.name,

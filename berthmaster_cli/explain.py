@@ -6,7 +6,7 @@ from rich.markup import escape
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.decision import Mode
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World, world_of

@@ -11,7 +11,7 @@ from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
-from berthmaster.scheduling.kubeadmiral.trigger import Trigger
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy
 from berthmaster.simulation.changes import Change
 from berthmaster.simulation.federation import FederatedResult, apply_to_federation, federation_of, run_federation
@@ -176,7 +176,7 @@ def _print_changes(rows: Sequence[FederationChange]) -> None:
 
 
 def _why(row: FederationRow) -> str:
-    if row.trigger == Trigger.NONE.value:
+    if row.trigger == ObjectTrigger.NONE.value:
         return row.message or "nothing that counts has changed"
     return f"{row.trigger}; {row.message}" if row.message else row.trigger
 

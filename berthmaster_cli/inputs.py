@@ -15,8 +15,8 @@ from berthmaster.model.errors import ServiceError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
-from berthmaster.scheduling.plugins import built_in, with_third_parties
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.world import ResourceName
 
@@ -73,7 +73,9 @@ def workload_affinity_on(feature_gates: str) -> bool:
 def profile(plugins: str, *, workload_affinity: bool, keep_empty: bool) -> Profile:
     """How to decide, third parties' plugins included."""
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
-    return Profile(known.selected([switch.strip() for switch in plugins.split(",") if switch.strip()]), keep_empty)
+    return karmada_profile(
+        known.selected([switch.strip() for switch in plugins.split(",") if switch.strip()]), keep_empty=keep_empty
+    )
 
 
 def read_manifests(paths: tuple[str, ...], replica_paths: tuple[str, ...]) -> tuple[Manifests, list[ReplicaPath]]:

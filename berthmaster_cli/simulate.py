@@ -8,7 +8,7 @@ from rich.markup import escape
 from berthmaster.model.cluster import EFFECTS, Taint
 from berthmaster.model.meta import INT32_MAX
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
 from berthmaster.simulation.report import ChangeRow, Row, change_row, row
 from berthmaster.simulation.run import run, unplaced

@@ -14,8 +14,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import Application, PostHealth, ServerOptions
 from berthmaster.serving.server import serve as run_server
@@ -63,7 +63,7 @@ class ExtenderOptions:
     interval_s: float = 2.0
     replica_paths: Sequence[ReplicaPath] = ()
     workload_affinity: bool = False
-    profile: Profile = field(default_factory=lambda: Profile(built_in()))
+    profile: Profile = field(default_factory=karmada_profile)
     pass_in_doubt: bool = True
     watch: WatchOptions | None = None
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)

@@ -11,8 +11,10 @@ from berthmaster.model.decode import convert
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}
 AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
@@ -56,7 +58,7 @@ def schedule(
     clusters: Iterable[Cluster], workload: Binding, profile: Profile | None = None, peers: Peers | None = None
 ) -> Decision:
     """What a new scheduler decides."""
-    return Scheduler(Fleet(clusters), profile, peers).schedule(Request.of(workload))
+    return Scheduler(Fleet(clusters), profile or karmada_profile(), peers).schedule(Request.of(workload))
 
 
 def outcome(decision: Decision) -> dict[str, int] | str:

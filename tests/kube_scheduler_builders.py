@@ -12,8 +12,7 @@ from typing import Any
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler import Options, routes
 from extender.protocols.route import Call
 from extender.protocols.services import Services
@@ -150,7 +149,7 @@ class Service:
         policies: Sequence[Policy] = (),
         options: Options | None = None,
     ) -> None:
-        self.state = State(Profile(built_in()))
+        self.state = State(karmada_profile())
         self.meter, self.clock = Counts(), HandClock()
         if nodes is not None:
             with self.state.feeding(START) as memory:

@@ -26,10 +26,9 @@ from berthmaster.model.meta import ObjectMeta, Timestamp
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.preparation import Workload, prepare
-from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
-from berthmaster.scheduling.kubeadmiral.request import placed, request_of
-from berthmaster.scheduling.kubeadmiral.unit import Preference, SchedulingUnit
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
+from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile
+from berthmaster.scheduling.kubeadmiral.unit import Preference, SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 
 NOW = convert(Timestamp, "2026-03-01T12:00:00Z")
@@ -101,7 +100,7 @@ class Decided:
     """
 
     def __init__(self, asked: SchedulingUnit, clusters: Iterable[Cluster], plugins: PluginNames = DEFAULT_PLUGINS):
-        scheduler, request = Scheduler(Fleet(clusters), profile_of(plugins)), request_of(asked)
+        scheduler, request = Scheduler(Fleet(clusters), kubeadmiral_profile(plugins)), request_of(asked)
         self.decision: Decision = scheduler.schedule(request)
         self.clusters = placed(asked, self.decision)
         self.diagnosis: GroupDiagnosis | None = next(iter(explain_groups(scheduler, request, self.decision)), None)
@@ -138,15 +137,15 @@ def term(*expressions: tuple[Any, ...], fields: Iterable[tuple[Any, ...]] = ()) 
     return convert(ClusterSelectorTerm, {"matchExpressions": requirements[0], "matchFields": requirements[1]})
 
 
-def web(replicas: int | None = 3, **fields: Any) -> Workload:
+def web(replicas: int | None = 3, **fields: Any) -> UnitWorkload:
     """A Deployment."""
-    return Workload("apps/v1", "Deployment", "web", "default", "spec.replicas", replicas, **fields)
+    return UnitWorkload("apps/v1", "Deployment", "web", "default", "spec.replicas", replicas, **fields)
 
 
 def unit_from(line: Mapping[str, Any]) -> SchedulingUnit:
     """The unit of a recorded line, whose policy is taken as it is written."""
     recorded = line["object"]
-    workload = Workload(
+    workload = UnitWorkload(
         api_version=recorded["apiVersion"],
         kind=recorded["kind"],
         name=recorded["name"],

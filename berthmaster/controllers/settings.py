@@ -10,8 +10,8 @@ from berthmaster.runtime.feature_gates import (
     WORKLOAD_AFFINITY,
     FeatureGates,
 )
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
 
 GATES = (POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, WORKLOAD_AFFINITY)
 
@@ -53,7 +53,7 @@ class Settings:
 
     gates: FeatureGates = field(default_factory=lambda: FeatureGates(GATES))
     scheduler_name: str = "berthmaster"
-    profile: Profile = field(default_factory=lambda: Profile(built_in()))
+    profile: Profile = field(default_factory=karmada_profile)
     concurrent_bindings: int = 16
     concurrent_rebalancers: int = 2
     failover: Literal["off", "not-ready"] = "off"

@@ -1,9 +1,38 @@
-"""The scheduling core, pure: a fleet and a request in, a decision out.
+"""The scheduling engine and its public plugin API. Pure: a fleet and a request in, a decision out.
 
-The four steps of a decision are filter, score, select and assign, for one group of clusters after the other. They work
-on columns: one array entry for each cluster, kept up to date in place (``fleet``), and one derived array for each thing
-that is asked often, such as "does it match this affinity" (``columns``).
+A decision has four steps: filter, score, select, assign. The scheduler runs them for one group of clusters after the
+other. All steps work on columns, which are arrays with one entry per cluster. ``fleet`` updates them in place as
+clusters change, ``columns`` derives further columns, such as "which clusters match this affinity".
 
-The engine (``scheduler``) is one for all ways of scheduling. What a way does at each step is a ``profile``: Karmada's
-(``karmada``), which is the default, and KubeAdmiral's (``kubeadmiral``). What both do alike stands beside the engine.
+The engine (``scheduler``) knows no way of scheduling. A ``profile`` names the plugins and the other stages:
+``karmada.profile`` and ``kubeadmiral.profile`` hold the two that exist.
+
+Plugins of third parties import from this package alone. docs/extending.md describes the names that it exports.
 """
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filters import Filter, PlacementFilter
+from berthmaster.scheduling.fleet import ClusterColumn, Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scores import MAX_SCORE, MIN_SCORE, ColumnScore, RelativeScore, Score, UnscorableError
+
+__all__ = [
+    "MAX_SCORE",
+    "MIN_SCORE",
+    "BoolArray",
+    "Cluster",
+    "ClusterColumn",
+    "Column",
+    "ColumnScore",
+    "Context",
+    "Filter",
+    "Fleet",
+    "IntArray",
+    "PlacementFilter",
+    "RelativeScore",
+    "Request",
+    "Score",
+    "UnscorableError",
+]

@@ -1,8 +1,8 @@
-"""The clusters that fit, with what is known of each, in one order for all stages.
+"""The clusters that fit, with their scores and available replicas, in one order for all stages.
 
-The order is overflow order ascending, score descending, available replicas descending, name ascending: Karmada's
-everywhere, and KubeAdmiral's, whose candidates have neither overflow nor room. Most decisions need only its first few
-clusters, so the order is found as far as it is asked for.
+The order is: overflow order ascending, score descending, available replicas descending, name ascending. Karmada uses
+all of it. KubeAdmiral's candidates have no overflow order and no available replicas. Most decisions need only the
+first few clusters, so the order is computed only as far as a stage asks for it.
 """
 
 from typing import Final
@@ -13,7 +13,7 @@ from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import MAX_CLUSTERS, Fleet
 
 _NAME_BITS: Final = (MAX_CLUSTERS - 1).bit_length()
-_AVAILABLE_BITS: Final = 33  # two int32 added: what fits and what is assigned
+_AVAILABLE_BITS: Final = 33  # the sum of two int32: what fits and what is assigned
 _MAX_KEY_SCORE: Final = 2 ** (62 - _NAME_BITS - _AVAILABLE_BITS) - 1
 # Below this many clusters a whole sort costs less than finding the first ones.
 _SORT_WHOLE_BELOW: Final = 64
@@ -22,14 +22,14 @@ _SORT_WHOLE_BELOW: Final = 64
 class Candidates:
     """Some clusters, as parallel arrays.
 
-    They stand in the order of selection once they were picked with ``at``, and in no particular order before.
+    Candidates that ``at`` returned are in selection order. All others are in no particular order.
 
     Attributes:
         rows: their rows in the fleet.
-        scores: the sum of all score plugins; None where all are 0.
-        tiers: overflow order; None where all are 0.
-        allocatable: replicas that would fit.
-        assigned: replicas that are assigned now; None where none are.
+        scores: the sum of all score plugins. None if all are 0.
+        tiers: the overflow order. None if all are 0.
+        allocatable: how many more replicas fit.
+        assigned: replicas that are assigned now. None if there are none.
     """
 
     __slots__ = ("_fleet", "_picked", "allocatable", "assigned", "rows", "scores", "tiers")
@@ -56,28 +56,28 @@ class Candidates:
 
     @property
     def available(self) -> IntArray:
-        """Replicas that fit, those that are there already included."""
+        """Replicas that fit, including those that are already assigned."""
         return self.allocatable if self.assigned is None else self.allocatable + self.assigned
 
     def names(self) -> list[str]:
-        """The clusters' names."""
+        """Return the names of the clusters."""
         return self._fleet.names(self.rows)
 
     def names_at(self, positions: IntArray) -> list[str]:
-        """The names of the clusters at these positions."""
+        """Return the names of the clusters at these positions."""
         return self._fleet.names(self.rows[positions])
 
     def name_rank(self) -> IntArray:
-        """The ranks of the names in byte order."""
+        """Return the ranks of the names in byte order."""
         return self._fleet.name_rank()[self.rows]
 
     def regions(self) -> list[str]:
-        """The clusters' regions."""
+        """Return the regions of the clusters."""
         regions = self._fleet.regions.values
         return [regions[code] for code in self._fleet.region_code[self.rows].tolist()]
 
     def at(self, positions: IntArray) -> "Candidates":
-        """The candidates at these positions, in that order."""
+        """Return the candidates at these positions, in that order."""
         picked = Candidates(
             self._fleet,
             self.rows[positions],
@@ -90,28 +90,28 @@ class Candidates:
         return picked
 
     def ordered(self) -> "Candidates":
-        """All of them in the order of selection, or best first if nothing was picked yet."""
+        """Return all candidates in selection order, or best first if none were picked yet."""
         return self if self._picked else self.at(self.best(len(self)))
 
     def positions(self) -> IntArray:
-        """The positions of all of them in that order."""
+        """Return the positions of all candidates in the order of ``ordered``."""
         return np.arange(len(self)) if self._picked else self.best(len(self))
 
     def ordered_by(self, weights: IntArray) -> bool:
-        """Whether ``best`` goes by these weights, the largest first, and nothing before them."""
+        """Report whether ``best`` orders by these weights first, largest first."""
         return weights is self.allocatable and not (
             self._picked or self.assigned is not None or self.scores is not None or self.tiers is not None
         )
 
     def with_scores(self, scores: IntArray) -> "Candidates":
-        """The same candidates, in no particular order, with other scores."""
+        """Return the same candidates with other scores, in no particular order."""
         return Candidates(self._fleet, self.rows, self.allocatable, self.assigned, scores, self.tiers)
 
     def best(self, count: int) -> IntArray:
-        """The positions of the first ``count`` in the order, best first."""
+        """Return the positions of the first ``count`` candidates in the order, best first."""
         if self.tiers is not None or (self.scores is not None and _overflows(self.scores)):
             return self._lexical_order()[:count]
-        # One integer for each cluster, larger is better, no two alike.
+        # One distinct integer per cluster. A larger one is better.
         key = (self.available << _NAME_BITS) - self.name_rank()
         if self.scores is not None:
             key += self.scores << (_NAME_BITS + _AVAILABLE_BITS)
@@ -127,12 +127,12 @@ class Candidates:
 
 
 def _overflows(scores: IntArray) -> bool:
-    """Whether scores are too large for a key, or negative, which is as large without a sign."""
+    """Report whether a score is too large for a key, or negative, which is large when read without a sign."""
     return bool(scores.view(np.uint64).max(initial=0) > _MAX_KEY_SCORE)
 
 
 def largest(keys: IntArray, count: int) -> IntArray:
-    """The positions of the ``count`` largest of some distinct keys, largest first."""
+    """Return the positions of the ``count`` largest of some distinct keys, largest first."""
     if count < 1:
         return np.zeros(0, dtype=np.int64)
     if len(keys) <= _SORT_WHOLE_BELOW or 4 * count >= len(keys):

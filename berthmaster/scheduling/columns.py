@@ -1,28 +1,32 @@
-"""Arrays with one entry for each cluster, derived from the fleet and brought up to date row by row.
+"""Arrays with one entry per cluster, derived from the fleet and updated row by row, and the indexes they use.
 
-A ``Journal`` remembers which rows changed. A ``Column`` holds the journal's version it is right for; when it is asked
-again it recomputes only the rows that changed since, or everything when that is less work or the journal forgot.
+A ``Journal`` records which rows changed. A ``Column`` stores the journal version that it matches. When it is read
+again, it recomputes only the rows that changed since. It recomputes all rows if that is less work, or if the journal
+no longer has the changes.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from berthmaster.model.selector import Requirement
+
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
 Scalar = TypeVar("Scalar", bound=np.generic)
+V = TypeVar("V", bound=Hashable)
 
 _REMEMBERED_ROWS: Final = 4096
-# One row costs Python calls, all rows a few vector operations: so many rows cost as much as all of them.
+# One row costs Python calls, all rows cost a few vector operations. Above these numbers all rows are cheaper.
 _ROWS_WORTH_A_RECOMPUTE: Final = 8
 _CLUSTERS_A_ROW_IS_WORTH: Final = 256
 
 
 class Journal:
-    """Which rows changed, in order. ``version`` counts the changes."""
+    """The rows that changed, in order. ``version`` counts the changes."""
 
     __slots__ = ("_first_version", "_rows", "version")
 
@@ -32,7 +36,7 @@ class Journal:
         self._rows: list[int] = []
 
     def record(self, row: int) -> None:
-        """A row changed."""
+        """Record that a row changed."""
         self._rows.append(row)
         self.version += 1
         if len(self._rows) > _REMEMBERED_ROWS:
@@ -41,18 +45,18 @@ class Journal:
             self._first_version += forgotten
 
     def reset(self) -> None:
-        """Every row may have changed, or rows were added: whatever was derived must be derived anew."""
+        """Record that every row may have changed, or that rows were added: all columns recompute all rows."""
         self._rows.clear()
         self.version += 1
         self._first_version = self.version
 
     def since(self, version: int) -> Sequence[int] | None:
-        """The rows that changed after a version, or None if that is forgotten."""
+        """Return the rows that changed after a version, or None if the journal no longer has them."""
         return self._rows[version - self._first_version :] if version >= self._first_version else None
 
 
 class Column(ABC, Generic[Scalar]):
-    """A derived array. ``current()`` is the array, right for this moment; it must not be kept or written to."""
+    """A derived array. ``current()`` returns it, up to date. The caller must not keep or change it."""
 
     __slots__ = ("_values", "_version", "journal")
 
@@ -62,7 +66,7 @@ class Column(ABC, Generic[Scalar]):
         self._values: NDArray[Scalar] | None = None
 
     def current(self) -> NDArray[Scalar]:
-        """The values of all rows."""
+        """Return the values of all rows."""
         if self._version != self.journal.version or self._values is None:
             self._values = self._refreshed()
             self._version = self.journal.version
@@ -81,8 +85,97 @@ class Column(ABC, Generic[Scalar]):
 
     @abstractmethod
     def compute(self) -> NDArray[Scalar]:
-        """All rows at once, in a new array."""
+        """Compute all rows, in a new array."""
 
     @abstractmethod
     def compute_row(self, row: int) -> Any:  # noqa: ANN401 - the scalar that the array holds
-        """One row: the definition that ``compute`` is a faster form of."""
+        """Compute one row. This is the definition, ``compute`` must agree with it."""
+
+
+class InvertedIndex:
+    """For each key, the rows that have it, by value. A row may have several values of one key."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self) -> None:
+        self._rows: dict[str, dict[str, set[int]]] = {}
+
+    def add(self, row: int, pairs: Iterable[tuple[str, str]]) -> None:
+        """Add (key, value) pairs of a row."""
+        for key, value in pairs:
+            self._rows.setdefault(key, {}).setdefault(value, set()).add(row)
+
+    def discard(self, row: int, pairs: Iterable[tuple[str, str]]) -> None:
+        """Remove (key, value) pairs of a row."""
+        for key, value in pairs:
+            values = self._rows.get(key, {})
+            rows = values.get(value)
+            if rows is not None:
+                rows.discard(row)
+                if not rows:
+                    del values[value]
+                if not values:
+                    del self._rows[key]
+
+    def matching(self, requirement: Requirement, length: int) -> BoolArray:
+        """Return a mask of ``length`` rows: those with a value that satisfies a requirement.
+
+        For a key with several values only In, Exists and their negations are correct. A negation matches rows of which
+        no value satisfies the positive form.
+        """
+        values = self._rows.get(requirement.key, {})
+        negated = requirement.operator in {"NotIn", "DoesNotExist"}
+        mask = np.full(length, negated, dtype=np.bool_)
+        for rows in self._satisfying(requirement, values):
+            mask[list(rows)] = not negated
+        return mask
+
+    @staticmethod
+    def _satisfying(requirement: Requirement, values: dict[str, set[int]]) -> list[set[int]]:
+        match requirement.operator:
+            case "In" | "NotIn":
+                return [values[value] for value in requirement.values if value in values]
+            case "Exists" | "DoesNotExist":
+                return list(values.values())
+            case _:
+                return [rows for value, rows in values.items() if requirement.matches({requirement.key: value})]
+
+
+class InternedValues(Generic[V]):
+    """A small number (code) for each distinct value in use, so that a question is asked once per distinct value.
+
+    Attributes:
+        values: by code. A value that is no longer in use stays until its code is assigned to another value.
+    """
+
+    __slots__ = ("_codes", "_free", "_users", "values")
+
+    def __init__(self) -> None:
+        self._codes: dict[V, int] = {}
+        self._free: list[int] = []
+        self._users: list[int] = []
+        self.values: list[V] = []
+
+    def take(self, value: V) -> int:
+        """Return the code of a value, and count one more user of it."""
+        code = self._codes.get(value)
+        if code is None:
+            code = self._codes[value] = self._new_code(value)
+        self._users[code] += 1
+        return code
+
+    def release(self, code: int) -> None:
+        """Count one user of a code less. A code without users is free for another value."""
+        self._users[code] -= 1
+        if not self._users[code]:
+            del self._codes[self.values[code]]
+            self._free.append(code)
+
+    def _new_code(self, value: V) -> int:
+        if self._free:
+            code = self._free.pop()
+            self.values[code] = value
+            return code
+        self.values.append(value)
+        self._users.append(0)
+        return len(self.values) - 1

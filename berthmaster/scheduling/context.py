@@ -1,12 +1,11 @@
-"""What plugins are told."""
+"""What a plugin can read: the context of one attempt."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from berthmaster.scheduling.compiled_placement import CompiledPlacement, Group
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Group
-from berthmaster.scheduling.plan import Plan
 from berthmaster.scheduling.request import Request
 
 AFFINITY: Final = "affinity"
@@ -14,14 +13,14 @@ ANTI_AFFINITY: Final = "anti-affinity"
 
 
 class Peers:
-    """Where the workloads of each group of workload affinity are."""
+    """The clusters of the workloads in each workload affinity group."""
 
     def __init__(self) -> None:
         self._clusters: dict[tuple[str, str, str], dict[str, frozenset[str]]] = {}
         self._groups_of: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
 
     def place(self, request: Request, clusters: Iterable[str]) -> None:
-        """A workload is on these clusters now, whatever was said of it before; on none it is nobody's peer."""
+        """Record the clusters of a workload in place of those recorded before. Without clusters, forget it."""
         self._forget(request.namespace, request.name)
         assigned = frozenset(clusters)
         if not assigned:
@@ -32,6 +31,11 @@ class Peers:
                 self._clusters.setdefault(key, {})[request.name] = assigned
                 self._groups_of.setdefault((request.namespace, request.name), []).append(key)
 
+    def of(self, kind: str, namespace: str, group: str, *, except_for: str) -> Mapping[str, frozenset[str]]:
+        """Return the clusters of each scheduled workload of a group, by the name of its binding."""
+        members = self._clusters.get((kind, namespace, group), {})
+        return {name: clusters for name, clusters in members.items() if name != except_for}
+
     def _forget(self, namespace: str, name: str) -> None:
         for key in self._groups_of.pop((namespace, name), ()):
             members = self._clusters[key]
@@ -39,26 +43,21 @@ class Peers:
             if not members:
                 del self._clusters[key]
 
-    def of(self, kind: str, namespace: str, group: str, *, except_for: str) -> Mapping[str, frozenset[str]]:
-        """The clusters of each scheduled workload of a group, by the name of its binding."""
-        members = self._clusters.get((kind, namespace, group), {})
-        return {name: clusters for name, clusters in members.items() if name != except_for}
-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One group's turn in one decision.
+    """One attempt: a request, and the group of clusters that is being tried.
 
     Attributes:
         fleet: the clusters.
         request: the workload.
-        plan: its placement, taken apart.
-        group: the group whose turn it is.
-        peers: where the workloads are that this one wants to be with, or apart from.
+        compiled: its placement, compiled for the fleet.
+        group: the group that is being tried.
+        peers: where the other workloads of the request's affinity groups are.
     """
 
     fleet: Fleet
     request: Request
-    plan: Plan
+    compiled: CompiledPlacement
     group: Group
     peers: Peers

@@ -1,31 +1,29 @@
-"""What a decision is, as data."""
+"""The result of scheduling, as data."""
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from berthmaster.scheduling.candidates import Candidates
-    from berthmaster.scheduling.columns import IntArray
-    from berthmaster.scheduling.group import Group
+from berthmaster.scheduling.candidates import Candidates
+from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.compiled_placement import Group
 
 
 class FailureKind(Enum):
-    """At which stage a group was left, by the name that users of the batch interface see."""
+    """The stage at which a group failed, under the name that the batch interface shows."""
 
     NO_FIT = "NoFit"
     """No cluster passed the filters. Karmada then removes the current assignment."""
 
     SELECT_FAILED = "SelectFailed"
-    """The spread constraints cannot be met. The current assignment stays."""
+    """The spread constraints cannot be satisfied. The current assignment stays."""
 
     INSUFFICIENT = "Insufficient"
-    """The selected clusters do not hold all replicas. The current assignment stays; it is tried again later."""
+    """The selected clusters do not hold all replicas. The current assignment stays, and scheduling is retried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why nothing was decided, or why a group was left."""
+    """Why a group failed, or why there is no assignment."""
 
     kind: FailureKind
     message: str
@@ -35,32 +33,32 @@ class Failure:
 
 
 class Mode(Enum):
-    """What becomes of replicas that are assigned already."""
+    """How a decision treats replicas that are already assigned."""
 
     STEADY = "Steady"
-    """They stay; only the difference is placed or taken away."""
+    """They stay. Only the difference is added or removed."""
 
     FRESH = "Fresh"
-    """All are placed anew: a rescheduling was asked for."""
+    """All replicas are assigned anew, because the request asks for a rescheduling."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One group's turn, with what a diagnosis needs.
+    """One group that was tried, with what a diagnosis needs.
 
     Attributes:
-        group: whose turn it was.
-        rows: the clusters that passed the filters, by row.
-        candidates: the same with scores and capacity; None where nothing asked for these.
-        selected: the candidates that selection took; None if it was not reached.
-        assignment: replicas by cluster; None if it was not reached.
-        failure: why the group was left; None if it won.
+        group: the group.
+        rows: the rows of the clusters that passed the filters.
+        candidates: the same clusters with scores and available replicas. None if scoring was not reached or failed.
+        selected: the candidates that were selected. None if selection was not reached or failed.
+        assignment: replicas by cluster. None if assignment was not reached or failed.
+        failure: why the group failed. None if it won.
     """
 
-    group: "Group"
-    rows: "IntArray"
-    candidates: "Candidates | None" = None
-    selected: "Candidates | None" = None
+    group: Group
+    rows: IntArray
+    candidates: Candidates | None = None
+    selected: Candidates | None = None
     assignment: dict[str, int] | None = None
     failure: Failure | None = None
 
@@ -70,11 +68,11 @@ class Decision:
     """Where a workload goes.
 
     Attributes:
-        group: the name of the group that won; None without groups, or if all failed.
-        assignment: replicas by cluster, 0 for a workload without replicas; empty if all groups failed.
-        failure: the failure of the first group that was tried; None if one of them won.
-        mode: what became of replicas that were assigned already.
-        attempts: every group that was tried, in order.
+        group: the name of the group that won. None without groups, or if all groups failed.
+        assignment: replicas by cluster, 0 for a workload without replicas. Empty if all groups failed.
+        failure: the failure of the first group that was tried. None if a group won.
+        mode: how replicas that were already assigned were treated.
+        attempts: all groups that were tried, in order.
     """
 
     group: str | None
@@ -85,5 +83,5 @@ class Decision:
 
     @property
     def clears_assignment(self) -> bool:
-        """Whether the current assignment has to go although there is no new one."""
+        """Report whether the current assignment must be removed although there is no new one."""
         return self.failure is not None and self.failure.kind is FailureKind.NO_FIT

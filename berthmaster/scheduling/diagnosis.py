@@ -1,7 +1,7 @@
-"""Why it landed there, and why not elsewhere: a decision explained, cluster by cluster.
+"""Explain a decision, cluster by cluster: why a cluster got the workload, and why others did not.
 
-Nothing here is worked out while deciding. A decision keeps what it looked at, and ``explain`` asks every plugin for
-its reasons afterwards, on the same state of the fleet.
+The scheduler computes nothing of this. A decision keeps its attempts, and ``explain`` asks every plugin for its reasons
+afterwards, on the same state of the fleet.
 """
 
 from collections import Counter
@@ -11,55 +11,51 @@ from enum import Enum
 import msgspec
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Decision, Failure
-from berthmaster.scheduling.plan import Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.scores import Score
 
 
 class Outcome(Enum):
-    """How far a cluster came."""
+    """The last stage that a cluster passed."""
 
     REJECTED = "rejected"
-    """A filter ruled it out."""
+    """A filter rejected it."""
 
     NOT_SELECTED = "not selected"
-    """It fits, but the spread constraints took others, or could not be met."""
+    """It fits, but the spread constraints selected others, or cannot be satisfied."""
 
     NO_REPLICAS = "no replicas"
-    """It was selected, but the division left nothing for it, or failed."""
+    """It was selected, but the division gave it no replicas, or failed."""
 
     ASSIGNED = "assigned"
     """It gets the workload."""
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of a diagnosis: encoded as it is, in camelCase."""
-
-
-class Rejection(Told, frozen=True):
-    """Why a filter ruled a cluster out: ``<cluster> <reason>`` is a sentence."""
+class Rejection(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a filter rejected a cluster: ``<cluster> <reason>`` is a sentence."""
 
     plugin: str
     reason: str
 
 
-class ClusterDiagnosis(Told, frozen=True):
-    """One cluster in one group's turn.
+class ClusterDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
+    """One cluster in one attempt.
 
     Attributes:
         cluster: its name.
-        outcome: how far it came.
-        reason: why no further; empty for an assigned one.
-        rejections: all filters that rule it out, not only the first.
-        scores: what each score plugin gave.
-        capacity: how many more replicas fit; None where nothing bounds them, or nothing was estimated.
-        bound_by: the resource that allows no more; empty with no capacity.
-        current: replicas that are there now; None if it does not have the workload.
-        weight: its weight in the division; None if it took no part.
-        replicas: what it gets; None if it does not get the workload.
+        outcome: the last stage that it passed.
+        reason: why it did not pass the next stage. Empty if it got the workload.
+        rejections: all filters that reject it, not only the first.
+        scores: the score of each plugin.
+        capacity: how many more replicas fit. None if nothing limits them, or if they were not estimated.
+        bound_by: the resource that limits the capacity. Empty without a capacity.
+        current: replicas that are assigned now. None if it does not have the workload.
+        weight: its weight in the division. None if it took no part.
+        replicas: the replicas that it gets. None if it does not get the workload.
     """
 
     cluster: str
@@ -74,25 +70,25 @@ class ClusterDiagnosis(Told, frozen=True):
     replicas: int | None = None
 
 
-class GroupDiagnosis(Told, frozen=True):
-    """One group's turn: its name, why it was left (None if it won), and its clusters by name."""
+class GroupDiagnosis(msgspec.Struct, frozen=True, rename="camel"):
+    """One group that was tried: its name, its failure (None if it won), and its clusters, ordered by name."""
 
     group: str | None
     failure: Failure | None
     clusters: list[ClusterDiagnosis]
 
     def rejected_by(self) -> list[tuple[str, int]]:
-        """How many clusters each filter ruled out first, the busiest filter first."""
+        """Return how many clusters each filter was the first to reject, largest number first."""
         counts = Counter(each.rejections[0].plugin for each in self.clusters if each.rejections)
         return sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
 
 
-class Diagnosis(Told, frozen=True):
+class Diagnosis(msgspec.Struct, frozen=True, rename="camel"):
     """A decision explained.
 
     Attributes:
         strategy: how replicas are divided.
-        skipped: groups before the one that the walk started with.
+        skipped: groups before the one that the scheduler started with.
         groups: those that were tried, in order.
         untried: groups after the one that won.
     """
@@ -104,12 +100,12 @@ class Diagnosis(Told, frozen=True):
 
 
 def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagnosis:
-    """The reasons of a decision that this scheduler just made; the fleet must not have changed since.
+    """Explain a decision that this scheduler just made. The fleet must not have changed since.
 
-    The strategy is what the placement says of it in Karmada's words; other profiles have their own, and
-    ``explain_groups`` says the rest.
+    The strategy is the one that the placement names, in Karmada's words. Profiles with strategies of their own use
+    ``explain_groups``.
     """
-    groups = scheduler.plan(request.placement).groups
+    groups = scheduler.compile(request.placement).groups
     names = [group.name or "" for group in groups]
     first = groups.index(decision.attempts[0].group) if decision.attempts else 0
     return Diagnosis(
@@ -121,7 +117,7 @@ def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagn
 
 
 def explain_groups(scheduler: Scheduler, request: Request, decision: Decision) -> list[GroupDiagnosis]:
-    """The same of the groups that were tried, whatever the scheduler's profile."""
+    """Explain the groups that were tried, by any profile."""
     return [_explain_attempt(scheduler, request, attempt) for attempt in decision.attempts]
 
 
@@ -134,13 +130,13 @@ def _explain_attempt(scheduler: Scheduler, request: Request, attempt: Attempt) -
 
 class _Explainer:
     def __init__(self, scheduler: Scheduler, request: Request, attempt: Attempt) -> None:
-        plan = scheduler.plan(request.placement)
+        compiled = scheduler.compile(request.placement)
         self.filters = scheduler.filters
         self.fleet = scheduler.fleet
         self.request = request
         self.attempt = attempt
-        self.context = Context(scheduler.fleet, request, plan, attempt.group, scheduler.peers)
-        self.reasons = scheduler.stages.reasons(self.context, attempt)
+        self.context = Context(scheduler.fleet, request, compiled, attempt.group, scheduler.peers)
+        self.reasons = scheduler.profile.stages.reasons(self.context, compiled, attempt)
         self.scores = _scores(scheduler.profile.plugins.scores, self.context, attempt)
         self.selected = set(attempt.selected.rows.tolist()) if attempt.selected is not None else set()
 
@@ -170,8 +166,8 @@ class _Explainer:
     def _rejections(self, cluster: Cluster) -> list[Rejection]:
         found = []
         for plugin in self.filters:
-            spared = plugin.exempts_current and cluster.name in self.request.current
-            reason = None if spared else plugin.reason(self.context, cluster)
+            exempt = plugin.exempts_current and cluster.name in self.request.current
+            reason = None if exempt else plugin.reason(self.context, cluster)
             if reason is not None:
                 found.append(Rejection(plugin.name, reason))
         return found
@@ -190,11 +186,11 @@ class _Explainer:
 
 
 def _scores(plugins: Sequence[Score], context: Context, attempt: Attempt) -> Mapping[int, Mapping[str, int]]:
-    """What each plugin gave each row that fits; nothing where they were not asked, or could not say."""
+    """Return the score of each plugin for each row that fits. Empty if scoring was not reached or failed."""
     scores: dict[int, dict[str, int]] = {row: {} for row in attempt.rows.tolist()}
     if attempt.candidates is not None:
         for plugin in plugins:
             given = plugin.scores(context, attempt.rows)
-            for position, told in enumerate(scores.values()):
-                told[plugin.name] = 0 if given is None else int(given[position])
+            for position, of_row in enumerate(scores.values()):
+                of_row[plugin.name] = 0 if given is None else int(given[position])
     return scores

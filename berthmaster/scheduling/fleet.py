@@ -1,16 +1,16 @@
-"""The fleet in columns: what every decision reads, updated in place as one cluster changes."""
+"""The fleet in columns: the input of every decision, updated in place as one cluster changes."""
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec.structs
 import numpy as np
+from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.scheduling.columns import BoolArray, IntArray, Journal
-from berthmaster.scheduling.postings import Interned, Postings
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray, InternedValues, InvertedIndex, Journal, Scalar
 from berthmaster.scheduling.resources import Resources
 
 _FIRST_CAPACITY: Final = 16
@@ -20,28 +20,28 @@ _COLUMNS: Final = (
 )  # fmt: skip
 _DERIVED_KEPT: Final = 512
 MAX_CLUSTERS: Final = 2**18
-"""Names are ranked in 18 bits of a sort key; see ``candidates``."""
+"""The rank of a name has 18 bits in a sort key. See ``candidates``."""
 
 C = TypeVar("C")
 
 
 class Fleet:
-    """The clusters and what is derived from them.
+    """The clusters, and what is derived from them.
 
-    A cluster has a *row* in every array for as long as it is in the fleet; rows of removed clusters are used again.
+    A cluster has a *row* in every array as long as it is in the fleet. The rows of removed clusters are reused.
 
     Attributes:
-        clusters: by row; None in a free row.
+        clusters: by row. None in a free row.
         row_of: the row of each cluster by name.
         occupied: mask of rows that hold a cluster.
         schedulable: mask of rows that hold a cluster which is not being deleted.
-        structure: journal of changes to all but resource numbers: what comes and goes, labels, annotations, spec, API
-            enablements, conditions.
-        resources: capacity, with a journal of its own: numbers move far more often than structure.
+        structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
+            annotations, spec, API enablements, conditions.
+        resources: capacity, with a journal of its own, because numbers change far more often than structure.
         labels, fields, zones: inverted indexes.
-        taints: interned tuples of taints; ``taint_code`` has one of them for each row.
-        kinds: interned sets of served (groupVersion, kind); ``kinds_code`` has one of them for each row.
-        regions: interned region names; ``region_code`` has one of them for each row.
+        taints: interned tuples of taints. ``taint_code`` has the code of each row.
+        kinds: interned sets of served (groupVersion, kind). ``kinds_code`` has the code of each row.
+        regions: interned names of regions. ``region_code`` has the code of each row.
         has_provider, has_region, has_zones: masks of rows where the field is not empty.
     """
 
@@ -50,8 +50,10 @@ class Fleet:
         self.row_of: dict[str, int] = {}
         self.structure = Journal()
         self.resources = Resources()
-        self.labels, self.fields, self.zones = Postings(), Postings(), Postings()
-        self.taints, self.kinds, self.regions = Interned(), Interned(), Interned()
+        self.labels, self.fields, self.zones = InvertedIndex(), InvertedIndex(), InvertedIndex()
+        self.taints: InternedValues[tuple[Taint, ...]] = InternedValues()
+        self.kinds: InternedValues[frozenset[tuple[str, str]]] = InternedValues()
+        self.regions: InternedValues[str] = InternedValues()
         self.occupied: BoolArray = np.zeros(0, dtype=np.bool_)
         self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
         self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
@@ -73,12 +75,12 @@ class Fleet:
         return len(self.clusters)
 
     def get(self, name: str) -> Cluster | None:
-        """A cluster by name."""
+        """Return a cluster by name."""
         row = self.row_of.get(name)
         return None if row is None else self.clusters[row]
 
     def apply(self, cluster: Cluster) -> None:
-        """Add a cluster, or replace the one of the same name; only what differs is worked on.
+        """Add a cluster, or replace the one with the same name. Only what differs is updated.
 
         Raises:
             InputError: the fleet is full.
@@ -97,7 +99,7 @@ class Fleet:
             self.resources.set(row, cluster)
 
     def remove(self, name: str) -> None:
-        """Take a cluster out of the fleet; an unknown name is none of its business."""
+        """Remove a cluster. Does nothing if the name is unknown."""
         row = self.row_of.pop(name, None)
         if row is None:
             return
@@ -113,7 +115,7 @@ class Fleet:
         self.resources.clear(row)
 
     def name_rank(self) -> IntArray:
-        """For each row the rank of its cluster's name in byte order; meaningless in free rows."""
+        """Return for each row the rank of its name in byte order. Free rows have no meaningful rank."""
         if self._name_rank is None:
             rank = np.zeros(self.capacity, dtype=np.int64)
             rank[[self.row_of[name] for name in self._names]] = np.arange(len(self._names))
@@ -121,9 +123,17 @@ class Fleet:
         return self._name_rank
 
     def names(self, rows: IntArray) -> list[str]:
-        """The names of clusters by row."""
+        """Return the names of clusters by row."""
         names: list[str] = self._name_of[rows].tolist()
         return names
+
+    def kept(self, key: str, make: "Callable[[Fleet], C]") -> "C":
+        """Return an object that is derived from the fleet, such as a column. Make it once, then share it by key."""
+        if key not in self._kept:
+            if len(self._kept) >= _DERIVED_KEPT:
+                self._kept.clear()
+            self._kept[key] = make(self)
+        return cast("C", self._kept[key])
 
     def _take_row(self, name: str) -> int:
         if len(self.row_of) >= MAX_CLUSTERS:
@@ -166,43 +176,50 @@ class Fleet:
         self.labels.discard(row, cluster.metadata.labels.items())
         self.fields.discard(row, cluster.fields().items())
         self.zones.discard(row, (("zone", zone) for zone in cluster.spec.zones))
-        for interned, codes in (
-            (self.taints, self.taint_code),
-            (self.kinds, self.kinds_code),
-            (self.regions, self.region_code),
-        ):
-            interned.release(int(codes[row]))
+        self.taints.release(int(self.taint_code[row]))
+        self.kinds.release(int(self.kinds_code[row]))
+        self.regions.release(int(self.region_code[row]))
 
-    def kept(self, key: str, make: "Callable[[Fleet], C]") -> "C":
-        """Something derived from the fleet, such as a column, that many placements ask for: made once, then kept."""
-        if key not in self._kept:
-            if len(self._kept) >= _DERIVED_KEPT:
-                self._kept.clear()
-            self._kept[key] = make(self)
-        return cast("C", self._kept[key])
 
-    def taint_tuples(self) -> list[tuple[Taint, ...]]:
-        """Every distinct tuple of taints, by code."""
-        return self.taints.values  # type: ignore[return-value] # only tuples of taints are interned there
+class ClusterColumn(Column[Scalar]):
+    """A column that calls a function with each cluster, for questions that no index answers.
 
-    def kind_sets(self) -> list[frozenset[tuple[str, str]]]:
-        """Every distinct set of served (groupVersion, kind), by code."""
-        return self.kinds.values  # type: ignore[return-value] # only such sets are interned there
+    Args:
+        fleet: the clusters.
+        journal: one of the two journals of the fleet, the one that records the changes which affect the function.
+        of: the function. It must read nothing but the cluster.
+        nothing: the value of free rows. Its type is the type of the column.
+    """
+
+    __slots__ = ("_fleet", "_nothing", "_of")
+
+    def __init__(self, fleet: Fleet, journal: Journal, of: Callable[[Cluster], Any], nothing: Scalar) -> None:
+        super().__init__(journal)
+        self._fleet = fleet
+        self._of = of
+        self._nothing = nothing
+
+    def compute(self) -> NDArray[Scalar]:
+        return np.array([self.compute_row(row) for row in range(self._fleet.capacity)], dtype=self._nothing.dtype)
+
+    def compute_row(self, row: int) -> Any:  # noqa: ANN401 - the scalar that the array holds
+        cluster = self._fleet.clusters[row]
+        return self._nothing if cluster is None else self._of(cluster)
 
 
 def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
-    """The fleet that a list of clusters, as somebody wrote it, makes.
+    """Make a fleet of a list of clusters that a user wrote.
 
     Raises:
-        FieldError: a cluster has no name, or one that another has; the path starts at the list.
-        InputError: there are too many.
+        FieldError: a cluster has no name, or the name of another one. The path starts at the list.
+        InputError: there are too many clusters.
     """
     fleet = Fleet()
     for index, cluster in enumerate(clusters):
         if not cluster.name:
             raise FieldError(f"[{index}].metadata.name", "is missing; accepted is a cluster's name")
         if cluster.name in fleet.row_of:
-            raise FieldError(f"[{index}].metadata.name", f"{cluster.name!r} stands twice; names are unique")
+            raise FieldError(f"[{index}].metadata.name", f"{cluster.name!r} is a duplicate; names are unique")
         fleet.apply(cluster)
     return fleet
 
@@ -219,7 +236,7 @@ def _structure_differs(old: Cluster, new: Cluster) -> bool:
 
 
 def _without_models(spec: ClusterSpec) -> ClusterSpec:
-    """What a spec says apart from capacity."""
+    """Return a spec without its resource models, which are capacity."""
     return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec
 
 

@@ -1,41 +1,49 @@
-"""A profile: which plugins take part in a decision, and what else the engine is to do at each of its steps."""
+"""Profiles: the plugins that take part in a decision, and what the engine does at its other stages."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, PluginError
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt, Failure
 from berthmaster.scheduling.filters import Filter, PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Affinities
-from berthmaster.scheduling.plan import Plan
 from berthmaster.scheduling.scores import Score
 
+FILTER_GROUP: Final = "berthmaster.filters"
+SCORE_GROUP: Final = "berthmaster.scores"
 ALL: Final = "*"
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9.]*", re.ASCII)
+"""A plugin name must not look like a switch."""
+
+PluginClass = TypeVar("PluginClass", Filter, Score)
+Compiled = TypeVar("Compiled", bound=CompiledPlacement)
 
 
 @dataclass(frozen=True, slots=True)
 class Plugins:
-    """The plugins that take part, in the order in which their reasons are told."""
+    """The plugins that take part, in the order in which a diagnosis lists their reasons."""
 
     filters: tuple[Filter, ...]
     scores: tuple[Score, ...]
 
     @property
     def names(self) -> list[str]:
-        """The names of all of them."""
+        """The names of all plugins, filters first."""
         return [each.name for each in self.filters] + [each.name for each in self.scores]
 
     def selected(self, switches: Sequence[str]) -> "Plugins":
-        """Those that switches leave on, written as Karmada's ``--plugins``.
+        """Apply switches in the notation of Karmada's ``--plugins``.
 
         Args:
-            switches: ``*`` turns all on, wherever it stands; a name turns one on, ``-name`` turns one off.
+            switches: ``*`` enables all plugins, at any position. A name enables one plugin, ``-name`` disables one.
 
         Raises:
             InputError: a name is unknown.
@@ -57,41 +65,43 @@ class Plugins:
 
 
 class Reasons(Protocol):
-    """What a diagnosis asks a profile about one attempt. Nothing of it is worked out while deciding."""
+    """What a diagnosis asks a profile about one attempt. Nothing of it is computed during the decision."""
 
     @property
     def weights(self) -> Mapping[int, int]:
-        """The weight of each selected row in the division; empty where none has one."""
+        """The division weight of each selected row. Empty if the division uses no weights."""
 
     def not_selected(self, row: int) -> str:
-        """Why selection passed over a row that fits."""
+        """Explain why selection skipped a row that fits."""
 
     def no_replicas(self, row: int) -> str:
-        """Why the division left nothing for a selected row."""
+        """Explain why a selected row got no replicas."""
 
     def capacity(self, row: int) -> tuple[int | None, str]:
-        """How many more replicas fit, and the resource that allows no more; None where the profile does not ask."""
+        """Return how many more replicas fit, and the resource that limits them. None if the profile has no limit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Stages:
-    """What a way of scheduling does at the engine's steps, apart from plugins that can be switched.
+class Stages(Generic[Compiled]):
+    """What a profile does at the stages that are not switchable plugins.
+
+    ``compile`` runs once per placement and fleet. The other stages receive its result.
 
     Attributes:
-        members: which clusters are looked at at all, before any plugin.
-        plan: takes a placement apart for a fleet.
-        candidates: of some rows with their scores, what selection and assignment have to know.
-        select: which candidates get the workload, in an order, or why none can.
-        assign: the replicas of each selected cluster, or why they cannot be placed.
-        reasons: explains what became of an attempt.
+        members: selects the clusters that are considered at all, before any plugin.
+        compile: compiles a placement for a fleet.
+        candidates: adds to the given rows and scores what selection and assignment need.
+        select: chooses and orders the candidates that get the workload, or returns why none can.
+        assign: returns the replicas of each selected cluster, or why they cannot be assigned.
+        reasons: explains the result of an attempt.
     """
 
     members: PlacementFilter
-    plan: Callable[[Placement, Fleet, Affinities], Plan]
+    compile: Callable[[Placement, Fleet, Affinities], Compiled]
     candidates: Callable[[Context, IntArray, IntArray | None], Candidates]
-    select: Callable[[Context, Candidates], Candidates | Failure]
-    assign: Callable[[Context, Candidates], dict[str, int] | Failure]
-    reasons: Callable[[Context, Attempt], Reasons]
+    select: Callable[[Context, Compiled, Candidates], Candidates | Failure]
+    assign: Callable[[Context, Compiled, Candidates], dict[str, int] | Failure]
+    reasons: Callable[[Context, Compiled, Attempt], Reasons]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +110,54 @@ class Profile:
 
     Attributes:
         plugins: the filters and scores that take part.
-        keep_empty: a workload's selected clusters stay in its assignment even with no replicas (Karmada's
+        stages: the other stages. Their type of compiled placement is their own: the engine only passes it on.
+        keep_empty: selected clusters stay in the assignment even with no replicas (Karmada's
             ``--enable-empty-workload-propagation``).
-        stages: what is done besides; None for Karmada's.
     """
 
     plugins: Plugins
+    stages: Stages[Any]
     keep_empty: bool = False
-    stages: Stages | None = None
+
+
+def with_third_parties(plugins: Plugins) -> Plugins:
+    """Add every plugin that installed distributions offer through entry points.
+
+    Raises:
+        PluginError: a plugin cannot be loaded, has the wrong class, or has a name that is already taken.
+    """
+    filters = _load(entry_points(group=FILTER_GROUP), Filter)  # type: ignore[type-abstract] # only subclasses are made
+    scores = _load(entry_points(group=SCORE_GROUP), Score)  # type: ignore[type-abstract] # only subclasses are made
+    extended = Plugins((*plugins.filters, *filters), (*plugins.scores, *scores))
+    names = extended.names
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise PluginError(f"there are two plugins named {duplicate}; uninstall one of them")
+    return extended
+
+
+def _load(offered: Iterable[EntryPoint], base: type[PluginClass]) -> list[PluginClass]:
+    loaded = []
+    for entry in sorted(offered, key=lambda each: each.name):
+        try:
+            kind = entry.load()
+        except (ImportError, AttributeError) as error:
+            raise PluginError(f"plugin {entry.name} ({entry.value}) cannot be loaded: {error}") from error
+        problem = _problem(kind, base)
+        if problem:
+            raise PluginError(f"plugin {entry.name} ({entry.value}) {problem}")
+        loaded.append(kind())
+    return loaded
+
+
+def _problem(kind: object, base: type[Filter | Score]) -> str:
+    """Return why a loaded object is not a plugin, or an empty string if it is one."""
+    if not (isinstance(kind, type) and issubclass(kind, base)):
+        return f"is no subclass of {base.__module__}.{base.__name__}"
+    missing = sorted(getattr(kind, "__abstractmethods__", ()))
+    if missing:
+        return f"does not define {', '.join(missing)}"
+    name = getattr(kind, "name", None)
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        return f"needs a name of letters, digits and dots that starts with a letter, not {name!r}"
+    return ""

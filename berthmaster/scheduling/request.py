@@ -1,4 +1,4 @@
-"""What one decision is about."""
+"""The input of one decision besides the fleet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,24 +10,24 @@ from berthmaster.scheduling.resources import Requests, requests_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A workload, what its policy asks, and where it is now. What only some ways of scheduling know has a default.
+    """A workload, its placement and its current assignment. Fields that only some profiles use have a default.
 
     Attributes:
-        name: the workload's binding, told apart from its peers by it.
-        namespace: the workload's namespace, empty for a cluster-scoped one.
-        api_version, kind, uid: the workload's.
-        placement: what its policy asks.
-        replicas: how many replicas to place.
-        requests: what one replica needs; None without requirements, which is not the same as needing nothing.
-        current: replicas by cluster, in the binding's order; clusters with none count as current, too.
-        evicted_from: clusters that the workload is being moved off.
-        fresh: a rescheduling was asked for, so that nothing of the current assignment is kept for its own sake.
-        observed_group: the group that the current assignment came from; empty for none.
+        name: the name of the workload's binding. It distinguishes the workload from its peers.
+        namespace: the namespace of the workload, empty if it is cluster-scoped.
+        api_version, kind, uid: of the workload.
+        placement: what the policy asks for.
+        replicas: how many replicas to assign.
+        requests: what one replica requests. None without replica requirements, which differs from an empty request.
+        current: replicas by cluster, in the order of the binding. Clusters with 0 replicas count as current, too.
+        evicted_from: clusters that the workload is being evicted from.
+        fresh: a rescheduling was requested. The current assignment has no preference.
+        observed_group: the group that the current assignment came from, empty for none.
         is_workload: it has replicas, requirements or components.
-        components: how many pod templates it consists of, 0 where that is not told.
+        components: how many pod templates it has, 0 if unknown.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.
-        bounds: how many more replicas clusters can take, by name, as estimators inside them say; never negative. What
-            the fleet's own numbers allow still holds. None where nobody was asked.
+        bounds: how many more replicas clusters can take, by name, as reported by estimators. Never negative. They
+            apply in addition to the fleet's own numbers. None if no estimator was asked.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Request:
 
     @classmethod
     def of(cls, binding: Binding) -> "Request":
-        """The request that a binding makes; without a placement it asks for nothing in particular."""
+        """Return the request of a binding. Without a placement every cluster is suitable."""
         spec = binding.spec
         resource, requirements, groups = (
             spec.resource,
@@ -80,7 +80,7 @@ class Request:
 
     @property
     def divides_replicas(self) -> bool:
-        """Whether replicas are assigned to it at all; otherwise every selected cluster simply gets it."""
+        """Whether replicas are assigned. If not, every selected cluster gets the workload."""
         return (self.replicas > 0 or self.requests is not None) and self.components <= 1
 
 

@@ -1,6 +1,6 @@
-"""How many replicas a cluster can take: the general estimator (karmada ``pkg/estimator/client/general.go``).
+"""The capacity of clusters: how many replicas fit (karmada ``pkg/estimator/client/general.go``).
 
-Amounts are int64: CPU in millicores, everything else in whole units.
+Amounts are int64: CPU in millicores, all other resources in whole units.
 """
 
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
 PODS: Final = "pods"
 CPU: Final = "cpu"
 UNLIMITED: Final = INT32_MAX
-"""What an estimate is when nothing bounds it."""
+"""The estimate if no resource limits it."""
 
 _PODS_OF_A_MODEL_NODE: Final = 110
 _MAX_MODEL_COUNT: Final = INT32_MAX
@@ -28,28 +28,31 @@ Requests = tuple[tuple[str, int], ...]
 
 
 class Estimate(NamedTuple):
-    """How many replicas fit a cluster, and the resource that allows no more."""
+    """How many replicas fit a cluster, and the resource that limits them."""
 
     replicas: int
     bound_by: str
 
 
 def requests_of(amounts: Mapping[str, Quantity]) -> Requests:
-    """A resource request in the units of the columns, without what asks for nothing."""
+    """Return a resource request in the units of the columns, without zero amounts."""
     return tuple(sorted((name, amount_of(name, each)) for name, each in amounts.items() if each.nanos > 0))
 
 
 def amount_of(name: str, quantity: Quantity) -> int:
-    """A quantity in the unit of its column."""
+    """Return a quantity in the unit of its column."""
     return quantity.milli_value() if name == CPU else quantity.value()
 
 
-def room(cluster: Cluster, requests: Requests) -> int:
-    """How many replicas with these requests fit one cluster by its summary: what ``Resources`` says of all of them."""
+def available_replicas(cluster: Cluster, requests: Requests) -> int:
+    """Return how many replicas with these requests fit one cluster by its summary, without resource models.
+
+    ``Resources`` gives the same answer for all clusters.
+    """
     summary = cluster.status.resource_summary
     if summary is None:
         return 0
-    bounds = (left_of(summary, name) // amount for name, amount in requests)
+    bounds = (free_amount(summary, name) // amount for name, amount in requests)
     return max(0, min(_whole_pods(summary), min(bounds, default=UNLIMITED), UNLIMITED))
 
 
@@ -57,20 +60,20 @@ class Resources:
     """The capacity of all clusters in columns.
 
     Attributes:
-        journal: which rows' numbers changed.
-        allowed_pods: how many more pods each row may hold, never negative.
+        journal: the rows whose numbers changed.
+        allowed_pods: how many more pods each row can hold, never negative.
     """
 
     def __init__(self) -> None:
         self.journal = Journal()
         self.allowed_pods: IntArray = np.zeros(0, dtype=np.int64)
-        self._left: dict[str, IntArray] = {}
+        self._free: dict[str, IntArray] = {}
         self._nothing: IntArray = np.zeros(0, dtype=np.int64)
         self._models = _ModelColumns()
         self._estimates: dict[Requests | None, EstimateColumn] = {}
 
     def estimate(self, requests: Requests | None) -> "EstimateColumn":
-        """How many replicas with these requests fit each row; None stands for a replica without requirements."""
+        """Return the column of how many replicas fit each row. None is a replica without requirements."""
         column = self._estimates.get(requests)
         if column is None:
             if len(self._estimates) >= _COLUMNS_KEPT:
@@ -79,74 +82,77 @@ class Resources:
         return column
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
+        """Extend all columns to ``capacity`` rows."""
         self.allowed_pods = _grown(self.allowed_pods, capacity)
-        self._left = {name: _grown(column, capacity) for name, column in self._left.items()}
+        self._free = {name: _grown(column, capacity) for name, column in self._free.items()}
         self._nothing = _grown(self._nothing, capacity)
         self._models.grow(capacity)
         self.journal.reset()
 
     def set(self, row: int, cluster: Cluster) -> None:
-        """The numbers of a cluster changed."""
+        """Update the numbers of a cluster."""
         summary = cluster.status.resource_summary
         self._zero(row)
         if summary is not None:
             self.allowed_pods[row] = max(0, _whole_pods(summary))
             for name in summary.allocatable:
-                left = left_of(summary, name)
-                if left:
-                    self._column(name)[row] = left
+                free = free_amount(summary, name)
+                if free:
+                    self._column(name)[row] = free
             self._models.set(row, cluster)
         self.journal.record(row)
 
     def clear(self, row: int) -> None:
-        """The cluster left the fleet."""
+        """Remove the numbers of a cluster."""
         self._zero(row)
         self.journal.record(row)
 
     def estimate_rows(self, requests: Requests | None) -> IntArray:
-        """Replicas that fit each row, all rows at once."""
+        """Return how many replicas fit each row."""
         result = self.allowed_pods.copy()
         if requests is None:
             return np.minimum(result, UNLIMITED)
         bound = np.full(len(result), INT64_MAX, dtype=np.int64)
         for name, amount in requests:
-            np.minimum(bound, self.left(name) // amount, out=bound)
+            np.minimum(bound, self.free(name) // amount, out=bound)
         if self._models.any():
             self._models.override(bound, requests)
         return np.clip(np.minimum(result, bound), 0, UNLIMITED)
 
     def estimate_row(self, row: int, requests: Requests | None) -> Estimate:
-        """Replicas that fit one row and what bounds them."""
+        """Return how many replicas fit one row, and what limits them."""
         pods = Estimate(int(self.allowed_pods[row]), PODS)
         if requests is None:
             bounds = []
         elif self._models.present(row):
             bounds = [self._models.estimate_row(row, requests)]
         else:
-            bounds = [Estimate(max(0, int(self.left(name)[row]) // amount), name) for name, amount in requests]
+            bounds = [Estimate(max(0, int(self.free(name)[row]) // amount), name) for name, amount in requests]
         tightest = min([pods, *bounds], key=lambda each: each.replicas)
         return tightest if tightest.replicas < UNLIMITED else Estimate(UNLIMITED, tightest.bound_by)
 
-    def left(self, name: str) -> IntArray:
-        """What is left of a resource in each row; negative where more is given away than there is. Not to be kept."""
-        return self._left.get(name, self._nothing)
+    def free(self, name: str) -> IntArray:
+        """Return the free amount of a resource in each row. The caller must not keep the array.
+
+        The amount is negative if more is allocated than is allocatable.
+        """
+        return self._free.get(name, self._nothing)
 
     def _column(self, name: str) -> IntArray:
-        column = self._left.get(name)
+        column = self._free.get(name)
         if column is None:
-            column = self._left[name] = self._nothing.copy()
+            column = self._free[name] = self._nothing.copy()
         return column
 
     def _zero(self, row: int) -> None:
         self.allowed_pods[row] = 0
-        for column in self._left.values():
+        for column in self._free.values():
             column[row] = 0
         self._models.zero(row)
 
 
 class EstimateColumn(Column[np.int64]):
-    """Replicas that fit each row for one set of requests, ``UNLIMITED`` at most."""
+    """How many replicas with the given requests fit each row, at most ``UNLIMITED``."""
 
     __slots__ = ("_requests", "_resources")
 
@@ -156,16 +162,14 @@ class EstimateColumn(Column[np.int64]):
         self._requests = requests
 
     def compute(self) -> IntArray:
-        """All rows."""
         return self._resources.estimate_rows(self._requests)
 
     def compute_row(self, row: int) -> int:
-        """One row."""
         return self._resources.estimate_row(row, self._requests).replicas
 
 
 class _ModelColumns:
-    """Resource models as virtual nodes: for each grade and row a count of nodes and their smallest capacity."""
+    """Resource models as virtual nodes: for each grade and row the number of nodes and their minimum capacity."""
 
     def __init__(self) -> None:
         self._capacity = 0
@@ -218,7 +222,7 @@ class _ModelColumns:
         bound[rows] = (per_node * self._counts[:, rows]).sum(axis=0)
 
     def estimate_row(self, row: int, requests: Requests) -> Estimate:
-        """Replicas that fit the virtual nodes of a row; bound by what bounds most of the nodes."""
+        """Return how many replicas fit the virtual nodes of a row, limited by what limits most of the nodes."""
         asked = list(filter(counts_for_nodes, requests))
         total, votes = 0, dict.fromkeys([PODS, *(name for name, _ in asked)], 0)
         for index, count in enumerate(self._counts[:, row].tolist()):
@@ -242,22 +246,22 @@ class _ModelColumns:
         return minima
 
     def _node_capacity(self, name: str) -> IntArray:
-        """What a node of each grade and row has; a resource that no model names is not there."""
+        """Return what a node of each grade and row has: nothing of a resource that no model names."""
         return np.full_like(self._counts, _PODS_OF_A_MODEL_NODE) if name == PODS else self._minimum(name)
 
 
 def counts_for_nodes(request: tuple[str, int]) -> bool:
-    """Whether a resource plays a part on model nodes: native and scalar ones do, other names are ignored."""
+    """Report whether a resource counts on model nodes. Native and scalar ones do, other names are ignored."""
     name, _ = request
     if name in {CPU, PODS, "memory", "ephemeral-storage"}:
         return True
     return name.startswith(("hugepages-", "attachable-volumes-")) or ("/" in name and not name.startswith("requests."))
 
 
-def left_of(summary: ResourceSummary, name: str) -> int:
-    """What of a resource is neither given away nor about to be, in the unit of its column.
+def free_amount(summary: ResourceSummary, name: str) -> int:
+    """Return the amount of a resource that is neither allocated nor being allocated, in the unit of its column.
 
-    Negative where that is more than there is; nothing of a resource that is not allocatable.
+    It is negative if more is allocated than is allocatable, and 0 for a resource that is not allocatable.
     """
     if name not in summary.allocatable:
         return 0
@@ -269,13 +273,13 @@ def left_of(summary: ResourceSummary, name: str) -> int:
 
 
 def _whole_pods(summary: ResourceSummary) -> int:
-    """Pods that may still be created; each part is rounded by itself."""
+    """Return how many pods may still be created. Each part is rounded separately."""
     parts = (summary.allocatable, summary.allocated, summary.allocating)
     allocatable, allocated, allocating = (part[PODS].value() if PODS in part else 0 for part in parts)
     return min(allocatable - allocated - allocating, INT64_MAX)
 
 
 def _grown(column: NDArray[Scalar], capacity: int) -> NDArray[Scalar]:
-    """The same with zeros for the new rows, which stand last."""
+    """Append zeros for the new rows."""
     more = np.zeros((*column.shape[:-1], capacity - column.shape[-1]), dtype=column.dtype)
     return np.concatenate([column, more], axis=-1)

@@ -1,7 +1,7 @@
-"""The one function that all of Berthmaster calls: where a workload goes on a fleet."""
+"""The scheduling engine: decide where a workload goes on a fleet."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -10,114 +10,117 @@ import numpy as np
 from berthmaster.model.decode import encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement, Group
 from berthmaster.scheduling.context import Context, Peers
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
-from berthmaster.scheduling.feasible import Feasible
-from berthmaster.scheduling.filters import PlacementFilter
+from berthmaster.scheduling.filters import Filter, PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Affinities, Group
-from berthmaster.scheduling.karmada import KARMADA
-from berthmaster.scheduling.plan import Plan
-from berthmaster.scheduling.plugins import built_in
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scores import UnscorableError
 
-__all__ = ["Profile", "Scheduler"]
-
-_PLANS_KEPT: Final = 4096
-_PLAN_HIT: Final = ("plan", "hit")
-_PLAN_MISS: Final = ("plan", "miss")
+_PLACEMENTS_KEPT: Final = 4096
+# The names of the caches are label values of a metric.
+_PLACEMENT_HIT: Final = ("plan", "hit")
+_PLACEMENT_MISS: Final = ("plan", "miss")
 _FILTER_HIT: Final = ("filter", "hit")
 _FILTER_MISS: Final = ("filter", "miss")
 
 
 class Scheduler:
-    """Decides on one fleet, by one profile. It keeps what placements mean there; it is not safe for several threads.
+    """Decide on one fleet, by one profile.
 
-    The engine is the same for every profile: groups are tried in order, and for each of them the clusters that fit are
-    found, scored, selected among and assigned replicas. What each step does is the profile's.
+    The scheduler tries the groups of a placement in order. In each group it filters the clusters, scores those that
+    fit, selects among them and assigns replicas. The profile says what each stage does.
+
+    A scheduler caches compiled placements and filter results. It is not safe for use by several threads.
 
     Attributes:
         fleet: the clusters.
-        profile: Karmada's, with its built-in plugins, unless another one was given.
-        stages: the profile's.
-        filters: all filters in the order in which their reasons are told; the first cannot be switched off.
-        peers: where the workloads of each group of workload affinity are.
+        profile: the plugins and stages.
+        filters: all filters in the order in which a diagnosis lists their reasons. The first is the profile's
+            ``members``, which no switch disables.
+        peers: where the workloads of each workload affinity group are.
     """
 
-    def __init__(self, fleet: Fleet, profile: Profile | None = None, peers: Peers | None = None) -> None:
+    def __init__(self, fleet: Fleet, profile: Profile, peers: Peers | None = None) -> None:
         self.fleet = fleet
-        self.profile = profile or Profile(built_in())
-        self.stages = self.profile.stages or KARMADA
-        self.filters = (self.stages.members, *self.profile.plugins.filters)
+        self.profile = profile
+        self.filters = (profile.stages.members, *profile.plugins.filters)
         self.peers = peers or Peers()
+        self._stages = profile.stages
         self._request_filters = [plugin for plugin in self.filters if not isinstance(plugin, PlacementFilter)]
         self._affinities = Affinities(fleet)
-        self._plans: dict[bytes, Plan] = {}
-        self._plan_of: dict[int, tuple[Placement, Plan]] = {}
-        self._feasible: dict[tuple[Group, str, str, bool], Feasible] = {}
+        self._compiled: dict[bytes, CompiledPlacement] = {}
+        self._compiled_of: dict[int, tuple[Placement, CompiledPlacement]] = {}
+        self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
         self._lookups: Counter[tuple[str, str]] = Counter()
 
     def take_lookups(self) -> Mapping[tuple[str, str], int]:
-        """How often caches were asked since this was asked last: counts by cache and ``hit`` or ``miss``."""
+        """Return the cache lookups since the last call: counts by cache and ``hit`` or ``miss``."""
         taken, self._lookups = self._lookups, Counter()
         return taken
 
     def schedule(self, request: Request) -> Decision:
-        """Try one group of clusters after the other; the first that satisfies everything wins.
+        """Try the groups in order. The first group that satisfies everything wins.
 
-        The walk goes on with the group that the current assignment came from, and starts at the first group if a
-        rescheduling was asked for, or that group is gone. If all groups fail, the first failure is told.
+        The scheduler starts with the group that the current assignment came from. It starts with the first group if
+        the request asks for a rescheduling, or if that group no longer exists. If all groups fail, the decision
+        carries the first failure.
         """
-        plan = self.plan(request.placement)
+        compiled = self.compile(request.placement)
         mode = Mode.FRESH if request.fresh else Mode.STEADY
-        start = 0 if request.fresh else plan.group_index(request.observed_group)
+        start = 0 if request.fresh else compiled.group_index(request.observed_group)
         attempts: list[Attempt] = []
-        for group in plan.groups[start:]:
-            attempt = self._attempt(Context(self.fleet, request, plan, group, self.peers))
+        for group in compiled.groups[start:]:
+            attempt = self._attempt(Context(self.fleet, request, compiled, group, self.peers))
             attempts.append(attempt)
             if attempt.failure is None and attempt.assignment is not None:
                 return Decision(group.name, attempt.assignment, None, mode, attempts)
         if not attempts:
-            # An empty list of groups is a success that changes nothing: in Karmada as written, and in KubeAdmiral
-            # where a workload is not to be moved.
+            # An empty list of groups is a success that changes nothing: in Karmada by its code, and in KubeAdmiral
+            # for a workload that must not move.
             return Decision(None, dict(request.current), None, mode)
         return Decision(None, {}, attempts[0].failure, mode, attempts)
 
-    def plan(self, placement: Placement) -> Plan:
-        """A placement taken apart for this fleet; equal content shares one plan."""
-        known = self._plan_of.get(id(placement))
+    def compile(self, placement: Placement) -> CompiledPlacement:
+        """Compile a placement for this fleet. Placements of equal content share one result."""
+        known = self._compiled_of.get(id(placement))
         if known is not None:
-            self._lookups[_PLAN_HIT] += 1
+            self._lookups[_PLACEMENT_HIT] += 1
             return known[1]
-        plan = self._plan_by_content(placement)
-        if len(self._plan_of) >= _PLANS_KEPT:
-            self._plan_of.clear()
-        # The placement is kept with its plan: as long as it is, no other has its identity.
-        self._plan_of[id(placement)] = placement, plan
-        return plan
-
-    def _plan_by_content(self, placement: Placement) -> Plan:
-        key = encode_json(placement)
-        plan = self._plans.get(key)
-        self._lookups[_PLAN_HIT if plan is not None else _PLAN_MISS] += 1
-        if plan is None:
-            if len(self._plans) >= _PLANS_KEPT:
-                self._plans.clear()
-                self._plan_of.clear()
-                self._feasible.clear()
-            plan = self._plans[key] = self.stages.plan(placement, self.fleet, self._affinities)
-        return plan
+        compiled = self._compile_by_content(placement)
+        if len(self._compiled_of) >= _PLACEMENTS_KEPT:
+            self._compiled_of.clear()
+        # The entry keeps the placement alive, so that no other placement can get its id.
+        self._compiled_of[id(placement)] = placement, compiled
+        return compiled
 
     def fitting(self, request: Request, group: Group) -> IntArray:
-        """The rows that pass all filters in one group's turn; not to be kept or written to."""
-        return self._filter(Context(self.fleet, request, self.plan(request.placement), group, self.peers))
+        """Return the rows that pass all filters in one group. The caller must not keep or change the array."""
+        return self._filter(Context(self.fleet, request, self.compile(request.placement), group, self.peers))
+
+    def rejected(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
+        """Return how many clusters each placement filter rejected in the attempt that was just made."""
+        feasible = self._feasible.get((attempt.group, request.api_version, request.kind, request.is_workload))
+        return feasible.rejected() if feasible is not None else {}
+
+    def _compile_by_content(self, placement: Placement) -> CompiledPlacement:
+        key = encode_json(placement)
+        compiled = self._compiled.get(key)
+        self._lookups[_PLACEMENT_HIT if compiled is not None else _PLACEMENT_MISS] += 1
+        if compiled is None:
+            if len(self._compiled) >= _PLACEMENTS_KEPT:
+                self._compiled.clear()
+                self._compiled_of.clear()
+                self._feasible.clear()
+            compiled = self._compiled[key] = self._stages.compile(placement, self.fleet, self._affinities)
+        return compiled
 
     def _attempt(self, context: Context) -> Attempt:
-        """One group's turn, in four steps; each may fail, which leaves the group."""
-        stages = self.stages
+        """Try one group, in four steps. A step that fails ends the attempt."""
+        stages = self._stages
         # 1. Filter.
         attempt = Attempt(context.group, self._filter(context))
         if not len(attempt.rows):
@@ -130,13 +133,13 @@ class Scheduler:
             attempt.failure = Failure(FailureKind.SELECT_FAILED, str(error))
             return attempt
         # 3. Select.
-        selected = stages.select(context, attempt.candidates)
+        selected = stages.select(context, context.compiled, attempt.candidates)
         if isinstance(selected, Failure):
             attempt.failure = selected
             return attempt
         attempt.selected = selected
         # 4. Assign.
-        assigned = stages.assign(context, selected)
+        assigned = stages.assign(context, context.compiled, selected)
         if isinstance(assigned, Failure):
             attempt.failure = assigned
             return attempt
@@ -145,37 +148,90 @@ class Scheduler:
         attempt.assignment = assigned
         return attempt
 
-    def rejected(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
-        """How many clusters each filter that looks at placement and kind ruled out in an attempt just made."""
-        feasible = self._feasible.get((attempt.group, request.api_version, request.kind, request.is_workload))
-        return feasible.rejected() if feasible is not None else {}
-
     def _no_fit(self) -> str:
         return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
 
     def _filter(self, context: Context) -> IntArray:
-        """The rows that pass all filters."""
-        request = context.request
-        rows = self._feasible_for(context).rows_for(request)
+        """Return the rows that pass all filters."""
+        rows = self._feasible_for(context).rows_for(context.request)
         for plugin in self._request_filters:
             rows = plugin.prune(context, rows)
         return rows
 
-    def _feasible_for(self, context: Context) -> Feasible:
+    def _feasible_for(self, context: Context) -> "_Feasible":
         request = context.request
         key = (context.group, request.api_version, request.kind, request.is_workload)
         feasible = self._feasible.get(key)
         self._lookups[_FILTER_HIT if feasible is not None else _FILTER_MISS] += 1
         if feasible is None:
-            if len(self._feasible) >= _PLANS_KEPT:
+            if len(self._feasible) >= _PLACEMENTS_KEPT:
                 self._feasible.clear()
-            feasible = self._feasible[key] = Feasible(context, self.filters)
+            feasible = self._feasible[key] = _Feasible(context, self.filters)
         return feasible
 
     def _score(self, context: Context, rows: IntArray) -> Candidates:
-        """The clusters that fit, with scores and capacity."""
+        """Return the clusters that fit, with scores and available replicas."""
         given = [
             scores for plugin in self.profile.plugins.scores if (scores := plugin.scores(context, rows)) is not None
         ]
         total = reduce(np.add, given) if given else None
-        return self.stages.candidates(context, rows, total)
+        return self._stages.candidates(context, rows, total)
+
+
+class _Feasible:
+    """The rows that pass all placement filters, for one group and one kind of workload, kept up to date."""
+
+    def __init__(self, context: Context, filters: Sequence[Filter]) -> None:
+        self._fleet = context.fleet
+        self._columns: list[tuple[str, Column[np.bool_]]] = []
+        self._staying: list[Column[np.bool_]] = []
+        for plugin in filters:
+            if isinstance(plugin, PlacementFilter):
+                column = plugin.column(context)
+                staying = plugin.staying(context, column)
+                if column is not None:
+                    self._columns.append((plugin.name, column))
+                if staying is not None:
+                    self._staying.append(staying)
+        columns = [*(column for _, column in self._columns), *self._staying]
+        self._journals = {context.fleet.structure, *(each.journal for each in columns)}
+        self._version = -1
+        self._rows: IntArray = np.zeros(0, dtype=np.int64)
+        self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
+        self._rejected: Mapping[str, int] | None = None
+
+    def rows_for(self, request: Request) -> IntArray:
+        """Return the rows for a request, including current clusters that may keep the workload.
+
+        The caller must not keep or change the array.
+        """
+        fleet = self._fleet
+        # Versions only grow. Their sum is therefore unchanged only if all of them are.
+        version = 0
+        for journal in self._journals:
+            version += journal.version
+        if self._version != version:
+            mask = fleet.occupied.copy()
+            for _, column in self._columns:
+                mask &= column.current()
+            self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
+            self._rejected = None
+        if not request.current:
+            return self._rows
+        kept = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._may_stay(row)]
+        return np.sort(np.append(self._rows, kept)) if kept else self._rows
+
+    def rejected(self) -> Mapping[str, int]:
+        """Return how many clusters each filter rejects that no earlier filter rejects, as of the last ``rows_for``."""
+        if self._rejected is None:
+            mask, counts = self._fleet.occupied.copy(), {}
+            for name, column in self._columns:
+                left = mask & column.current()
+                counts[name] = int(mask.sum() - left.sum())
+                mask = left
+            self._rejected = {name: count for name, count in counts.items() if count}
+        return self._rejected
+
+    def _may_stay(self, row: int) -> bool:
+        """Report whether a cluster may keep the workload but could not get it now."""
+        return not self._mask[row] and all(column.current()[row] for column in self._staying)

@@ -18,13 +18,11 @@ from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.migration import with_migration_applied
-from berthmaster.scheduling.kubeadmiral.preparation import Workload, prepare
-from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names, profile_of
-from berthmaster.scheduling.kubeadmiral.request import placed, request_of
-from berthmaster.scheduling.kubeadmiral.snapshot import ClusterMarks, marks_of, snapshot_of
-from berthmaster.scheduling.kubeadmiral.trigger import Trigger, trigger_of
-from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
+from berthmaster.scheduling.kubeadmiral.annotations import with_migration_applied
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
+from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
+from berthmaster.scheduling.kubeadmiral.trigger import ClusterMarks, ObjectTrigger, marks_of, snapshot_of, trigger_of
+from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
 from berthmaster.simulation.world import ResourceName, World
@@ -47,7 +45,7 @@ class FederatedWorkload:
         snapshot: the inputs of the last scheduling, as text.
     """
 
-    workload: Workload
+    workload: UnitWorkload
     annotations: Mapping[str, str] = field(default_factory=dict)
     policy: KubeAdmiralPolicy | None = None
     missing: str = ""
@@ -89,7 +87,7 @@ class FederatedResult:
     """
 
     bound: FederatedWorkload
-    trigger: Trigger
+    trigger: ObjectTrigger
     unit: SchedulingUnit | None = None
     decision: Decision | None = None
     diagnosis: GroupDiagnosis | None = None
@@ -161,7 +159,7 @@ def _bound(
 ) -> FederatedWorkload:
     template, replicas = template_of(raw), replicas_of(raw, replica_paths)
     known = replica_path_of(raw, replica_paths)
-    workload = Workload(
+    workload = UnitWorkload(
         api_version=template.api_version,
         kind=template.kind,
         name=template.name,
@@ -210,7 +208,7 @@ class _Run:
     def settle(self, bound: FederatedWorkload) -> FederatedResult:
         """Schedule a workload if KubeAdmiral would."""
         if bound.missing:
-            return FederatedResult(bound, Trigger.NONE, notes=(bound.missing,))
+            return FederatedResult(bound, ObjectTrigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
         bound = replace(bound, annotations=applied.annotations)
         snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._marks)
@@ -228,7 +226,7 @@ class _Run:
         if prepared.suppressed:
             # The snapshot is updated, because removing the annotation alone does not trigger scheduling.
             seen = replace(bound, snapshot=snapshot.text)
-            return FederatedResult(seen, Trigger.NONE, notes=("an annotation disables scheduling", *notes))
+            return FederatedResult(seen, ObjectTrigger.NONE, notes=("an annotation disables scheduling", *notes))
         if isinstance(bound.plugins, FieldError):
             return FederatedResult(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
         decision, diagnosis = self._decide(bound.plugins, prepared.unit)
@@ -240,7 +238,7 @@ class _Run:
 
     def _decide(self, plugins: PluginNames, unit: SchedulingUnit) -> tuple[Decision, GroupDiagnosis | None]:
         if plugins not in self._schedulers:
-            self._schedulers[plugins] = Scheduler(self._fleet, profile_of(plugins))
+            self._schedulers[plugins] = Scheduler(self._fleet, kubeadmiral_profile(plugins))
         scheduler, request = self._schedulers[plugins], request_of(unit)
         decision = scheduler.schedule(request)
         explained = explain_groups(scheduler, request, decision) if self._diagnose else []

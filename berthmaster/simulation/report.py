@@ -4,7 +4,7 @@ import msgspec
 
 from berthmaster.scheduling.decision import Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.run import WorkloadResult, moves
 
 UNCLAIMED = "no policy selects it"

@@ -12,9 +12,10 @@ from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import Diagnosis, explain
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
-from berthmaster.scheduling.trigger import Trigger, trigger_of
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
 
 

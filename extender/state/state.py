@@ -16,8 +16,9 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
 
 BindingKey = tuple[str, str]

@@ -11,6 +11,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -26,7 +27,7 @@ _FLEETS = {file: _fleets(file) for file in _RECORDED}
 
 
 def _decisions(recorded: dict[str, Any]) -> list[dict[str, Any]]:
-    scheduler = Scheduler(Fleet(convert(Cluster, cluster) for cluster in recorded["clusters"]))
+    scheduler = Scheduler(Fleet(convert(Cluster, cluster) for cluster in recorded["clusters"]), karmada_profile())
     decided = []
     for raw in recorded["bindings"]:
         binding = convert(Binding, {"spec": raw["spec"], "status": raw["status"]})

@@ -11,14 +11,14 @@ from kubeadmiral_builders import unit_from
 from berthmaster.model.decode import convert
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.profile import profile_of
-from berthmaster.scheduling.kubeadmiral.request import placed, request_of
+from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
+from berthmaster.scheduling.kubeadmiral.unit import placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 
 VECTORS = Path(__file__).with_name("kubeadmiral.jsonl.gz")
 LINES = 1500
 CHUNK = 150
-PROFILE = profile_of()
+PROFILE = kubeadmiral_profile()
 
 
 @cache

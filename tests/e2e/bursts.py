@@ -18,9 +18,10 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.trigger import Trigger, trigger_of
 
 REPLICAS: Final = 3
 GROUP: Final = "large"
@@ -111,7 +112,7 @@ def judge(api: Api, burst: Burst) -> None:
     Raises:
         AssertionError: one is not.
     """
-    scheduler = Scheduler(_fleet(api))
+    scheduler = Scheduler(_fleet(api), karmada_profile())
     found = burst.found(api)
     assert {each["metadata"]["name"] for each in found} == set(burst.strategies)
     for each in found:

@@ -12,17 +12,14 @@ from berthmaster.model.cluster import Toleration, repelling_taints
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import AffinityTerm
 from berthmaster.scheduling.candidates import Candidates, largest
-from berthmaster.scheduling.filters.api_enablement import KindColumn
-from berthmaster.scheduling.filters.cluster_affinity import AnyAffinityColumn
-from berthmaster.scheduling.filters.cluster_terminating import SchedulableColumn
-from berthmaster.scheduling.filters.taint_toleration import TolerationColumn
+from berthmaster.scheduling.compiled_placement import Affinities
+from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, SchedulableColumn, TolerationColumn
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Affinities
-from berthmaster.scheduling.karmada.plan import StaticWeights
-from berthmaster.scheduling.karmada.spread_constraint import SpreadFieldsColumn
+from berthmaster.scheduling.karmada.placement import StaticWeights
+from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
 from berthmaster.scheduling.kubeadmiral.allocation import allocatable_column
-from berthmaster.scheduling.kubeadmiral.filters import SelectorColumn, condition_column, mismatch
-from berthmaster.scheduling.kubeadmiral.request import UnitPlacement
+from berthmaster.scheduling.kubeadmiral.plugins import SelectorColumn, condition_column, mismatch
+from berthmaster.scheduling.kubeadmiral.unit import UnitPlacement
 
 NAMED = ("metadata.name", "In", "m1")
 TOLERATIONS = tuple(

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -16,7 +17,7 @@ unconstrained = draws.easy_placements(divided)
 
 
 def decide(clusters, binding) -> Decision:
-    return Scheduler(Fleet(clusters)).schedule(Request.of(binding))
+    return Scheduler(Fleet(clusters), karmada_profile()).schedule(Request.of(binding))
 
 
 def told(decision: Decision):
@@ -61,7 +62,7 @@ def test_a_duplicated_workload_has_all_replicas_on_every_selected_cluster(cluste
 
 @given(draws.fleets(), draws.bindings())
 def test_a_cluster_that_a_filter_rejects_gets_nothing(clusters, binding):
-    scheduler = Scheduler(Fleet(clusters))
+    scheduler = Scheduler(Fleet(clusters), karmada_profile())
     request = Request.of(binding)
     decision = scheduler.schedule(request)
     assume(decision.failure is None and decision.attempts)
@@ -124,7 +125,7 @@ def test_only_a_workload_that_fits_nowhere_loses_its_assignment(clusters, bindin
 def test_a_scheduler_that_lived_through_updates_decides_as_a_new_one(data):
     world = {each.name: each for each in data.draw(draws.fleets(max_size=10))}
     bindings = data.draw(st.lists(draws.bindings(), min_size=1, max_size=3))
-    scheduler = Scheduler(Fleet(world.values()))
+    scheduler = Scheduler(Fleet(world.values()), karmada_profile())
     for _ in range(data.draw(st.integers(1, 5))):
         change(scheduler.fleet, world, data)
         for binding in bindings:

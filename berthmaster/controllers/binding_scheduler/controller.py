@@ -17,8 +17,8 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0
@@ -46,7 +46,7 @@ class Options:
 
     scheduler_name: str = "berthmaster"
     workers: int = 16
-    profile: Profile = field(default_factory=lambda: Profile(built_in()))
+    profile: Profile = field(default_factory=karmada_profile)
     priorities: bool = True
     failover: FailoverOptions = field(default_factory=FailoverOptions)
 

@@ -28,9 +28,10 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
-from berthmaster.scheduling.trigger import Trigger, trigger_of
+from berthmaster.scheduling.scheduler import Scheduler
 
 
 class Desk:
@@ -162,7 +163,7 @@ class Desk:
             rows = [fleet.row_of[name] for name in clusters if name in fleet.row_of]
             return any(
                 affinity is None or bool(affinity.current()[rows].any())
-                for group in self._scheduler.plan(placement).groups
+                for group in self._scheduler.compile(placement).groups
                 for affinity in (group.own, *(group.overflow or ()))
             )
 

@@ -11,8 +11,8 @@ import msgspec.structs
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.decision import Decision
-from berthmaster.scheduling.plan import Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -100,7 +100,7 @@ def _turns(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
     if terms is None:
         yield request.placement
         return
-    start = scheduler.plan(request.placement).group_index(request.observed_group)
+    start = scheduler.compile(request.placement).group_index(request.observed_group)
     for term in terms[start:]:
         yield msgspec.structs.replace(request.placement, cluster_affinities=(term,))
 

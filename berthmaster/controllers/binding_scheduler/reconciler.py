@@ -22,7 +22,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 _ACTION: Final = "Scheduling"
 _SUCCEEDED: Final = "ScheduleBindingSucceed"

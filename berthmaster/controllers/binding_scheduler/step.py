@@ -17,7 +17,7 @@ from berthmaster.controllers.binding_scheduler.plan import (
     targets,
 )
 from berthmaster.model.binding import Binding
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 
 @dataclass(frozen=True, slots=True)

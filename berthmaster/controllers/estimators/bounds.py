@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.model.binding import BindingSpec
 from berthmaster.model.replicas import ReplicaRequirements
-from berthmaster.scheduling.group import Group
-from berthmaster.scheduling.plan import Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -38,8 +37,8 @@ def question_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Qu
     """
     if not request.replicas:
         return None
-    plan = scheduler.plan(request.placement)
-    groups = plan.groups[0 if request.fresh else plan.group_index(request.observed_group) :]
+    compiled = scheduler.compile(request.placement)
+    groups = compiled.groups[0 if request.fresh else compiled.group_index(request.observed_group) :]
     if not _asks_for_room(request, groups):
         return None
     rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}

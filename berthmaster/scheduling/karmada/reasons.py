@@ -1,60 +1,54 @@
-"""Why Karmada's selection passed over a cluster, or its division left it nothing."""
+"""Explain why Karmada's selection skipped a cluster, or why its division gave it no replicas."""
 
 from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
 
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
-from berthmaster.scheduling.karmada.assignment.division import load_of, static_weights
-from berthmaster.scheduling.karmada.estimation import estimate_of
-from berthmaster.scheduling.karmada.plan import karmada_plan
-from berthmaster.scheduling.plan import Strategy
+from berthmaster.scheduling.karmada.division import capacity_division, static_weights
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+from berthmaster.scheduling.karmada.selection import estimate_of
 from berthmaster.scheduling.resources import UNLIMITED
 
 
 class KarmadaReasons:
-    """What became of one attempt."""
+    """The reasons of one attempt."""
 
-    def __init__(self, context: Context, attempt: Attempt) -> None:
+    def __init__(self, context: Context, compiled: KarmadaPlacement, attempt: Attempt) -> None:
         self._fleet = context.fleet
         self._request = context.request
-        self._plan = karmada_plan(context.plan)
+        self._compiled = compiled
         self._attempt = attempt
         self._selected = set(attempt.selected.rows.tolist()) if attempt.selected is not None else set()
 
     def not_selected(self, row: int) -> str:
-        """Its region, or its place among those that fit."""
         region = self._fleet.regions.values[self._fleet.region_code[row]]
-        if "region" in self._plan.spread and region not in self._regions:
+        if "region" in self._compiled.spread and region not in self._regions:
             return f"its region {region} was not chosen; chosen were {', '.join(self._regions)}"
         taken = f"the spread constraints took {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
         name = self._fleet.names(np.array([row]))[0]
         return f"{taken}; {name} is number {self._rank[row]} by score and capacity"
 
     def no_replicas(self, row: int) -> str:
-        """What the division was after, as far as it says why nothing was left."""
         if not self._request.replicas:
             return "no replicas are wanted"
-        if self._is_beyond_what_was_filled(row):
+        if self._tier_of.get(row, 0) > self._last_tier:
             return "the group, and the overflow before it, hold all replicas"
         if self._keeps_what_is_assigned():
             return "what is assigned already is kept, which leaves nothing to place on it"
         if not self.weights.get(row):
-            by_rule = self._plan.strategy is Strategy.STATIC_WEIGHT
+            by_rule = self._compiled.strategy is Strategy.STATIC_WEIGHT
             return "no rule of the static weights means it" if by_rule else "it has no room for another replica"
-        if self._plan.strategy is Strategy.AGGREGATED:
+        if self._compiled.strategy is Strategy.AGGREGATED:
             return "clusters that come before it hold all replicas"
         return "its share is less than one replica"
 
-    def _is_beyond_what_was_filled(self, row: int) -> bool:
-        """Whether overflow ended before the row's turn came."""
-        return self._tier_of.get(row, 0) > self._last_tier
-
     @cached_property
     def _rank(self) -> dict[int, int]:
-        """The place of each row in the order of the candidates, from 1."""
+        """The position of each row in the order of the candidates, from 1."""
         candidates = self._attempt.candidates
         if candidates is None:
             return {}
@@ -63,7 +57,7 @@ class KarmadaReasons:
 
     @cached_property
     def _tier_of(self) -> dict[int, int]:
-        """The overflow order of each selected row; empty where all are the group's own."""
+        """The overflow order of each selected row. Empty if all clusters match the group's own affinity."""
         selected = self._attempt.selected
         if selected is None or selected.tiers is None:
             return {}
@@ -71,26 +65,25 @@ class KarmadaReasons:
 
     @cached_property
     def _last_tier(self) -> int:
-        """The last overflow that got replicas."""
+        """The last tier that got replicas."""
         assignment = self._attempt.assignment or {}
         filled = [self._tier_of.get(self._fleet.row_of[name], 0) for name, replicas in assignment.items() if replicas]
         return max(filled, default=0)
 
     @cached_property
     def _regions(self) -> list[str]:
-        """The regions of what was selected."""
+        """The regions of the selected clusters."""
         return [] if self._attempt.selected is None else sorted(set(self._attempt.selected.regions()))
 
     def _keeps_what_is_assigned(self) -> bool:
-        """Whether a division by capacity only took replicas away, or changed nothing; tiers are told apart above."""
+        """Report whether a division by capacity only removed replicas or changed nothing. It ignores tiers."""
         selected = self._attempt.selected
-        by_capacity = self._plan.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
+        by_capacity = self._compiled.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
         if self._request.fresh or not by_capacity or selected is None or selected.assigned is None:
             return False
         return selected.tiers is None and int(selected.assigned.sum()) >= self._request.replicas
 
     def capacity(self, row: int) -> tuple[int | None, str]:
-        """By the general estimator; nothing where no replicas are wanted."""
         if not self._request.replicas:
             return None, ""
         estimate = estimate_of(self._fleet, self._request, row)
@@ -98,13 +91,12 @@ class KarmadaReasons:
 
     @cached_property
     def weights(self) -> Mapping[int, int]:
-        """The weight of each selected row; in overflow every tier divides by the same measure."""
         selected = self._attempt.selected
         if selected is None:
             return {}
-        if self._plan.strategy is Strategy.STATIC_WEIGHT:
-            return dict(zip(selected.rows.tolist(), static_weights(self._plan, selected).tolist(), strict=True))
-        if self._plan.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED} and self._request.divides_replicas:
-            load = load_of(self._request, selected, self._request.replicas)
-            return dict(zip(load.clusters.rows.tolist(), load.weights.tolist(), strict=True))
+        if self._compiled.strategy is Strategy.STATIC_WEIGHT:
+            return dict(zip(selected.rows.tolist(), static_weights(self._compiled, selected).tolist(), strict=True))
+        if self._compiled.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED} and self._request.divides_replicas:
+            division = capacity_division(self._request, selected, self._request.replicas)
+            return dict(zip(division.clusters.rows.tolist(), division.weights.tolist(), strict=True))
         return {}

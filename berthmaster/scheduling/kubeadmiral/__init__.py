@@ -1,6 +1,8 @@
-"""KubeAdmiral's way of scheduling (kubewharf/kubeadmiral ``pkg/controllers/scheduler``, commit 19de01c).
+"""KubeAdmiral's profile (kubewharf/kubeadmiral ``pkg/controllers/scheduler``, commit 19de01c).
 
-It is a profile of the engine: ``profile.profile_of`` names its plugins and stages, ``request.request_of`` puts a unit
-in the engine's words. Of its filters those that Karmada has as well are the same classes; its scores, select plugins,
-weights and planners stand here, as does what leads to a unit: overrides, migration, snapshots and triggers.
+``preparation`` makes a scheduling unit from a workload, its policy and its ``annotations``. ``unit`` makes a request
+for the engine from it. ``profile`` names the plugins and stages. ``plugins`` filters, scores and selects. ``division``
+and ``planners`` assign replicas. ``trigger`` says when an object needs scheduling.
+
+Filters that Karmada has as well are in ``berthmaster.scheduling.filters``.
 """

@@ -1,4 +1,4 @@
-"""What clusters have and use, in columns, in KubeAdmiral's units: CPU in millicores, everything else in whole units."""
+"""What clusters have and use, in columns, in KubeAdmiral's units: CPU in millicores, all others in whole units."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,21 +8,20 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.cluster_column import ClusterColumn
 from berthmaster.scheduling.columns import Column, IntArray
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 from berthmaster.scheduling.resources import CPU, amount_of
 
 _MILLI: Final = 1000
 
 
 def allocatable_column(fleet: Fleet, name: str) -> Column[np.int64]:
-    """What there is of a resource in each row; 0 for a cluster that does not name it."""
+    """Return the allocatable amount of a resource in each row, 0 for a cluster without it."""
 
     def of(cluster: Cluster) -> int:
         summary = cluster.status.resource_summary
-        there = summary.allocatable.get(name) if summary is not None else None
-        return 0 if there is None else min(INT64_MAX, amount_of(name, there))
+        amount = summary.allocatable.get(name) if summary is not None else None
+        return 0 if amount is None else min(INT64_MAX, amount_of(name, amount))
 
     def make(fleet: Fleet) -> ClusterColumn[np.int64]:
         return ClusterColumn(fleet, fleet.resources.journal, of, np.int64(0))
@@ -31,39 +30,39 @@ def allocatable_column(fleet: Fleet, name: str) -> Column[np.int64]:
 
 
 class Allocation:
-    """One resource in some rows: what there is, what is left of it, and what a replica wants of it.
+    """One resource in some rows: what is allocatable, what is free, and what one replica requests.
 
     Attributes:
         name: of the resource.
-        capacity: what there is.
-        left: what of it is not given away; may be negative.
-        wanted: by one replica.
+        capacity: what is allocatable.
+        free: what is not allocated. It may be negative.
+        wanted: what one replica requests.
     """
 
-    __slots__ = ("capacity", "left", "name", "wanted")
+    __slots__ = ("capacity", "free", "name", "wanted")
 
     def __init__(self, fleet: Fleet, rows: IntArray, name: str, requests: Mapping[str, Quantity]) -> None:
         self.name = name
         self.capacity: IntArray = allocatable_column(fleet, name).current()[rows]
-        self.left = fleet.resources.left(name)[rows]
+        self.free = fleet.resources.free(name)[rows]
         self.wanted = min(INT64_MAX, amount_of(name, requests[name])) if name in requests else 0
 
     def taken(self) -> IntArray:
-        """What is used with one more replica. More left than there is cannot be: KubeAdmiral takes all as used."""
-        used: IntArray = np.where(self.left > self.capacity, self.capacity, self.capacity - self.left)
+        """Return what is used with one more replica. If more is free than allocatable, all of it counts as used."""
+        used: IntArray = np.where(self.free > self.capacity, self.capacity, self.capacity - self.free)
         return used + self.wanted
 
     def capacity_units(self) -> IntArray:
-        """What there is in whole units, rounded up: cores for CPU."""
+        """Return what is allocatable in whole units, rounded up. CPU is in cores."""
         return _whole(self.name, self.capacity)
 
-    def left_units(self) -> IntArray:
-        """What is left in whole units, rounded away from zero; may be negative."""
-        return _whole(self.name, self.left)
+    def free_units(self) -> IntArray:
+        """Return what is free in whole units, rounded away from zero. It may be negative."""
+        return _whole(self.name, self.free)
 
 
 def _whole(name: str, amounts: IntArray) -> IntArray:
-    """Amounts in whole units. What was rounded up to a millicore is rounded up once more to the same core."""
+    """Return amounts in whole units. Rounding up millicores, which are rounded up, gives the same cores."""
     if name != CPU:
         return amounts
     whole: IntArray = np.sign(amounts) * -(-np.abs(amounts) // _MILLI)

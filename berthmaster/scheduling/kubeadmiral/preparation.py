@@ -8,13 +8,19 @@ from berthmaster.model.federated_object import NO_SCHEDULING
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.meta import Timestamp
 from berthmaster.model.quantity import Quantity
-from berthmaster.scheduling.kubeadmiral.overrides import migration_fields, overrides
-from berthmaster.scheduling.kubeadmiral.placement import candidates_of, parts_of, preferences_of
-from berthmaster.scheduling.kubeadmiral.unit import GPU, ReplicasStrategy, SchedulingUnit
+from berthmaster.scheduling.kubeadmiral.annotations import migration_fields, overrides
+from berthmaster.scheduling.kubeadmiral.unit import (
+    GPU,
+    ReplicasStrategy,
+    SchedulingUnit,
+    candidates_of,
+    parts_of,
+    preferences_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class UnitWorkload:
     """What is known of an object, whatever its policy says.
 
     Attributes:
@@ -51,7 +57,9 @@ class Preparation:
     notes: Sequence[FieldError] = ()
 
 
-def prepare(workload: Workload, policy: KubeAdmiralSpec, annotations: Mapping[str, str], now: Timestamp) -> Preparation:
+def prepare(
+    workload: UnitWorkload, policy: KubeAdmiralSpec, annotations: Mapping[str, str], now: Timestamp
+) -> Preparation:
     """Put together what is scheduled: what the policy says, or annotations in its place.
 
     Args:
@@ -74,7 +82,7 @@ def prepare(workload: Workload, policy: KubeAdmiralSpec, annotations: Mapping[st
     return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(said.notes))
 
 
-def policy_unit(workload: Workload, policy: KubeAdmiralSpec) -> SchedulingUnit:
+def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUnit:
     """A workload with what its policy asks, taken as written: no default is applied."""
     rescheduling = policy.reschedule_policy
     replica_rescheduling = rescheduling.replica_rescheduling if rescheduling is not None else None

@@ -12,14 +12,20 @@ from typing import Final
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Affinities
-from berthmaster.scheduling.kubeadmiral.division import assign
-from berthmaster.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS, ClusterJoined
-from berthmaster.scheduling.kubeadmiral.reasons import UnitReasons
-from berthmaster.scheduling.kubeadmiral.scores import DEFAULT_SCORES, SCORES
-from berthmaster.scheduling.kubeadmiral.selection import DEFAULT_SELECTORS, SELECTORS, scored, select
-from berthmaster.scheduling.plan import Plan
+from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
+from berthmaster.scheduling.kubeadmiral.plugins import (
+    DEFAULT_FILTERS,
+    DEFAULT_SCORES,
+    DEFAULT_SELECTORS,
+    FILTERS,
+    SCORES,
+    SELECTORS,
+    ClusterJoinedFilter,
+    scored,
+    select,
+)
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
 
 _WEBHOOK: Final = "Webhook"
@@ -39,13 +45,13 @@ class PluginNames:
 DEFAULT_PLUGINS: Final = PluginNames()
 
 
-def profile_of(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
+def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
     """The profile that these plugins make; its scheduler is asked with ``request_of`` a unit."""
     return Profile(
         Plugins(tuple(FILTERS[name] for name in names.filters), tuple(SCORES[name] for name in names.scores)),
         stages=Stages(
-            members=ClusterJoined(),
-            plan=_plan,
+            members=ClusterJoinedFilter(),
+            compile=_compile,
             candidates=scored,
             select=partial(select, names.selectors),
             assign=assign,
@@ -67,9 +73,9 @@ def plugin_names(profile: SchedulingProfile) -> PluginNames:
         raise error.below("spec.plugins") from None
 
 
-def _plan(placement: Placement, _fleet: Fleet, affinities: Affinities) -> Plan:
-    """Groups are all that stages ask of a plan: what else a policy says is in the unit."""
-    return Plan(placement, affinities)
+def _compile(placement: Placement, _fleet: Fleet, affinities: Affinities) -> CompiledPlacement:
+    """Compile the groups. The stages read all else from the unit."""
+    return CompiledPlacement(placement, affinities)
 
 
 def _plugin_names(points: ExtensionPoints) -> PluginNames:
@@ -94,7 +100,7 @@ def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple
 def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_default: bool) -> str | None:
     """Why a plugin cannot be added to those that take part already, or None."""
     if plugin.name in names:
-        return "takes part by default; disable it to move it" if is_default else "stands twice"
+        return "takes part by default; disable it to move it" if is_default else "is a duplicate"
     known = _BUILT_IN[point]
     if plugin.name in known:
         return None

@@ -8,7 +8,7 @@ verbs; ``handlers`` puts them together.
 from collections.abc import Sequence
 from typing import Final
 
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.profile import Profile
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, Options
 from extender.protocols.route import Route
 

@@ -9,9 +9,9 @@ from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_no
 from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import LabelSelector
 from berthmaster.runtime.logs import fields
-from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile
 from extender.protocols.kube_scheduler.codec import (
     decode_args,
     decode_node,
@@ -55,7 +55,7 @@ class Extender:
 
     def __init__(self, options: Options, profile: Profile | None = None) -> None:
         self._options = options
-        self._profile = profile or Profile(built_in())
+        self._profile = profile or karmada_profile()
         self._members = members_of(options.members)
         self._placings = Placings()
         self._known: KnownNodes | None = None

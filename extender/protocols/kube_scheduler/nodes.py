@@ -14,11 +14,12 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import BoolArray, IntArray
+from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import AffinityColumn
+from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.resources import room
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.resources import available_replicas
+from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.kube_scheduler.grades import Merit
 from extender.protocols.kube_scheduler.steps import NEVER, Climb, step_of, steps_of_rows, why_never
 
@@ -69,7 +70,7 @@ class KnownNodes:
         """Why a node stands on no step: the filter's name and a reason."""
         name = stand.names[position]
         row = self.fleet.row_of[name]
-        placement = stand.climb.plan.placement
+        placement = stand.climb.placement.placement
         reasons = self._reasons.get(id(placement))
         if reasons is None or reasons.placement is not placement or reasons.version != self.fleet.structure.version:
             if len(self._reasons) >= _PLACEMENTS_KEPT:
@@ -103,7 +104,7 @@ class KnownNodes:
         fleet, climb = self.fleet, stand.climb
         rows = self._rows(stand.names)
         rooms = _or_else(fleet.resources.estimate(request.requests).current(), 0)[rows].tolist()
-        weighing = climb.plan.weights
+        weighing = climb.placement.weights
         weights = [0] * len(rows) if weighing is None else _or_else(weighing.current(), 0)[rows].tolist()
         scores = self._scores(climb, np.array(stand.steps, dtype=np.int64), rows).tolist()
         return list(map(Merit, stand.steps, scores, weights, rooms))
@@ -153,13 +154,13 @@ class ShownNodes:
 
     def merits(self, request: Request, stand: Stand) -> list[Merit]:
         """What speaks for each node."""
-        weights, requests = stand.climb.plan.weights, request.requests or ()
+        weights, requests = stand.climb.placement.weights, request.requests or ()
         return [
             Merit(
                 step,
                 self._score(stand.climb, step, cluster) if step < NEVER else 0,
                 0 if weights is None else weights.weight_of(cluster),
-                room(cluster, requests),
+                available_replicas(cluster, requests),
             )
             for step, cluster in zip(stand.steps, self._clusters, strict=True)
         ]

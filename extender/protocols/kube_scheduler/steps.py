@@ -15,11 +15,10 @@ import numpy as np
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, Group
 from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.filters import Filter
-from berthmaster.scheduling.filters.cluster_affinity import ClusterAffinity
-from berthmaster.scheduling.group import UNMATCHED_TIER, Group
-from berthmaster.scheduling.karmada.plan import KarmadaPlan, karmada_plan
+from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.scores import Score
@@ -36,15 +35,17 @@ class Climb(NamedTuple):
 
     filters: Sequence[Filter]
     scores: Sequence[Score]
-    plan: KarmadaPlan
+    placement: KarmadaPlacement
     contexts: Sequence[Context]
 
     @classmethod
     def of(cls, scheduler: Scheduler, request: Request) -> "Climb":
         """The climb of a request."""
-        plan = karmada_plan(scheduler.plan(request.placement))
-        contexts = [Context(scheduler.fleet, request, plan, group, scheduler.peers) for group in plan.groups]
-        return cls(scheduler.filters, scheduler.profile.plugins.scores, plan, contexts)
+        compiled = scheduler.compile(request.placement)
+        if not isinstance(compiled, KarmadaPlacement):
+            raise TypeError("pods are placed by Karmada's profile")
+        contexts = [Context(scheduler.fleet, request, compiled, group, scheduler.peers) for group in compiled.groups]
+        return cls(scheduler.filters, scheduler.profile.plugins.scores, compiled, contexts)
 
     def context_of(self, step: int) -> Context:
         """The turn of a step's group."""
@@ -72,7 +73,7 @@ def step_of(climb: Climb, cluster: Cluster) -> int:
 def steps_of_rows(scheduler: Scheduler, request: Request) -> IntArray:
     """The same for every row of the fleet; ``NEVER`` in free rows."""
     steps = np.full(scheduler.fleet.capacity, NEVER, dtype=np.int64)
-    groups = scheduler.plan(request.placement).groups
+    groups = scheduler.compile(request.placement).groups
     for index in range(len(groups) - 1, -1, -1):
         rows = scheduler.fitting(request, groups[index])
         tiers = groups[index].tiers(rows)
@@ -85,14 +86,14 @@ def why_never(climb: Climb, cluster: Cluster) -> tuple[str, str]:
     outside: tuple[str, str] | None = None
     for context in climb.contexts:
         plugin, reason = _first_rejection(climb.filters, context, cluster)
-        if plugin != ClusterAffinity.name:
+        if plugin != ClusterAffinityFilter.name:
             return plugin, reason
         outside = outside or (plugin, reason)
     if outside is None or len(climb.contexts) == 1:
-        return outside or (ClusterAffinity.name, "is in no cluster group")
+        return outside or (ClusterAffinityFilter.name, "is in no cluster group")
     names = [str(context.group.name) for context in climb.contexts]
     more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ClusterAffinity.name, f"is in none of the cluster groups {', '.join(names[:_NAMES_SHOWN])}{more}"
+    return ClusterAffinityFilter.name, f"is in none of the cluster groups {', '.join(names[:_NAMES_SHOWN])}{more}"
 
 
 def _first_rejection(filters: Sequence[Filter], context: Context, cluster: Cluster) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.cluster import NO_SCHEDULE, Cluster, repelling_taints
 from berthmaster.model.meta import INT64_MAX
-from berthmaster.scheduling.resources import Requests, left_of
+from berthmaster.scheduling.resources import Requests, free_amount
 from extender.protocols.kubeadmiral.wire import SchedulingUnit
 
 DIVIDE: Final = "Divide"
@@ -43,7 +43,7 @@ def room_of(unit: SchedulingUnit, requests: Requests, cluster: Cluster, maximum:
     summary = cluster.status.resource_summary
     fits = INT64_MAX
     for name, amount in requests:
-        free = left_of(summary, name) if summary is not None else 0
+        free = free_amount(summary, name) if summary is not None else 0
         fits = min(fits, max(0, free) // amount)
     running = _running(unit, cluster.name)
     repelled = repelling_taints(cluster.spec.taints, unit.tolerations, _NO_SCHEDULE)

@@ -10,9 +10,9 @@ from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.scheduling.trigger import Trigger, trigger_of
 from extender.protocols.native.wire import Decided, ScheduleRequest
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Meter, Services

@@ -7,8 +7,9 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 from berthmaster.scheduling.fleet import fleet_of
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import examine, run, unplaced
@@ -97,7 +98,7 @@ def explained() -> Any:  # noqa: ANN401 - a JSON value
 
 
 def _profile() -> Profile:
-    return Profile(built_in())
+    return karmada_profile()
 
 
 def _scheduler() -> Scheduler:

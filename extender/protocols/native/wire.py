@@ -16,7 +16,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.report import ChangeRow
 from extender.protocols.problem import Problem
 

@@ -38,7 +38,7 @@ def test_recorded_fleets_are_answered_as_recorded():
         ),
         pytest.param(
             b'{"id": "a", "clusters": [{"metadata": {"name": "x"}}, {"metadata": {"name": "x"}}], "bindings": []}',
-            {"id": "a", "path": "clusters[1].metadata.name", "said": "stands twice"},
+            {"id": "a", "path": "clusters[1].metadata.name", "said": "is a duplicate"},
             id="a cluster twice",
         ),
         pytest.param(

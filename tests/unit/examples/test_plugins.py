@@ -9,8 +9,8 @@ from builders import cluster
 from decisions import asked, outcome, schedule, spread
 from msgspec.structs import replace
 
-from berthmaster.scheduling.plugins import Plugins, built_in, with_third_parties
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.profile import Plugins, Profile, with_third_parties
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins"
 
@@ -35,7 +35,7 @@ def at(plugins: Plugins, hour: int, minute: int = 0) -> Profile:
     """The plugins at a time of day."""
     window = next(plugin for plugin in plugins.filters if plugin.name == "MaintenanceWindow")
     window.now = lambda: datetime(2026, 1, 1, hour, minute, tzinfo=UTC)
-    return Profile(plugins)
+    return karmada_profile(plugins)
 
 
 def with_window(name, window):
@@ -93,12 +93,12 @@ def priced(name, price, **fields):
     ],
 )
 def test_a_cheap_cluster_scores_high(plugins, price, score):
-    decision = schedule([priced("a", price)], asked(), Profile(plugins))
+    decision = schedule([priced("a", price)], asked(), karmada_profile(plugins))
     assert decision.attempts[0].candidates.scores.tolist() == [score]
 
 
 def test_the_cheaper_cluster_is_selected_unless_the_plugin_is_off(plugins):
     clusters = [priced("cheap", "0.10", pods=5), priced("dear", "0.90", pods=99)]
     one = asked(spread=[spread("cluster", 1, 1)])
-    assert outcome(schedule(clusters, one, Profile(plugins))) == {"cheap": 1}
-    assert outcome(schedule(clusters, one, Profile(plugins.selected(["*", "-LowPrice"])))) == {"dear": 1}
+    assert outcome(schedule(clusters, one, karmada_profile(plugins))) == {"cheap": 1}
+    assert outcome(schedule(clusters, one, karmada_profile(plugins.selected(["*", "-LowPrice"])))) == {"dear": 1}

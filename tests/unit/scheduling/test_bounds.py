@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.estimation import ITS_ESTIMATOR
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.selection import ITS_ESTIMATOR
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -18,7 +19,7 @@ PODS = {"a": 10, "b": 10, "c": 10}
 
 
 def decide(bounds, **fields):
-    scheduler = Scheduler(Fleet([cluster(name, pods=pods) for name, pods in PODS.items()]))
+    scheduler = Scheduler(Fleet([cluster(name, pods=pods) for name, pods in PODS.items()]), karmada_profile())
     request = replace(Request.of(asked(**fields)), bounds=bounds)
     return scheduler, request, scheduler.schedule(request)
 
@@ -104,6 +105,8 @@ def test_a_diagnosis_names_what_bounds(bounds, expected):
 )
 def test_a_bound_decides_as_a_smaller_summary_would(bounds, replicas, scheduling):
     smaller = [cluster(name, pods=min(pods, bounds.get(name, pods))) for name, pods in PODS.items()]
-    expected = Scheduler(Fleet(smaller)).schedule(Request.of(asked(replicas=replicas, scheduling=scheduling)))
+    expected = Scheduler(Fleet(smaller), karmada_profile()).schedule(
+        Request.of(asked(replicas=replicas, scheduling=scheduling))
+    )
     _, _, decision = decide(bounds, replicas=replicas, scheduling=scheduling)
     assert outcome(decision) == outcome(expected)

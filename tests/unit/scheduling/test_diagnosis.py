@@ -3,17 +3,16 @@ from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, spread, static
 
 from berthmaster.model.binding import GracefulEvictionTask
+from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.diagnosis import Outcome, explain
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada import DELETING
-from berthmaster.scheduling.plan import Strategy
-from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.karmada.profile import DELETING, karmada_profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 
 
 def diagnosis(clusters, /, *, keep_empty=False, **fields):
-    scheduler = Scheduler(Fleet(clusters), Profile(built_in(), keep_empty=keep_empty))
+    scheduler = Scheduler(Fleet(clusters), karmada_profile(keep_empty=keep_empty))
     request = Request.of(asked(**fields))
     return explain(scheduler, request, scheduler.schedule(request))
 

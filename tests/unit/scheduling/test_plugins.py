@@ -5,8 +5,8 @@ from builders import cluster
 from decisions import asked, outcome, schedule
 
 from berthmaster.model.errors import InputError, PluginError
-from berthmaster.scheduling.plugins import Plugins, built_in, with_third_parties
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.profile import Plugins, with_third_parties
 
 EVERYTHING = [
     "ClusterAffinity",
@@ -58,14 +58,14 @@ def test_an_unknown_plugin_is_named_with_those_that_are_known(switch):
 
 def test_a_plugin_that_is_off_plays_no_part():
     clusters = [cluster("a", taints=["gpu:NoSchedule"])]
-    off = Profile(built_in().selected(["*", "-TaintToleration"]))
+    off = karmada_profile(built_in().selected(["*", "-TaintToleration"]))
     assert outcome(schedule(clusters, asked())) == "NoFit"
     assert outcome(schedule(clusters, asked(), off)) == {"a": 1}
 
 
 def test_without_any_plugin_every_cluster_fits():
     clusters = [cluster("a", serves=[]), cluster("b", taints=["gpu:NoExecute"])]
-    assert outcome(schedule(clusters, asked(), Profile(Plugins((), ())))) == {"a": 1, "b": 1}
+    assert outcome(schedule(clusters, asked(), karmada_profile(Plugins((), ())))) == {"a": 1, "b": 1}
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_third_parties_add_filters_and_scores(install):
     install("lengths", "[berthmaster.scores]\nlong = lengths:Long\n", SCORE)
     plugins = with_third_parties(built_in())
     assert plugins.names == [*EVERYTHING[:-1], "NeverMonday", "ClusterLocality", "Long"]
-    decision = schedule([cluster("monday"), cluster("sunday")], asked(), Profile(plugins))
+    decision = schedule([cluster("monday"), cluster("sunday")], asked(), karmada_profile(plugins))
     assert outcome(decision) == {"sunday": 1}
     assert decision.attempts[0].candidates.scores.tolist() == [6]
 

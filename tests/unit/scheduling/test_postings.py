@@ -2,12 +2,12 @@
 
 from builders import cluster
 
+from berthmaster.scheduling.columns import InternedValues
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.postings import Interned
 
 
 def test_equal_values_share_a_number_until_the_last_user_is_gone():
-    interned = Interned()
+    interned = InternedValues()
     first, second, other = interned.take("a"), interned.take("a"), interned.take("b")
     assert first == second != other
     interned.release(first)

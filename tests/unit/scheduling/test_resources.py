@@ -262,14 +262,14 @@ def test_what_is_left_of_a_resource(name, left):
     )
     fleet = Fleet([cluster("a"), cluster("b", resource_summary=reported), cluster("c")])
     row = fleet.row_of["b"]
-    assert int(fleet.resources.left(name)[row]) == left
+    assert int(fleet.resources.free(name)[row]) == left
     fleet.remove("b")
-    assert int(fleet.resources.left(name)[row]) == 0
+    assert int(fleet.resources.free(name)[row]) == 0
 
 
 def test_resources_that_are_only_asked_for_take_no_room():
     resources = Fleet([cluster("a")]).resources
-    kept = len(resources._left)
+    kept = len(resources._free)
     for index in range(9):
         assert int(resources.estimate(((f"example.com/r{index}", 1),)).current()[0]) == 0
-    assert len(resources._left) == kept
+    assert len(resources._free) == kept

@@ -12,10 +12,10 @@ from berthmaster.scheduling import scheduler as module
 from berthmaster.scheduling.columns import Column
 from berthmaster.scheduling.filters import PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada import KARMADA
-from berthmaster.scheduling.plugins import Plugins, built_in
+from berthmaster.scheduling.karmada.profile import STAGES, built_in, karmada_profile
+from berthmaster.scheduling.profile import Plugins, Profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 
 
 def group(name, *clusters, **fields):
@@ -152,7 +152,7 @@ def test_an_overflow_of_nothing_is_the_group_alone():
     ],
 )
 def test_empty_workloads_may_be_propagated(fields, expected):
-    profile = Profile(built_in(), keep_empty=True)
+    profile = karmada_profile(keep_empty=True)
     clusters = [cluster("a", pods=2), cluster("b", pods=9)]
     assert outcome(schedule(clusters, asked(scheduling=AGGREGATED, **fields), profile)) == expected
 
@@ -178,46 +178,46 @@ def made():
 def counting(made):
     """A scheduler that notes what it makes plans for."""
 
-    def plan(placement, *rest):
+    def compiled(placement, *rest):
         made.append(placement)
-        return KARMADA.plan(placement, *rest)
+        return STAGES.compile(placement, *rest)
 
-    return Scheduler(Fleet([cluster("a")]), Profile(built_in(), stages=dataclasses.replace(KARMADA, plan=plan)))
+    return Scheduler(Fleet([cluster("a")]), Profile(built_in(), stages=dataclasses.replace(STAGES, compile=compiled)))
 
 
 def test_equal_placements_share_a_plan(counting, made):
     first = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
-    assert counting.plan(first) is counting.plan(copy_of(first))
+    assert counting.compile(first) is counting.compile(copy_of(first))
     assert len(made) == 1
 
 
 def test_a_placement_seen_before_is_not_encoded_again(monkeypatch):
-    scheduler = Scheduler(Fleet([cluster("a")]))
+    scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile())
     first = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     second = copy_of(first)
-    plan = scheduler.plan(first)
-    scheduler.plan(second)
+    compiled = scheduler.compile(first)
+    scheduler.compile(second)
     monkeypatch.setattr(module, "encode_json", lambda _: pytest.fail("encoded again"))
-    assert scheduler.plan(first) is plan is scheduler.plan(second)
+    assert scheduler.compile(first) is compiled is scheduler.compile(second)
 
 
 def test_many_bindings_of_one_policy_do_not_push_its_plan_out(counting, made, monkeypatch):
-    monkeypatch.setattr(module, "_PLANS_KEPT", 4)
+    monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
     placement = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     copies = [copy_of(placement) for _ in range(20)]
     for each in copies:
-        counting.plan(each)
+        counting.compile(each)
     assert len(made) == 1
-    assert len(counting._plan_of) <= 4
+    assert len(counting._compiled_of) <= 4
 
 
 def test_plans_are_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_PLANS_KEPT", 4)
-    scheduler = Scheduler(Fleet([cluster("a")]))
+    monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
+    scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile())
     for index in range(20):
         binding = asked(clusterAffinity={"exclude": [f"m{index}"]}, clusterTolerations=[{"key": f"k{index}"}])
         assert outcome(scheduler.schedule(Request.of(binding))) == {"a": 1}
-    assert max(len(scheduler._plans), len(scheduler._plan_of), len(scheduler._feasible)) <= 4
+    assert max(len(scheduler._compiled), len(scheduler._compiled_of), len(scheduler._feasible)) <= 4
 
 
 class FromFleet(Column[np.bool_]):
@@ -263,7 +263,7 @@ class ByFunction(PlacementFilter):
     ],
 )
 def test_a_third_partys_column_is_looked_at_again_when_its_journal_says_so(journal_of, test, change):
-    scheduler = Scheduler(Fleet([cluster("a", cpu=4)]), Profile(Plugins((ByFunction(journal_of, test),), ())))
+    scheduler = Scheduler(Fleet([cluster("a", cpu=4)]), karmada_profile(Plugins((ByFunction(journal_of, test),), ())))
     request = Request.of(asked())
     assert outcome(scheduler.schedule(request)) == {"a": 1}
     scheduler.fleet.apply(cluster("a", **{"cpu": 4, **change}))
@@ -272,7 +272,7 @@ def test_a_third_partys_column_is_looked_at_again_when_its_journal_says_so(journ
 
 def test_an_annotation_that_changes_is_seen_by_a_column():
     test = ByFunction(lambda fleet: fleet.structure, lambda each: "closed" not in each.metadata.annotations)
-    scheduler = Scheduler(Fleet([cluster("a")]), Profile(Plugins((test,), ())))
+    scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile(Plugins((test,), ())))
     assert outcome(scheduler.schedule(Request.of(asked()))) == {"a": 1}
     open_cluster = cluster("a")
     scheduler.fleet.apply(replace(open_cluster, metadata=replace(open_cluster.metadata, annotations={"closed": "yes"})))

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from berthmaster.model.binding import APPLIED_PLACEMENT, Component, GracefulEvictionTask
 from berthmaster.model.decode import encode_json
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.trigger import Trigger, placement_changed, replicas_changed, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed, replicas_changed, trigger_of
 
 FLEET = Fleet([cluster("a"), cluster("b"), cluster("going", deleting=True), cluster("down", ready=False)])
 EVICTED = {"graceful_eviction_tasks": (GracefulEvictionTask(from_cluster="b"),)}

@@ -10,16 +10,15 @@ from berthmaster.model.cluster import Taint
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy, defaulted
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale, SetPolicy, apply
 from berthmaster.simulation.run import moves, run, unplaced
 from berthmaster.simulation.world import ResourceName, World, world_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
-PROFILE = Profile(built_in())
+PROFILE = karmada_profile()
 AGGREGATED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
 GROUPS = {
     "clusterAffinities": [

@@ -7,7 +7,7 @@ import yaml
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Taint
 from berthmaster.model.errors import InputError, ManifestError
-from berthmaster.scheduling.kubeadmiral.trigger import Trigger
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddLabel, AddTaint, Down, Reschedule, Scale
 from berthmaster.simulation.federation import apply_to_federation, federation_of, run_federation
 from berthmaster.simulation.world import ResourceName
@@ -128,27 +128,33 @@ def test_an_invalid_profile_fails_only_the_policies_that_name_it():
 )
 def test_a_note_says_why_nothing_is_scheduled(documents, note):
     found = result(member("a"), *documents)
-    assert (found.trigger, found.notes) == (Trigger.NONE, (note,))
+    assert (found.trigger, found.notes) == (ObjectTrigger.NONE, (note,))
 
 
 @pytest.mark.parametrize(
     ("change", "trigger", "clusters"),
     [
-        pytest.param(Scale(SHOP, 16), Trigger.REPLICAS, {"a": 13, "b": 3}, id="scaling"),
+        pytest.param(Scale(SHOP, 16), ObjectTrigger.REPLICAS, {"a": 13, "b": 3}, id="scaling"),
         pytest.param(
-            AddTaint("a", Taint("k", "NoExecute")), Trigger.CLUSTER_TAINTS, {"b": 8}, id="a NoExecute taint evicts"
+            AddTaint("a", Taint("k", "NoExecute")),
+            ObjectTrigger.CLUSTER_TAINTS,
+            {"b": 8},
+            id="a NoExecute taint evicts",
         ),
         pytest.param(
             AddTaint("a", Taint("k", "NoSchedule")),
-            Trigger.CLUSTER_TAINTS,
+            ObjectTrigger.CLUSTER_TAINTS,
             {"a": 7, "b": 1},
             id="a NoSchedule taint does not evict",
         ),
         pytest.param(
-            AddLabel("a", "k", "v"), Trigger.NONE, {"a": 7, "b": 1}, id="a label does not trigger scheduling by default"
+            AddLabel("a", "k", "v"),
+            ObjectTrigger.NONE,
+            {"a": 7, "b": 1},
+            id="a label does not trigger scheduling by default",
         ),
-        pytest.param(Down("a"), Trigger.NONE, {"a": 7, "b": 1}, id="a failed cluster keeps its replicas"),
-        pytest.param(Reschedule(), Trigger.NONE, {"a": 7, "b": 1}, id="a forced run changes nothing"),
+        pytest.param(Down("a"), ObjectTrigger.NONE, {"a": 7, "b": 1}, id="a failed cluster keeps its replicas"),
+        pytest.param(Reschedule(), ObjectTrigger.NONE, {"a": 7, "b": 1}, id="a forced run changes nothing"),
     ],
 )
 def test_what_a_change_moves(change, trigger, clusters):
@@ -167,7 +173,7 @@ def test_disabled_rescheduling_keeps_the_replicas_of_a_scaled_workload():
     sticky = policy(reschedulePolicy={"disableRescheduling": True})
     before, _ = run_federation(federation(member("a"), member("b", cpu="4"), sticky, shop()), NOW)
     _, (after,) = run_federation(apply_to_federation([Scale(SHOP, 99)], before, LATER), LATER)
-    assert (after.trigger, after.bound.workload.current) == (Trigger.REPLICAS, {"a": 7, "b": 1})
+    assert (after.trigger, after.bound.workload.current) == (ObjectTrigger.REPLICAS, {"a": 7, "b": 1})
 
 
 def test_a_workload_that_fits_no_cluster_loses_its_assignment():

@@ -13,8 +13,7 @@ from berthmaster.controllers.binding_scheduler.plan import Version
 from berthmaster.controllers.binding_scheduler.step import Step
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 ROOM = 10
 
@@ -27,7 +26,7 @@ def clock() -> FakeClock:
 @pytest.fixture
 def desk(clock: FakeClock) -> Desk:
     """A desk over one cluster with ten cores."""
-    made = Desk(Profile(built_in(workload_affinity=True)), clock, FailoverOptions())
+    made = Desk(karmada_profile(built_in(workload_affinity=True)), clock, FailoverOptions())
     made.cluster_changed(cluster("m", cpu=ROOM))
     return made
 

@@ -11,9 +11,8 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.plan import Version
 from berthmaster.controllers.binding_scheduler.step import Step
 from berthmaster.model.binding import Binding
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
-from berthmaster.scheduling.trigger import Trigger
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 TOLERATION_S = 300.0
 KEY = "default", "web"
@@ -26,7 +25,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def desk(clock: FakeClock) -> Desk:
-    return Desk(Profile(built_in()), clock, FailoverOptions(TOLERATION_S))
+    return Desk(karmada_profile(), clock, FailoverOptions(TOLERATION_S))
 
 
 def turn(desk: Desk, **ready: bool) -> None:

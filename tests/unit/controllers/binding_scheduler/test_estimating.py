@@ -17,9 +17,8 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.plan import Version
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.settings import EstimatorSettings
-from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.resources import requests_of
-from berthmaster.scheduling.scheduler import Profile
 
 CLUSTERS = [cluster(name, cpu=10) for name in "ab"]
 ONE_CPU = {"cpu": 1}
@@ -49,7 +48,7 @@ class Said:
 
 
 def desk(ask, clock=None, failover_after_s=None):
-    made = Desk(Profile(built_in()), clock or HandClock(), FailoverOptions(failover_after_s), ask)
+    made = Desk(karmada_profile(), clock or HandClock(), FailoverOptions(failover_after_s), ask)
     for each in CLUSTERS:
         made.cluster_changed(each)
     return made
@@ -177,7 +176,7 @@ def test_estimators_follow_the_clusters_and_the_settings():
     try:
         changed, gone = CLUSTERS[0], replace(CLUSTERS[0])
         opened.cluster_changed(("", "a"), None, changed)
-        made = Desk(Profile(built_in()), HandClock(), FailoverOptions(), opened.ask)
+        made = Desk(karmada_profile(), HandClock(), FailoverOptions(), opened.ask)
         made.cluster_changed(changed)
         assert decided(made, replicas=5) == "Unschedulable"
         opened.cluster_changed(("", "a"), gone, None)

@@ -9,6 +9,7 @@ from berthmaster.controllers.binding_scheduler.failover import Replacement, evic
 from berthmaster.model.binding import Binding, BindingStatus, GracefulEvictionTask
 from berthmaster.model.policy import ClusterFailoverBehavior, FailoverBehavior
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -59,7 +60,7 @@ def replaced(
         clusters=current,
         status=BindingStatus(scheduler_observing_affinity_name="g1"),
     )
-    return replacement(Scheduler(fleet), Request.of(workload), frozenset(lost & current.keys()))
+    return replacement(Scheduler(fleet, karmada_profile()), Request.of(workload), frozenset(lost & current.keys()))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,7 @@ from berthmaster.controllers.binding_scheduler.reconciler import BindingReconcil
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 
 KEY, OTHER = ("shop", "web-deployment"), ("shop", "other-deployment")
 PATH = RESOURCE_BINDINGS.object(KEY)
@@ -58,7 +57,7 @@ class Bench:
         self.store = Store(self.api)
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self.queue.add(OTHER)
-        self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
+        self.desk = Desk(karmada_profile(), clock, FailoverOptions())
         self.desk.cluster_changed(cluster("m", cpu=10))
         self._reconciler = BindingReconciler(
             self.store, self.desk, self.queue, self.api, self.store, self.store, clock, "berthmaster"

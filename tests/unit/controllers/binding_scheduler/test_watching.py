@@ -21,8 +21,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import Suspension
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 
 
 def labelled(made: Binding, **labels: str) -> Binding:
@@ -94,7 +93,7 @@ class Heard:
 
     def __init__(self) -> None:
         clock = FakeClock()
-        self.desk = Desk(Profile(built_in()), clock, FailoverOptions())
+        self.desk = Desk(karmada_profile(), clock, FailoverOptions())
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self._context = ControllerContext(KubeInMemory(), clock, None, None)  # type: ignore[arg-type] # nothing is told or counted
         bindings = Bindings(self._context)

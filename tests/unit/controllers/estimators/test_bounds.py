@@ -13,6 +13,7 @@ from berthmaster.controllers.estimators.bounds import Question, bounds_for, ques
 from berthmaster.controllers.estimators.enabling import Settings, open_estimators
 from berthmaster.model.binding import Component
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
@@ -30,7 +31,7 @@ def group(name, *clusters, **fields):
 
 def question(**fields) -> Question | None:
     binding = asked(**{"scheduling": DYNAMIC, **fields})
-    return question_of(Scheduler(Fleet(FLEET)), Request.of(binding), binding.spec)
+    return question_of(Scheduler(Fleet(FLEET), karmada_profile()), Request.of(binding), binding.spec)
 
 
 GROUPS = [group("one", "a"), group("two", "a", "b"), group("three", "b", "c")]
@@ -133,7 +134,7 @@ def estimators():
 
 
 def decide(estimators, **fields):
-    scheduler = Scheduler(Fleet(FLEET))
+    scheduler = Scheduler(Fleet(FLEET), karmada_profile())
     binding = asked(**fields)
     request = Request.of(binding)
     bounds = bounds_for(scheduler, request, binding.spec, estimators, timeout_s=1.0)

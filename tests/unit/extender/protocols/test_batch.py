@@ -6,8 +6,7 @@ import logging
 import pytest
 from fake_clock import FakeClock
 
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import batch, examples
 from extender.protocols.route import Call
 from extender.protocols.services import Services
@@ -39,7 +38,7 @@ def meter():
 
 @pytest.fixture
 def answers(clock, meter):
-    services = Services(State(Profile(built_in())), meter, logging.getLogger("test"), clock)
+    services = Services(State(karmada_profile()), meter, logging.getLogger("test"), clock)
 
     def ask(*bursts):
         given = [

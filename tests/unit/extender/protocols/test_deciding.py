@@ -8,8 +8,7 @@ from fake_clock import FakeClock
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import Placement
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
 from extender.protocols.native import deciding
 from extender.protocols.native.deciding import decide
@@ -28,7 +27,7 @@ class Uncounted:
 
 @pytest.fixture
 def services():
-    clock, state = FakeClock(), State(Profile(built_in()))
+    clock, state = FakeClock(), State(karmada_profile())
     with state.feeding(clock.now()) as memory:
         memory.take(World({each.name: each for each in CLUSTERS}, ()))
     return Services(state, Uncounted(), logging.getLogger("test"), clock)

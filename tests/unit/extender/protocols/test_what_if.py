@@ -7,8 +7,7 @@ from builders import cluster, policy
 from fake_clock import FakeClock
 
 from berthmaster.model.binding import ObjectReference
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.what_if import WhatIf
 from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
@@ -29,7 +28,7 @@ class HurriedClock(FakeClock):
 @pytest.fixture
 def simulate():
     """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
-    clock, state = HurriedClock(), State(Profile(built_in()))
+    clock, state = HurriedClock(), State(karmada_profile())
     with state.feeding(clock.now()) as memory:
         memory.take(
             World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])

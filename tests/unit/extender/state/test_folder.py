@@ -6,8 +6,7 @@ import pytest
 from fake_clock import FakeClock
 
 from berthmaster.model.errors import ManifestError
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.state import folder as module
 from extender.state.folder import FolderSource
 from extender.state.state import State
@@ -51,7 +50,7 @@ def source(path, heard, monkeypatch):
 
 @pytest.fixture
 def state():
-    return State(Profile(built_in()))
+    return State(karmada_profile())
 
 
 def fail_with(error):

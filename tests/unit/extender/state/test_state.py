@@ -5,8 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from builders import binding, cluster
 
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.state.state import State
 
@@ -16,7 +15,7 @@ LATER = NOW + timedelta(minutes=1)
 
 @pytest.fixture
 def state():
-    made = State(Profile(built_in()))
+    made = State(karmada_profile())
     with made.feeding(NOW) as memory:
         placed = binding()
         memory.take(

@@ -15,8 +15,7 @@ from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.state.state import Memory, State
 from extender.state.watch import WatchSource, watch_source
 
@@ -70,7 +69,7 @@ class Watching:
         configuration = Configuration()
         configuration.host = server.url
         self.server = server
-        self.state = State(Profile(built_in()))
+        self.state = State(karmada_profile())
         self.source = WatchSource(lambda: HTTPClient(configuration), clusters, policies, clock=SystemClock())
 
     def names(self) -> set[str]:
@@ -305,7 +304,7 @@ def kubeconfig(server: Server) -> str:
     ],
 )  # fmt: skip
 def test_options_say_what_is_watched_and_where(tmp_path, kinds, paths):
-    server, state = Server(lists=[page([], 5)]), State(Profile(built_in()))
+    server, state = Server(lists=[page([], 5)]), State(karmada_profile())
     (tmp_path / "kubeconfig").write_text(kubeconfig(server))
     source = watch_source(WatchOptions(kinds, tmp_path / "kubeconfig"), SystemClock())
     try:

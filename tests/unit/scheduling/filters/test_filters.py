@@ -6,14 +6,14 @@ from berthmaster.model.binding import Component, GracefulEvictionTask, WorkloadA
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.plugins import built_in
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.scheduler import Profile, Scheduler
+from berthmaster.scheduling.scheduler import Scheduler
 
 
 def fits(candidate, **fields):
     """Whether a cluster passes all filters. If not, the reasons given for it must say so, and only then."""
-    scheduler, request = Scheduler(Fleet([candidate])), Request.of(asked(**fields))
+    scheduler, request = Scheduler(Fleet([candidate]), karmada_profile()), Request.of(asked(**fields))
     decision = scheduler.schedule(request)
     passes = bool(len(decision.attempts[0].rows))
     told = explain(scheduler, request, decision).groups[0].clusters[0]
@@ -240,6 +240,6 @@ def test_workload_affinity_and_anti_affinity(groups, placed, current, expected):
     for name, clusters in placed.items():
         peers.place(Request.of(grouped(name, affinity_group="t=x", anti_affinity_group="t=x")), clusters)
     workload = asked(name="web", clusters=current, workload_affinity_groups=WorkloadAffinityGroups(**groups))
-    profile = Profile(built_in(workload_affinity=True))
+    profile = karmada_profile(built_in(workload_affinity=True))
     decision = schedule([cluster(name) for name in "abc"], workload, profile, peers)
     assert {*decision.assignment} == expected

@@ -2,8 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.kubeadmiral.binpack import distribute, may_replan, plan
-from berthmaster.scheduling.kubeadmiral.planner import Limits, Share
+from berthmaster.scheduling.kubeadmiral.planners import (
+    CapacityLimits,
+    Share,
+    distribute_in_order,
+    divide_in_order,
+    may_divide_again,
+)
 
 AVOID = {"avoid_disruption": True, "keep_unschedulable": False}
 REBALANCE = {"avoid_disruption": False, "keep_unschedulable": False}
@@ -17,29 +22,33 @@ def upto(name, maximum, minimum=0):
 
 
 def planned(total, shares=AB, current=None, *, scheduled=None, estimated=None, limited=None, mode=AVOID):
-    limits = Limits(estimated or {}, limited or {})
-    replicas, overflow = plan(total, shares, current or {}, scheduled or {}, limits, **mode)
+    limits = CapacityLimits(estimated or {}, limited or {})
+    replicas, overflow = divide_in_order(total, shares, current or {}, scheduled or {}, limits, **mode)
     return {name: count for name, count in replicas.items() if count}, overflow
 
 
 @pytest.mark.parametrize(
     ("current", "scheduled", "limits", "opened"),
     [
-        pytest.param({}, {}, Limits(), True, id="nothing was placed yet"),
-        pytest.param({"A": 3}, {}, Limits(), True, id="nothing was observed yet"),
-        pytest.param({"A": 3}, {"A": 3}, Limits(), True, id="all that is placed is scheduled"),
-        pytest.param({"A": 3}, {"A": 2}, Limits(), False, id="less is scheduled than placed"),
-        pytest.param({"A": 3}, {"A": 2}, Limits({"A": 2}), True, id="as much is scheduled as was estimated"),
-        pytest.param({"A": 3}, {"A": 3}, Limits({"A": 2}), False, id="more is scheduled than was estimated"),
-        pytest.param({"A": 3}, {"A": 3, "B": 1}, Limits(), False, id="some are scheduled where nothing is placed"),
-        pytest.param({"A": 3}, {"A": 3, "B": 0}, Limits(), True, id="none are scheduled where nothing is placed"),
-        pytest.param({"A": 3, "X": 1}, {"A": 2}, Limits(), True, id="a cluster is not selected any more"),
-        pytest.param({"A": 3}, {"A": 2}, Limits({}, {"A": 2}), True, id="more is placed than a limit lets"),
-        pytest.param({"A": 3}, {"A": 2}, Limits({}, {"A": 3}), False, id="as much is placed as a limit lets"),
+        pytest.param({}, {}, CapacityLimits(), True, id="nothing was placed yet"),
+        pytest.param({"A": 3}, {}, CapacityLimits(), True, id="nothing was observed yet"),
+        pytest.param({"A": 3}, {"A": 3}, CapacityLimits(), True, id="all that is placed is scheduled"),
+        pytest.param({"A": 3}, {"A": 2}, CapacityLimits(), False, id="less is scheduled than placed"),
+        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({"A": 2}), True, id="as much is scheduled as was estimated"),
+        pytest.param({"A": 3}, {"A": 3}, CapacityLimits({"A": 2}), False, id="more is scheduled than was estimated"),
+        pytest.param(
+            {"A": 3}, {"A": 3, "B": 1}, CapacityLimits(), False, id="some are scheduled where nothing is placed"
+        ),
+        pytest.param(
+            {"A": 3}, {"A": 3, "B": 0}, CapacityLimits(), True, id="none are scheduled where nothing is placed"
+        ),
+        pytest.param({"A": 3, "X": 1}, {"A": 2}, CapacityLimits(), True, id="a cluster is not selected any more"),
+        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 2}), True, id="more is placed than a limit lets"),
+        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 3}), False, id="as much is placed as a limit lets"),
     ],
 )
 def test_planning_waits_until_what_was_planned_has_settled(current, scheduled, limits, opened):
-    assert may_replan(AB, current, scheduled, limits) is opened
+    assert may_divide_again(AB, current, scheduled, limits) is opened
 
 
 def test_until_then_nothing_changes_not_even_with_the_number_of_replicas():
@@ -132,7 +141,7 @@ SHARES = st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 30)), 
 
 @given(st.integers(0, 90), SHARES, st.sampled_from([AVOID, REBALANCE, KEEP]))
 def test_a_first_plan_places_as_much_as_maxima_let(total, shares, mode):
-    replicas, overflow = plan(total, shares, {}, {}, Limits(), **mode)
+    replicas, overflow = divide_in_order(total, shares, {}, {}, CapacityLimits(), **mode)
     room = [each.maximum for each in shares]
     assert sum(replicas.values()) == (total if None in room else min(total, sum(room)))
     assert all(each.maximum is None or replicas.get(each.name, 0) <= each.maximum for each in shares)
@@ -141,12 +150,12 @@ def test_a_first_plan_places_as_much_as_maxima_let(total, shares, mode):
 
 @given(st.integers(0, 90), SHARES, st.dictionaries(st.sampled_from(NAMES), st.integers(0, 20)))
 def test_estimates_are_never_passed(total, shares, estimated):
-    replicas, overflow = distribute(total, shares, Limits(estimated))
+    replicas, overflow = distribute_in_order(total, shares, CapacityLimits(estimated))
     assert all(replicas[name] <= count for name, count in estimated.items() if name in replicas)
     assert set(overflow) <= set(estimated)
 
 
 @given(st.integers(1, 90), SHARES)
 def test_a_plan_is_kept_once_it_is_there(total, shares):
-    replicas, _ = plan(total, shares, {}, {}, Limits(), **AVOID)
-    assert plan(total, shares, replicas, replicas, Limits(), **AVOID).replicas == replicas
+    replicas, _ = divide_in_order(total, shares, {}, {}, CapacityLimits(), **AVOID)
+    assert divide_in_order(total, shares, replicas, replicas, CapacityLimits(), **AVOID).replicas == replicas

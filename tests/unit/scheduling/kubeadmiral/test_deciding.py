@@ -12,9 +12,8 @@ from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import Outcome
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, profile_of
-from berthmaster.scheduling.kubeadmiral.request import placed, request_of
-from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
+from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile
+from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 
 THREE = [member("A"), member("B"), member("C")]
@@ -193,7 +192,7 @@ def test_it_is_told_how_far_a_cluster_came(asked, cluster, outcome, said):
 
 def test_requests_of_others_are_refused():
     with pytest.raises(TypeError, match="a Placement was given to KubeAdmiral's profile"):
-        schedule([cluster("a")], binding(), profile_of())
+        schedule([cluster("a")], binding(), kubeadmiral_profile())
 
 
 @pytest.mark.parametrize(
@@ -290,7 +289,7 @@ def test_what_always_holds(asked, clusters, random):
 @settings(deadline=None)
 @given(st.lists(UNITS, min_size=1, max_size=3), MEMBERS, st.lists(MEMBERS, max_size=3))
 def test_what_a_scheduler_keeps_does_not_outlive_a_change(asked, clusters, changes):
-    scheduler = Scheduler(Fleet(clusters), profile_of())
+    scheduler = Scheduler(Fleet(clusters), kubeadmiral_profile())
     for changed in [[], *changes]:
         for each in changed:
             scheduler.fleet.apply(each)

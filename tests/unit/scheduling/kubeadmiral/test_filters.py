@@ -2,7 +2,7 @@ import pytest
 from kubeadmiral_builders import CONFIG_MAPS, Decided, member, term, unit
 
 from berthmaster.model.cluster import Toleration
-from berthmaster.scheduling.kubeadmiral.filters import DEFAULT_FILTERS, FILTERS
+from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, FILTERS
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
 
 HERE = {"current": {"member1": 1}}

@@ -3,7 +3,7 @@ import json
 import pytest
 from kubeadmiral_builders import NOW, spec, web
 
-from berthmaster.scheduling.kubeadmiral.migration import with_migration_applied
+from berthmaster.scheduling.kubeadmiral.annotations import with_migration_applied
 from berthmaster.scheduling.kubeadmiral.preparation import prepare
 
 ASKED = "kubeadmiral.io/migration-configuration"

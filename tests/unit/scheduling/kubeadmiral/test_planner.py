@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.kubeadmiral.planner import Limits, Share, distribute, ordered, plan
+from berthmaster.scheduling.kubeadmiral.planners import (
+    CapacityLimits,
+    Share,
+    distribute_by_weight,
+    divide_by_weight,
+    ordered,
+)
 
 AVOID = {"avoid_disruption": True, "keep_unschedulable": False}
 REBALANCE = {"avoid_disruption": False, "keep_unschedulable": False}
@@ -14,7 +20,9 @@ def even(names):
 
 
 def planned(total, shares, current=None, *, key="", estimated=None, limited=None, mode=AVOID):
-    replicas, overflow = plan(total, shares, current or {}, Limits(estimated or {}, limited or {}), key, **mode)
+    replicas, overflow = divide_by_weight(
+        total, shares, current or {}, CapacityLimits(estimated or {}, limited or {}), key, **mode
+    )
     return {name: count for name, count in replicas.items() if count}, overflow
 
 
@@ -134,7 +142,7 @@ def bounded(share):
 
 @given(st.integers(0, 100), SOUND, CURRENT, MODES)
 def test_as_much_is_placed_as_bounds_let(total, shares, current, mode):
-    replicas, overflow = plan(total, shares, current, Limits(), "default/web", **mode)
+    replicas, overflow = divide_by_weight(total, shares, current, CapacityLimits(), "default/web", **mode)
     assert not overflow
     assert sum(replicas.values()) == placeable(total, shares)
 
@@ -150,7 +158,7 @@ def placeable(total, shares):
 
 @given(st.integers(0, 100), SOUND)
 def test_bounds_hold_where_there_is_enough(total, shares):
-    replicas, _ = distribute(total, shares, Limits(), keep=False)
+    replicas, _ = distribute_by_weight(total, shares, CapacityLimits(), keep=False)
     assert all(each.maximum is None or replicas[each.name] <= each.maximum for each in shares)
     if sum(each.minimum for each in shares) <= total:
         assert all(replicas[each.name] >= each.minimum for each in shares)
@@ -158,23 +166,23 @@ def test_bounds_hold_where_there_is_enough(total, shares):
 
 @given(st.integers(0, 100), SHARES, CURRENT, CAPACITIES, CAPACITIES, MODES, st.randoms())
 def test_the_order_of_clusters_plays_no_part(total, shares, current, estimated, limited, mode, random):
-    limits = Limits(estimated, limited)
+    limits = CapacityLimits(estimated, limited)
     shuffled = random.sample(shares, len(shares))
-    expected = plan(total, shares, current, limits, "default/web", **mode)
-    assert plan(total, shuffled, current, limits, "default/web", **mode) == expected
+    expected = divide_by_weight(total, shares, current, limits, "default/web", **mode)
+    assert divide_by_weight(total, shuffled, current, limits, "default/web", **mode) == expected
 
 
 @given(st.integers(0, 100), SHARES, CAPACITIES)
 def test_an_estimate_or_limit_is_never_passed(total, shares, capacities):
-    for limits in (Limits(capacities), Limits({}, capacities)):
-        replicas, _ = distribute(total, shares, limits, keep=True)
+    for limits in (CapacityLimits(capacities), CapacityLimits({}, capacities)):
+        replicas, _ = distribute_by_weight(total, shares, limits, keep=True)
         assert all(replicas[name] <= count for name, count in capacities.items() if name in replicas)
 
 
 @given(st.integers(0, 100), SOUND, CURRENT)
 def test_a_plan_is_kept_once_it_is_there(total, shares, current):
-    replicas, _ = plan(total, shares, current, Limits(), "default/web", **AVOID)
-    assert plan(total, shares, replicas, Limits(), "default/web", **AVOID).replicas == replicas
+    replicas, _ = divide_by_weight(total, shares, current, CapacityLimits(), "default/web", **AVOID)
+    assert divide_by_weight(total, shares, replicas, CapacityLimits(), "default/web", **AVOID).replicas == replicas
 
 
 HOLDING = st.tuples(st.integers(1, 5), st.integers(0, 25))
@@ -207,6 +215,8 @@ def after_rounds(count, total, clusters, mode):
     rounds = [{}]
     for _ in range(count + 1):
         estimated = {name: holds[name] for name, replicas in rounds[-1].items() if replicas > holds[name]}
-        replicas, overflow = plan(total, shares, rounds[-1], Limits(estimated), "default/web", **mode)
+        replicas, overflow = divide_by_weight(
+            total, shares, rounds[-1], CapacityLimits(estimated), "default/web", **mode
+        )
         rounds.append({name: number + overflow.get(name, 0) for name, number in replicas.items()})
     return rounds[-1] == rounds[-2], sum(min(number, holds[name]) for name, number in rounds[-1].items())

@@ -8,7 +8,7 @@ from kubeadmiral_builders import NOW, spec, term, web
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import FieldError
-from berthmaster.scheduling.kubeadmiral.preparation import Workload, policy_unit, prepare
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit, prepare
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 
 PREFIX = "kubeadmiral.io/"
@@ -207,7 +207,7 @@ def test_scheduling_can_be_suppressed(annotation):
     assert not prepared(no_scheduling="").suppressed
 
 
-CONFIG_MAP = Workload("v1", "ConfigMap", "settings", "default")
+CONFIG_MAP = UnitWorkload("v1", "ConfigMap", "settings", "default")
 
 
 def test_what_has_no_replicas_is_not_divided():

@@ -3,9 +3,8 @@ import pytest
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import SchedulingProfile
-from berthmaster.scheduling.kubeadmiral.filters import DEFAULT_FILTERS
+from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_FILTERS, DEFAULT_SCORES
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, plugin_names
-from berthmaster.scheduling.kubeadmiral.scores import DEFAULT_SCORES
 
 FIT = "ClusterResourcesFit"
 MOST, LEAST = "ClusterResourcesMostAllocated", "ClusterResourcesLeastAllocated"
@@ -77,7 +76,10 @@ def test_which_plugins_take_part(plugins, expected):
             id="a default one that is not disabled",
         ),
         pytest.param(
-            changed("filter", enabled=[FIT, FIT]), "spec.plugins.filter.enabled[1].name", "stands twice", id="one twice"
+            changed("filter", enabled=[FIT, FIT]),
+            "spec.plugins.filter.enabled[1].name",
+            "is a duplicate",
+            id="one twice",
         ),
         pytest.param(
             changed("score", disabled=["*"], enabled=["ClusterAffinity", "Nearest"]),

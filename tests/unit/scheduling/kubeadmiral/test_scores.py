@@ -4,8 +4,8 @@ from kubeadmiral_builders import Decided, member, term, unit
 
 from berthmaster.model.cluster import Toleration
 from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SCORES, PreferredTerms
 from berthmaster.scheduling.kubeadmiral.profile import PluginNames
-from berthmaster.scheduling.kubeadmiral.scores import DEFAULT_SCORES, PreferredTerms
 
 GPU = "nvidia.com/gpu"
 ROOM = {"cpu": "4000m", "memory": 10000}

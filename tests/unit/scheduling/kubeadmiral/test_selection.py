@@ -5,7 +5,7 @@ from kubeadmiral_builders import divided, member, unit
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.selection import DEFAULT_SELECTORS, max_cluster, priority_sort
+from berthmaster.scheduling.kubeadmiral.plugins import DEFAULT_SELECTORS, max_cluster, priority_sort
 from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
 
 from berthmaster.model.errors import FieldError
-from berthmaster.scheduling.kubeadmiral.fnv import fnv1_32
-from berthmaster.scheduling.kubeadmiral.snapshot import (
+from berthmaster.scheduling.fnv import fnv1_32
+from berthmaster.scheduling.kubeadmiral.trigger import (
     WATCHED_ANNOTATIONS,
     ResourceRequest,
     Snapshot,

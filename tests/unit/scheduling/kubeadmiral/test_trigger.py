@@ -4,14 +4,13 @@ import pytest
 from builders import quantities
 from kubeadmiral_builders import DEPLOYMENTS, member, policy, web
 
-from berthmaster.scheduling.kubeadmiral.snapshot import marks_of, snapshot_of
-from berthmaster.scheduling.kubeadmiral.trigger import Trigger, Verdict, trigger_of
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger, TriggerResult, marks_of, snapshot_of, trigger_of
 
 SWITCHES = ("policyContentChanged", "clusterLabelsChanged", "clusterAPIResourcesChanged", "clusterJoined")
 A, B = member("a", labels={"az": "1"}), member("b")
 TWO = [A, B]
 INFO = "kubeadmiral.io/auto-migration-info"
-NOTHING = Verdict(Trigger.NONE)
+NOTHING = TriggerResult(ObjectTrigger.NONE)
 
 
 def when(*on, **spec):
@@ -28,13 +27,13 @@ def decided(before, now, asked):
 
 
 def deferred(*reasons):
-    return Verdict(Trigger.NONE, reasons)
+    return TriggerResult(ObjectTrigger.NONE, reasons)
 
 
 @pytest.mark.parametrize("stored", [None, ""], ids=["absent", "empty"])
 def test_without_a_snapshot_it_is_the_first_time(stored):
     for asked in (when(), None):
-        assert decided(stored, taken(asked), asked) == Verdict(Trigger.FIRST)
+        assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.FIRST)
 
 
 def test_if_all_is_as_it_was_nothing_is_done_and_nothing_deferred():
@@ -45,7 +44,7 @@ def test_if_all_is_as_it_was_nothing_is_done_and_nothing_deferred():
 @pytest.mark.parametrize("stored", ["{", "[]", '{"clusters": 3}'])
 def test_a_snapshot_that_cannot_be_read_is_none(stored):
     asked = policy(reschedulePolicy={"disableRescheduling": True})
-    assert decided(stored, taken(asked), asked) == Verdict(Trigger.UNREADABLE)
+    assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.UNREADABLE)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +56,7 @@ def test_a_snapshot_that_cannot_be_read_is_none(stored):
     ],
 )
 def test_without_a_policy_any_difference_counts(before, now):
-    assert decided(before, now, None) == Verdict(Trigger.UNBOUND)
+    assert decided(before, now, None) == TriggerResult(ObjectTrigger.UNBOUND)
 
 
 DISABLED = {"reschedulePolicy": {"disableRescheduling": True}}
@@ -66,29 +65,36 @@ DISABLED = {"reschedulePolicy": {"disableRescheduling": True}}
 @pytest.mark.parametrize(
     ("before", "now", "trigger"),
     [
-        pytest.param({}, {"annotations": {"kubeadmiral.io/maxClusters": "1"}}, Trigger.ANNOTATIONS, id="annotations"),
-        pytest.param({}, {"workload": web(4)}, Trigger.REPLICAS, id="the number of replicas"),
         pytest.param(
-            {}, {"workload": web(requests=quantities({"cpu": "1m"}))}, Trigger.REQUESTS, id="what a replica requests"
+            {}, {"annotations": {"kubeadmiral.io/maxClusters": "1"}}, ObjectTrigger.ANNOTATIONS, id="annotations"
         ),
-        pytest.param({"name": "other"}, {}, Trigger.POLICY, id="the policy, by name"),
-        pytest.param({}, {"annotations": {INFO: "{}"}}, Trigger.AUTO_MIGRATION, id="auto-migration found something"),
-        pytest.param({"annotations": {INFO: "{}"}}, {}, Trigger.AUTO_MIGRATION, id="auto-migration is off"),
+        pytest.param({}, {"workload": web(4)}, ObjectTrigger.REPLICAS, id="the number of replicas"),
+        pytest.param(
+            {},
+            {"workload": web(requests=quantities({"cpu": "1m"}))},
+            ObjectTrigger.REQUESTS,
+            id="what a replica requests",
+        ),
+        pytest.param({"name": "other"}, {}, ObjectTrigger.POLICY, id="the policy, by name"),
+        pytest.param(
+            {}, {"annotations": {INFO: "{}"}}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration found something"
+        ),
+        pytest.param({"annotations": {INFO: "{}"}}, {}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration is off"),
         pytest.param(
             {"annotations": {INFO: "{}"}},
             {"annotations": {INFO: "{ }"}},
-            Trigger.AUTO_MIGRATION,
+            ObjectTrigger.AUTO_MIGRATION,
             id="auto-migration, by text",
         ),
         pytest.param(
-            {"name": "other"}, {"workload": web(4), "clusters": []}, Trigger.REPLICAS, id="the first of several"
+            {"name": "other"}, {"workload": web(4), "clusters": []}, ObjectTrigger.REPLICAS, id="the first of several"
         ),
     ],
 )
 def test_changes_that_nothing_stands_against(before, now, trigger):
     was = policy(before.pop("name", "policy"), autoMigration={}, **DISABLED)
     asked = policy(autoMigration={}, **DISABLED)
-    assert decided(taken(was, **before), taken(asked, **now), asked) == Verdict(trigger)
+    assert decided(taken(was, **before), taken(asked, **now), asked) == TriggerResult(trigger)
 
 
 def test_of_automatic_migration_nothing_counts_without_it_in_the_policy():
@@ -116,14 +122,14 @@ def test_policies_that_never_reschedule(spec, reason, clusters):
 
 
 CHANGES = {
-    "policyContentChanged": (Trigger.POLICY_CONTENT, {"maxClusters": 1}, TWO),
-    "clusterLabelsChanged": (Trigger.CLUSTER_LABELS, {}, [member("a", labels={"az": "2"}), B]),
+    "policyContentChanged": (ObjectTrigger.POLICY_CONTENT, {"maxClusters": 1}, TWO),
+    "clusterLabelsChanged": (ObjectTrigger.CLUSTER_LABELS, {}, [member("a", labels={"az": "2"}), B]),
     "clusterAPIResourcesChanged": (
-        Trigger.CLUSTER_API_RESOURCES,
+        ObjectTrigger.CLUSTER_API_RESOURCES,
         {},
         [member("a", labels={"az": "1"}, serves=[DEPLOYMENTS]), B],
     ),
-    "clusterJoined": (Trigger.CLUSTER_JOINED, {}, [*TWO, member("c")]),
+    "clusterJoined": (ObjectTrigger.CLUSTER_JOINED, {}, [*TWO, member("c")]),
 }
 
 
@@ -133,7 +139,7 @@ def test_each_switch_is_about_one_change(switch):
     others = [name for name in SWITCHES if name != switch]
     on, off = when(switch, **spec), when(*others, **spec)
     was_on, was_off = when(switch), when(*others)
-    assert decided(taken(was_on), taken(on, clusters=clusters), on) == Verdict(trigger)
+    assert decided(taken(was_on), taken(on, clusters=clusters), on) == TriggerResult(trigger)
     assert decided(taken(was_off), taken(off, clusters=clusters), off) == deferred(f"{switch}:false")
 
 
@@ -141,15 +147,26 @@ def test_each_switch_is_about_one_change(switch):
     ("on", "before", "now", "verdict"),
     [
         pytest.param(
-            [], TWO, [member("a", labels={"az": "1"}, taints=["x:PreferNoSchedule"]), B],
-            Verdict(Trigger.CLUSTER_TAINTS), id="about taints there is no switch",
+            [],
+            TWO,
+            [member("a", labels={"az": "1"}, taints=["x:PreferNoSchedule"]), B],
+            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
+            id="about taints there is no switch",
         ),
-        pytest.param([], TWO, [A], Verdict(Trigger.CLUSTER_TAINTS), id="a lost cluster counts like other taints"),
         pytest.param(
-            ["clusterLabelsChanged"], TWO, [A], Verdict(Trigger.CLUSTER_LABELS), id="or like other labels, if they do"
+            [], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="a lost cluster counts like other taints"
         ),
-        pytest.param([], TWO, [], Verdict(Trigger.CLUSTER_TAINTS), id="so do all that are lost"),
-        pytest.param([], TWO, [A, member("b", joined="False")], Verdict(Trigger.CLUSTER_TAINTS), id="one that left"),
+        pytest.param(
+            ["clusterLabelsChanged"],
+            TWO,
+            [A],
+            TriggerResult(ObjectTrigger.CLUSTER_LABELS),
+            id="or like other labels, if they do",
+        ),
+        pytest.param([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="so do all that are lost"),
+        pytest.param(
+            [], TWO, [A, member("b", joined="False")], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="one that left"
+        ),
         pytest.param(SWITCHES, TWO, [A, member("b", ready="False")], NOTHING, id="readiness counts for nothing"),
         pytest.param(
             [],
@@ -162,13 +179,15 @@ def test_each_switch_is_about_one_change(switch):
             ["clusterJoined"],
             TWO,
             [member("a"), B, member("c")],
-            Verdict(Trigger.CLUSTER_JOINED),
+            TriggerResult(ObjectTrigger.CLUSTER_JOINED),
             id="what is deferred does not keep a later change from counting",
         ),
         pytest.param([], [], TWO, deferred("clusterJoined:false"), id="the first clusters join"),
-        pytest.param(["clusterJoined"], [A], [B, member("c")], Verdict(Trigger.CLUSTER_TAINTS), id="others, not more"),
+        pytest.param(
+            ["clusterJoined"], [A], [B, member("c")], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="others, not more"
+        ),
     ],
-)  # fmt: skip
+)
 def test_changes_of_clusters(on, before, now, verdict):
     asked = when(*on)
     assert decided(taken(asked, clusters=before), taken(asked, clusters=now), asked) == verdict
@@ -183,7 +202,7 @@ def test_a_change_that_is_deferred_is_deferred_until_it_is_undone():
 
 
 def test_verdicts():
-    assert Verdict(Trigger.REPLICAS).schedules
+    assert TriggerResult(ObjectTrigger.REPLICAS).schedules
     assert not deferred("a:false", "b:false").schedules
     assert deferred("a:false", "b:false").deferred_text == "a:false; b:false"
     assert NOTHING.deferred_text == ""
@@ -192,4 +211,4 @@ def test_verdicts():
 def test_a_snapshot_with_other_hashes_makes_it_be_scheduled_once():
     asked = when()
     theirs = json.loads(taken(asked).text) | {"schedulingAnnotationsHash": "1"}
-    assert decided(json.dumps(theirs), taken(asked), asked) == Verdict(Trigger.ANNOTATIONS)
+    assert decided(json.dumps(theirs), taken(asked), asked) == TriggerResult(ObjectTrigger.ANNOTATIONS)

@@ -6,8 +6,8 @@ from kubeadmiral_builders import divided, member
 
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.kubeadmiral.division import capacity_weights, division_weights
 from berthmaster.scheduling.kubeadmiral.unit import Preference
-from berthmaster.scheduling.kubeadmiral.weights import capacity_weights, division_weights
 
 GPU = "nvidia.com/gpu"
 

@@ -3,15 +3,14 @@ from builders import cluster
 from decisions import asked, outcome, schedule, spread
 
 from berthmaster.model.errors import PluginError
-from berthmaster.scheduling.karmada.cluster_locality import ClusterLocality
-from berthmaster.scheduling.plugins import Plugins
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import ClusterLocalityScore, karmada_profile
+from berthmaster.scheduling.profile import Plugins
 from berthmaster.scheduling.scores import Score
 
 
 def total(clusters, workload, *plugins):
     """The sum of the scores by cluster; None where all are 0."""
-    candidates = schedule(clusters, workload, Profile(Plugins((), plugins))).attempts[0].candidates
+    candidates = schedule(clusters, workload, karmada_profile(Plugins((), plugins))).attempts[0].candidates
     scores = candidates.scores
     return None if scores is None else dict(zip(candidates.names(), scores.tolist(), strict=True))
 
@@ -26,7 +25,7 @@ def total(clusters, workload, *plugins):
     ],
 )
 def test_cluster_locality(current, scores):
-    assert total([cluster("a"), cluster("b")], asked(clusters=current), ClusterLocality()) == scores
+    assert total([cluster("a"), cluster("b")], asked(clusters=current), ClusterLocalityScore()) == scores
 
 
 class Fixed(Score):
@@ -42,7 +41,7 @@ class Fixed(Score):
 
 
 def test_scores_of_all_plugins_add_up():
-    found = total([cluster("a"), cluster("b")], asked(clusters={"b": 1}), ClusterLocality(), Fixed(30), Fixed(7))
+    found = total([cluster("a"), cluster("b")], asked(clusters={"b": 1}), ClusterLocalityScore(), Fixed(30), Fixed(7))
     assert found == {"a": 37, "b": 100}
 
 
@@ -53,6 +52,6 @@ def test_what_is_no_integer_from_0_to_100_is_told_with_the_plugins_name(bad):
 
 
 def test_more_plugins_than_one_sort_key_holds_are_still_in_order():
-    many = Profile(Plugins((), tuple(Fixed(100) for _ in range(30))))
+    many = karmada_profile(Plugins((), tuple(Fixed(100) for _ in range(30))))
     clusters = [cluster("a", pods=1), cluster("b", pods=99), cluster("c", pods=2)]
     assert outcome(schedule(clusters, asked(spread=[spread("cluster", 1, 2)]), many)) == {"a": 1, "c": 1}

@@ -8,8 +8,7 @@ from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.selector import parse_selector
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.plugins import built_in
-from berthmaster.scheduling.scheduler import Profile
+from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler.nodes import KnownNodes, ShownNodes, members_of
 from extender.protocols.kube_scheduler.placing import Placings
 from extender.protocols.kube_scheduler.pods import request_of
@@ -70,7 +69,7 @@ def fleets(draw):
 
 @given(fleets(), placements(), st.sampled_from(["", "type=member"]))
 def test_known_and_shown_nodes_stand_on_the_same_steps_for_the_same_reasons(clusters, wanted, members):
-    profile, who = Profile(built_in()), members_of(parse_selector(members))
+    profile, who = karmada_profile(), members_of(parse_selector(members))
     asked = convert(Pod, pod(placement=wanted))
     request = request_of(asked, Placings().of(asked, []).placement)
     names = [cluster.name for cluster in clusters]

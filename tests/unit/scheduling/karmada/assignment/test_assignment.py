@@ -5,8 +5,8 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, WEIGHTED, asked, outcome,
 from berthmaster.model.binding import Component
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import ReplicaSchedulingStrategy
-from berthmaster.scheduling.karmada.assignment.go_sort import order_by_weight
-from berthmaster.scheduling.plan import Strategy, strategy_of
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
+from berthmaster.scheduling.karmada.go_sort import order_by_weight
 
 
 def fleet(**pods):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.karmada.assignment.go_sort import _Sorter, order_by_weight
+from berthmaster.scheduling.karmada.go_sort import _GoSorter, order_by_weight
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "go_sort.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
@@ -33,13 +33,13 @@ def test_the_recorded_lists_reach_every_part_of_the_sort(monkeypatch):
     ]
     calls = Counter()
     for part in parts:
-        original = getattr(_Sorter, part)
+        original = getattr(_GoSorter, part)
 
         def counted(*args, _part=part, _original=original):
             calls[_part] += 1
             return _original(*args)
 
-        monkeypatch.setattr(_Sorter, part, counted)
+        monkeypatch.setattr(_GoSorter, part, counted)
     for recorded in RECORDED:
         order_by_weight(recorded["weights"])
     assert set(calls) == set(parts)

@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.karmada.assignment import webster
-from berthmaster.scheduling.karmada.assignment.webster import allocate, breaks_ties_descending, fnv1a_32
+from berthmaster.scheduling.fnv import fnv1a_32
+from berthmaster.scheduling.karmada.division import allocate, breaks_ties_descending
+from berthmaster.scheduling.karmada.profile import division
 
 
 def seats_of(seats, votes, ranks=None):
@@ -91,7 +92,7 @@ def test_many_seats_are_given_in_rounds_as_if_one_by_one(seats, votes):
     quotas, ranks = np.array(votes, dtype=np.float64), np.arange(len(votes))
     if not quotas.any():
         return
-    rounds = webster._in_rounds(seats, np.zeros(len(votes), dtype=np.int64), quotas, ranks)
+    rounds = division._in_rounds(seats, np.zeros(len(votes), dtype=np.int64), quotas, ranks)
     assert rounds.tolist() == list(oracle.webster(seats, _named(votes)).values())
 
 

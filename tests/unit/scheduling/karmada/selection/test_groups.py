@@ -3,7 +3,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.karmada.selection.groups import MAX_COST, ClusterGroup, search_cost, select_groups
+from berthmaster.scheduling.karmada.regions import MAX_COST, ClusterGroup, search_cost, select_groups
 
 
 def groups(text):

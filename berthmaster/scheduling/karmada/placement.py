@@ -1,4 +1,4 @@
-"""What Karmada's stages read in a placement: how to select and how to assign."""
+"""Compile a placement for Karmada's stages: the strategy, the static weights and the spread constraints."""
 
 from functools import reduce
 
@@ -7,19 +7,24 @@ import numpy as np
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.scheduling.columns import Column, IntArray, Journal
+from berthmaster.scheduling.compiled_placement import (
+    Affinities,
+    AffinityColumn,
+    CompiledPlacement,
+    Strategy,
+    strategy_of,
+)
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.group import Affinities, AffinityColumn
-from berthmaster.scheduling.plan import Plan, Strategy, strategy_of
 
 
-class KarmadaPlan(Plan):
-    """A placement's groups, and beside them how Karmada selects and assigns.
+class KarmadaPlacement(CompiledPlacement):
+    """A compiled placement with what Karmada's selection and division read.
 
     Attributes:
         strategy: how replicas are assigned.
-        weights: the static weight of each row; None where every cluster weighs the same.
-        constrained: selection obeys the spread constraints; otherwise it takes every cluster that fits.
-        spread: the last constraint for each field, the empty one for a constraint by label.
+        weights: the static weight of each row. None if all clusters have the same weight.
+        constrained: selection obeys the spread constraints. Otherwise it selects every cluster that fits.
+        spread: the last constraint for each field. A constraint by label has the empty field.
     """
 
     __slots__ = ("constrained", "spread", "strategy", "weights")
@@ -34,13 +39,8 @@ class KarmadaPlan(Plan):
         }
 
 
-def karmada_plan(plan: Plan) -> KarmadaPlan:
-    """A plan under this profile: whoever takes Karmada's stages takes its plan, too."""
-    return plan  # type: ignore[return-value] # asked in every decision: a cast costs as much as a lookup
-
-
 class StaticWeights(Column[np.int64]):
-    """The static weight of each row: the largest of the rules that mean it, 0 for none."""
+    """The static weight of each row: the largest weight of the rules that match it, or 0."""
 
     __slots__ = ("_rules",)
 
@@ -49,21 +49,19 @@ class StaticWeights(Column[np.int64]):
         self._rules = rules
 
     def compute(self) -> IntArray:
-        """All rows."""
         weights = [np.where(column.current(), np.int64(weight), np.int64(0)) for column, weight in self._rules]
         return reduce(np.maximum, weights)
 
     def compute_row(self, row: int) -> int:
-        """One row."""
         return max(weight if column.current()[row] else 0 for column, weight in self._rules)
 
     def weight_of(self, cluster: Cluster) -> int:
-        """The weight of a cluster, be it in the fleet or not."""
+        """Return the weight of a cluster, which need not be in the fleet."""
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)
 
 
 def _ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
-    """Whether static weights rule spread constraints out; a weight preference without any content does not."""
+    """Report whether static weights disable spread constraints. An empty weight preference does not."""
     if strategy_of(scheduling) is not Strategy.STATIC_WEIGHT or scheduling is None:
         return False
     return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)

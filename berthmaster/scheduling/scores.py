@@ -1,7 +1,7 @@
-"""Score plugins: which of the clusters that fit are better.
+"""Score plugins: which of the clusters that fit are better. The base classes.
 
-Scores are added up, without weights, in Karmada as in KubeAdmiral. They go from 0 to 100; a ``RelativeScore`` gives
-what it counts and is scaled to that.
+The scheduler adds the scores of all plugins, without weights, in Karmada as in KubeAdmiral. A score is an integer from
+0 to 100.
 """
 
 from abc import ABC, abstractmethod
@@ -19,28 +19,28 @@ MAX_SCORE: Final = 100
 
 
 class UnscorableError(Exception):
-    """What a policy asks cannot be scored, on no cluster: the group is left."""
+    """The policy asks for something that cannot be scored on any cluster. The group fails."""
 
 
 class Score(ABC):
     """A score plugin.
 
     Attributes:
-        name: by which it is switched on and off and named in diagnoses.
+        name: identifies the plugin in switches and in diagnoses.
     """
 
     name: str
 
     @abstractmethod
     def score(self, context: Context, cluster: Cluster) -> int:
-        """How good a cluster is for the workload, 0 to 100."""
+        """Return how good a cluster is for the workload, 0 to 100."""
 
     def scores(self, context: Context, rows: IntArray) -> IntArray | None:
-        """The scores of rows, which are all that fit, in their order; None where all are 0.
+        """Return the scores of the given rows in their order, or None if all are 0. The rows are all that fit.
 
         Raises:
-            PluginError: a score is no integer from 0 to 100.
-            UnscorableError: what is asked cannot be understood.
+            PluginError: a score is not an integer from 0 to 100.
+            UnscorableError: the policy cannot be scored.
         """
         clusters = context.fleet.clusters
         found = [self.score(context, cluster) for row in rows.tolist() if (cluster := clusters[row]) is not None]
@@ -53,32 +53,30 @@ class Score(ABC):
 
 
 class ColumnScore(Score):
-    """A score that is said of all clusters at once, through the fleet's columns."""
+    """A score that is computed for all clusters at once, from the columns of the fleet."""
 
     @abstractmethod
-    def scores(self, context: Context, rows: IntArray) -> IntArray:
-        """The scores of rows, which are all that fit, in their order."""
+    def scores(self, context: Context, rows: IntArray) -> IntArray: ...
 
     def score(self, context: Context, cluster: Cluster) -> int:
-        """How good a cluster of the fleet would be if no other one fitted."""
+        """Return how good a cluster of the fleet would be if no other one fitted."""
         return int(self.scores(context, np.array([context.fleet.row_of[cluster.name]]))[0])
 
 
 class RelativeScore(ColumnScore):
-    """A score that only a comparison yields: something is counted, and scaled over all clusters that fit."""
+    """A score that compares clusters: ``counts`` counts something, ``normalised`` scales it over all that fit."""
 
     @abstractmethod
     def counts(self, context: Context, rows: IntArray) -> IntArray:
-        """What is counted, by row.
+        """Return what is counted, for each row.
 
         Raises:
-            UnscorableError: what is asked cannot be understood.
+            UnscorableError: the policy cannot be scored.
         """
 
     @abstractmethod
     def normalised(self, counts: IntArray) -> IntArray:
-        """Scores for what was counted of all clusters that fit, which are some."""
+        """Return the scores for the counts of all clusters that fit. There is at least one."""
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
-        """The counts, scaled."""
         return self.normalised(self.counts(context, rows))

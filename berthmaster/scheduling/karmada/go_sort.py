@@ -1,14 +1,15 @@
-"""The order in which Go's ``sort.Sort`` leaves equal elements.
+"""Go's ``sort.Sort``, with the same order of equal elements.
 
-Karmada sorts weights with it, and where it cuts the sorted list off in the middle of equal weights, the order decides
-which clusters are used. The sort is a pattern-defeating quicksort: up to 12 elements it is an insertion sort, hence
-stable; above that it is not, but it is deterministic. This follows Go 1.19 and later step by step.
+Karmada sorts weights with it and uses the first clusters of the result. If equal weights cross the cut, their order
+decides which clusters are used. The sort is a pattern-defeating quicksort. Up to 12 elements it is an insertion sort,
+which is stable. Above that it is not stable, but deterministic. This module follows Go 1.19 and later step by step.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
-_INSERTION_SORT_UP_TO: Final = 12
+STABLE_UP_TO: Final = 12
+"""Go sorts up to this many elements with an insertion sort."""
 _SHORTEST_NINTHER: Final = 50
 _SHORTEST_SHIFTING: Final = 50
 _MOST_SHIFTS: Final = 5
@@ -18,15 +19,15 @@ _MASK_64: Final = 2**64 - 1
 
 
 def order_by_weight(weights: Sequence[int]) -> list[int]:
-    """The positions of some weights after Go has sorted them, largest first."""
-    sorter = _Sorter([-weight for weight in weights])
+    """Return the positions of the weights after Go has sorted them, largest first."""
+    sorter = _GoSorter([-weight for weight in weights])
     length = len(weights)
     sorter.sort(0, length, length.bit_length())
     return sorter.order
 
 
-class _Sorter:
-    """``keys`` ascending; ``order`` goes along."""
+class _GoSorter:
+    """Sort ``keys`` ascending and permute ``order`` in the same way."""
 
     def __init__(self, keys: list[int]) -> None:
         self.keys = keys
@@ -42,7 +43,7 @@ class _Sorter:
 
     def sort(self, low: int, high: int, bad_pivots_left: int) -> None:
         balanced = partitioned = True
-        while high - low > _INSERTION_SORT_UP_TO:
+        while high - low > STABLE_UP_TO:
             if bad_pivots_left == 0:
                 self.heap_sort(low, high)
                 return
@@ -96,7 +97,7 @@ class _Sorter:
             root = child
 
     def break_patterns(self, low: int, high: int) -> None:
-        """Scatter three elements with a xorshift generator that is seeded by the length."""
+        """Swap three elements with others that a xorshift generator chooses, seeded by the length."""
         length = high - low
         if length < _SHORTEST_PATTERN:
             return
@@ -111,7 +112,7 @@ class _Sorter:
             self.swap(middle - 1 + offset, low + (other - length if other >= length else other))
 
     def choose_pivot(self, low: int, high: int) -> tuple[int, int]:
-        """A pivot, and how many swaps finding it took: 0 hints at ascending, the most at descending order."""
+        """Return a pivot and the number of swaps to find it: 0 hints at ascending, 12 at descending order."""
         length = high - low
         first, second, third = (low + length // 4 * quarter for quarter in (1, 2, 3))
         swaps = 0
@@ -135,7 +136,7 @@ class _Sorter:
         self.order[low:high] = self.order[low:high][::-1]
 
     def finish_nearly_sorted(self, low: int, high: int) -> bool:
-        """Sort with a few shifts; whether that was enough."""
+        """Sort with a few shifts. Return whether that was enough."""
         at = low + 1
         for _ in range(_MOST_SHIFTS):
             while at < high and not self.less(at, at - 1):
@@ -157,7 +158,7 @@ class _Sorter:
             start += 1
 
     def partition_equal(self, low: int, high: int, pivot: int) -> int:
-        """Elements equal to the pivot first; where the greater ones begin."""
+        """Move elements equal to the pivot to the front. Return where the greater ones begin."""
         self.swap(low, pivot)
         i, j = low + 1, high - 1
         while True:
@@ -171,7 +172,7 @@ class _Sorter:
             i, j = i + 1, j - 1
 
     def partition(self, low: int, high: int, pivot: int) -> tuple[int, bool]:
-        """Elements less than the pivot first; where the pivot is then, and whether it was so already."""
+        """Move elements less than the pivot to the front. Return the pivot's position, and if nothing had to move."""
         self.swap(low, pivot)
         i, j = low + 1, high - 1
         already = True

@@ -1,4 +1,4 @@
-"""What makes a binding need scheduling (karmada ``doScheduleBinding``)."""
+"""When a binding needs scheduling (karmada ``doScheduleBinding``)."""
 
 from enum import Enum
 
@@ -8,39 +8,39 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingSpec
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import ClusterAffinityTerm, Placement
+from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.plan import Strategy, strategy_of
 
 
 class Trigger(Enum):
     """Why a binding is scheduled."""
 
     FIRST = "First"
-    """It never was: no applied placement is on record."""
+    """It was never scheduled: it has no applied placement."""
 
     RECONCILE = "Reconcile"
-    """Its placement changed, or it is of a sort that Karmada schedules at every event."""
+    """Its placement changed, or Karmada schedules such bindings at every event."""
 
     SCALE = "Scale"
-    """It is to have another number of replicas than it is assigned."""
+    """The requested replicas differ from the assigned ones."""
 
     RESCHEDULED = "Rescheduled"
-    """Somebody asked for it after it was scheduled last."""
+    """A rescheduling was requested after the last scheduling."""
 
     FAILOVER = "Failover"
-    """A cluster it is, or was, assigned to is going, or - where that counts - not ready."""
+    """A cluster of the assignment is being deleted or evicted or, if that counts, is not ready."""
 
     NONE = "None"
-    """Nothing: its assignment stays, whatever else changed in the fleet."""
+    """No reason. The assignment stays, even if the fleet changed."""
 
 
 def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False) -> Trigger:
-    """Why a binding has to be scheduled now, the first reason that holds in Karmada's order.
+    """Return why a binding must be scheduled now: the first reason that applies, in Karmada's order.
 
     Args:
-        binding: as it stands. Without a placement nothing can be scheduled.
-        fleet: the clusters it is assigned to are looked up there.
-        not_ready_counts: an assigned cluster that is not Ready is a reason; in Karmada taints and evictions see to it.
+        binding: the binding. Without a placement it is never scheduled.
+        fleet: contains the clusters of the assignment.
+        not_ready_counts: an assigned cluster that is not ready is a reason. Karmada uses taints and evictions instead.
     """
     spec = binding.spec
     if spec.placement is None:
@@ -62,15 +62,15 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
 
 
 def placement_changed(placement: Placement, applied: str, observed_group: str) -> bool:
-    """Whether a placement differs, where it matters for the assignment, from the one that was applied last.
+    """Report whether a placement differs from the applied one in a way that affects the assignment.
 
-    Of several groups only the one that the assignment came from matters: editing, adding, removing or reordering the
-    others moves nothing. Workload affinity plays no part. An unreadable record counts as unchanged.
+    Of several groups only the one that the assignment came from counts. A change to the others, or to their order,
+    does not. Workload affinity does not count. An applied placement that cannot be decoded counts as unchanged.
 
     Args:
-        placement: as it is now.
-        applied: the JSON of the one that was applied.
-        observed_group: the group that the assignment came from; empty for none.
+        placement: the current one.
+        applied: the JSON of the applied one.
+        observed_group: the group that the assignment came from, empty for none.
     """
     try:
         before = _without_empty(decode_json(Placement, applied))
@@ -89,7 +89,7 @@ def placement_changed(placement: Placement, applied: str, observed_group: str) -
 
 
 def replicas_changed(spec: BindingSpec) -> bool:
-    """Whether the assignment does not add up to the replicas that are wanted (``IsBindingReplicasChanged``)."""
+    """Report whether the assigned replicas differ from the requested ones (``IsBindingReplicasChanged``)."""
     if spec.placement is None or spec.placement.replica_scheduling is None:
         return False
     match spec.placement.replica_scheduling.replica_scheduling_type:
@@ -113,7 +113,7 @@ def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool)
 
 
 def _without_empty(placement: Placement) -> Placement:
-    """Empty lists of groups and of overflow are not written to the record, so that they read like absent ones."""
+    """Replace empty lists of groups and of overflow by None: the applied placement does not contain them."""
     terms = [
         msgspec.structs.replace(term, overflow_affinities=term.overflow_affinities or None)
         for term in placement.cluster_affinities or ()

@@ -1,0 +1,174 @@
+"""A placement compiled for one fleet: its groups of clusters, and the replica strategy that it names."""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final
+
+import numpy as np
+
+from berthmaster.model.decode import encode_json
+from berthmaster.model.placement import (
+    AffinityTerm,
+    ClusterAffinity,
+    ClusterAffinityTerm,
+    Placement,
+    ReplicaSchedulingStrategy,
+)
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.fleet import Fleet
+
+UNMATCHED_TIER: Final = 1000
+"""The overflow order of a cluster that no affinity of the group matches."""
+
+
+class AffinityColumn(Column[np.bool_]):
+    """Which rows an affinity matches."""
+
+    __slots__ = ("_fleet", "term")
+
+    def __init__(self, fleet: Fleet, term: AffinityTerm) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+        self.term = term
+
+    def compute(self) -> BoolArray:
+        fleet, term, length = self._fleet, self.term, self._fleet.capacity
+        mask = np.full(length, not term.names and not term.invalid, dtype=np.bool_)
+        if not term.invalid:
+            mask[[fleet.row_of[name] for name in term.names if name in fleet.row_of]] = True
+        for requirement in term.labels:
+            mask &= fleet.labels.matching(requirement, length)
+        for requirement in term.fields:
+            mask &= fleet.fields.matching(requirement, length)
+        for requirement in term.zones:
+            mask &= self._zones_matching(requirement.operator, fleet.zones.matching(requirement, length))
+        mask[[fleet.row_of[name] for name in term.excluded if name in fleet.row_of]] = False
+        return mask
+
+    def compute_row(self, row: int) -> bool:
+        cluster = self._fleet.clusters[row]
+        return cluster is not None and self.term.matches(cluster)
+
+    @staticmethod
+    def _zones_matching(operator: str, mask: BoolArray) -> BoolArray:
+        """Match nothing for Gt and Lt, which zones do not support."""
+        return mask if operator in {"In", "NotIn", "Exists", "DoesNotExist"} else np.zeros_like(mask)
+
+
+class Affinities:
+    """The affinity columns of a fleet, one for each distinct affinity."""
+
+    _KEPT: Final = 4096
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._columns: dict[bytes, AffinityColumn] = {}
+
+    def column(self, affinity: ClusterAffinity) -> AffinityColumn:
+        """Return the column of an affinity. Affinities of equal content share one; name and overflow do not count."""
+        bare = ClusterAffinity(
+            affinity.label_selector, affinity.field_selector, affinity.cluster_names, affinity.exclude
+        )  # fmt: skip
+        key = encode_json(bare)
+        column = self._columns.get(key)
+        if column is None:
+            if len(self._columns) >= self._KEPT:
+                self._columns.clear()
+            column = self._columns[key] = AffinityColumn(self._fleet, AffinityTerm(bare))
+        return column
+
+
+class Group:
+    """One term of ``clusterAffinities``. The scheduler tries the groups of a placement in order.
+
+    Attributes:
+        name: the affinity's name. None for a placement without groups.
+        own: the group's own affinity. None if it matches every cluster.
+        overflow: the affinities that widen the group when it is full, in order. None if the field is absent.
+    """
+
+    __slots__ = ("name", "overflow", "own")
+
+    def __init__(
+        self, name: str | None, own: AffinityColumn | None, overflow: Sequence[AffinityColumn] | None = None
+    ) -> None:
+        self.name = name
+        self.own = own
+        self.overflow = overflow
+
+    def tiers(self, rows: IntArray) -> IntArray | None:
+        """Return the overflow order of each row: 0 for the group's own affinity, then 1, 2, ...
+
+        Returns None if the group has no overflow, so that every order is 0.
+        """
+        if not self.overflow:
+            return None
+        order = np.full(len(rows), UNMATCHED_TIER, dtype=np.int64)
+        for index in range(len(self.overflow) - 1, -1, -1):
+            order[self.overflow[index].current()[rows]] = index + 1
+        order[self.own.current()[rows] if self.own is not None else slice(None)] = 0
+        return order
+
+
+class CompiledPlacement:
+    """The meaning of a placement on one fleet. A profile may extend it with what its stages need.
+
+    Attributes:
+        placement: the source.
+        groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
+            name. A placement with an empty list has no group.
+    """
+
+    __slots__ = ("groups", "placement")
+
+    def __init__(self, placement: Placement, affinities: Affinities) -> None:
+        self.placement = placement
+        self.groups: Sequence[Group] = _groups(placement, affinities)
+
+    def group_index(self, name: str) -> int:
+        """Return the position of the group with a name, or 0 if there is none."""
+        return next((index for index, group in enumerate(self.groups) if group.name == name), 0) if name else 0
+
+
+class Strategy(Enum):
+    """How a placement divides replicas, in the words of its API."""
+
+    DUPLICATED = "Duplicated"
+    STATIC_WEIGHT = "StaticWeight"
+    DYNAMIC_WEIGHT = "DynamicWeight"
+    AGGREGATED = "Aggregated"
+    UNKNOWN = "unknown"
+
+
+def strategy_of(scheduling: ReplicaSchedulingStrategy | None) -> Strategy:
+    """Return the strategy that a placement names (karmada ``newAssignState``)."""
+    if scheduling is None or scheduling.replica_scheduling_type == "Duplicated":
+        return Strategy.DUPLICATED
+    if scheduling.replica_scheduling_type != "Divided":
+        return Strategy.UNKNOWN
+    if scheduling.replica_division_preference == "Aggregated":
+        return Strategy.AGGREGATED
+    if scheduling.replica_division_preference != "Weighted":
+        return Strategy.UNKNOWN
+    preference = scheduling.weight_preference
+    return Strategy.DYNAMIC_WEIGHT if preference and preference.dynamic_weight else Strategy.STATIC_WEIGHT
+
+
+def _groups(placement: Placement, affinities: Affinities) -> tuple[Group, ...]:
+    single = None if placement.cluster_affinity is None else affinities.column(placement.cluster_affinity)
+    if placement.cluster_affinities is None:
+        return (Group(None, single),)
+    # With both fields set, the scheduler tries the terms, but the single affinity decides which clusters fit.
+    return tuple(
+        _group(term, affinities) if single is None else Group(term.affinity_name, single)
+        for term in placement.cluster_affinities
+    )
+
+
+def _group(term: ClusterAffinityTerm, affinities: Affinities) -> Group:
+    overflow = term.overflow_affinities
+    return Group(
+        term.affinity_name,
+        affinities.column(term),
+        None if overflow is None else [affinities.column(each) for each in overflow],
+    )

@@ -1,0 +1,271 @@
+"""Filter plugins: which clusters a workload may go to. The base classes, and the filters that profiles share.
+
+``reason`` defines a filter: it says why one cluster is rejected, or returns None. All other methods give the same
+answer for many clusters at once.
+"""
+
+from abc import ABC, abstractmethod
+from functools import reduce
+
+import numpy as np
+
+from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, repelling_taints
+from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.compiled_placement import AffinityColumn
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.fleet import Fleet
+
+NO_EFFECTS: frozenset[str] = frozenset()
+
+
+class Filter(ABC):
+    """A filter plugin.
+
+    Attributes:
+        name: identifies the plugin in switches and in reasons.
+        exempts_current: clusters that already have the workload pass.
+    """
+
+    name: str
+    exempts_current: bool = False
+
+    @abstractmethod
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        """Say why the workload may not go to a cluster, or return None if it may.
+
+        Returns:
+            The end of a sentence that starts with the name of the cluster.
+        """
+
+    def prune(self, context: Context, rows: IntArray) -> IntArray:
+        """Return those of the given rows whose clusters pass, in the same order. Called in every decision."""
+        clusters = context.fleet.clusters
+        passing = [self._passes(context, clusters[row]) for row in rows.tolist()]
+        return rows[np.array(passing, dtype=np.bool_)]
+
+    def _passes(self, context: Context, cluster: Cluster | None) -> bool:
+        if cluster is None:
+            return False
+        if self.exempts_current and cluster.name in context.request.current:
+            return True
+        return self.reason(context, cluster) is None
+
+
+class PlacementFilter(Filter):
+    """A filter that answers with columns, which the scheduler keeps as long as the placement is in use.
+
+    Of the workload it reads only the placement, the kind, the current clusters and whether it has replicas.
+    """
+
+    @abstractmethod
+    def column(self, context: Context) -> Column[np.bool_] | None:
+        """Return the rows that pass, or None if all pass. One column serves many requests like ``context.request``.
+
+        The journal of the column says when it is updated. ``context.fleet.structure`` covers everything about a
+        cluster except its resource numbers. ``context.fleet.resources.journal`` covers these.
+        """
+
+    def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:  # noqa: ARG002 - for subclasses
+        """Return the rows that pass if they already have the workload, or None if all pass.
+
+        Every row that passes ``column`` must pass here, too.
+        """
+        return None if self.exempts_current else column
+
+
+class KindColumn(Column[np.bool_]):
+    """Which rows serve a kind."""
+
+    __slots__ = ("_fleet", "_kind")
+
+    def __init__(self, fleet: Fleet, kind: tuple[str, str]) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+        self._kind = kind
+
+    def compute(self) -> BoolArray:
+        served = np.array([self._kind in kinds for kinds in self._fleet.kinds.values], dtype=np.bool_)
+        return served[self._fleet.kinds_code]
+
+    def compute_row(self, row: int) -> bool:
+        return self._kind in self._fleet.kinds.values[self._fleet.kinds_code[row]]
+
+
+class APIEnablementFilter(PlacementFilter):
+    """Require that the cluster serves the kind of the workload.
+
+    A kind that the cluster does not report is not served, even if its list is known to be incomplete. Karmada exempts
+    clusters that have the workload. KubeAdmiral, where this plugin is called APIResources, does not.
+    """
+
+    name = "APIEnablement"
+
+    def __init__(self, name: str = name, *, exempts_current: bool = True) -> None:
+        self.name = name
+        self.exempts_current = exempts_current
+
+    def column(self, context: Context) -> KindColumn:
+        return KindColumn(context.fleet, (context.request.api_version, context.request.kind))
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        kind = (context.request.api_version, context.request.kind)
+        return None if kind in cluster.enabled_kinds() else f"does not serve {kind[0]} {kind[1]}"
+
+
+class AnyAffinityColumn(Column[np.bool_]):
+    """Which rows match at least one of several affinities."""
+
+    __slots__ = ("_columns",)
+
+    def __init__(self, columns: list[AffinityColumn]) -> None:
+        super().__init__(columns[0].journal)
+        self._columns = columns
+
+    def compute(self) -> BoolArray:
+        return reduce(np.logical_or, [column.current() for column in self._columns])
+
+    def compute_row(self, row: int) -> bool:
+        return any(column.current()[row] for column in self._columns)
+
+
+class ClusterAffinityFilter(PlacementFilter):
+    """Require a match of the group's own affinity or, for workloads with replicas, of an overflow affinity.
+
+    KubeAdmiral uses it for the list of clusters of a policy, under the name PlacementFilter.
+    """
+
+    name = "ClusterAffinity"
+
+    def __init__(self, name: str = name) -> None:
+        self.name = name
+
+    def column(self, context: Context) -> Column[np.bool_] | None:
+        columns = _affinity_columns(context)
+        return AnyAffinityColumn(columns) if len(columns) > 1 else next(iter(columns), None)
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        columns = _affinity_columns(context)
+        if not columns or any(column.term.matches(cluster) for column in columns):
+            return None
+        return columns[0].term.mismatch(cluster)
+
+
+def _affinity_columns(context: Context) -> list[AffinityColumn]:
+    group = context.group
+    if group.own is None:
+        return []
+    return [group.own, *((group.overflow or ()) if context.request.is_workload else ())]
+
+
+class ClusterEvictionFilter(Filter):
+    """Reject clusters that the workload is being evicted from.
+
+    In Karmada graceful eviction tasks name them. In KubeAdmiral custom migration names them, and the plugin is called
+    ClusterEvicted.
+    """
+
+    name = "ClusterEviction"
+
+    def __init__(self, name: str = name) -> None:
+        self.name = name
+
+    def prune(self, context: Context, rows: IntArray) -> IntArray:
+        evicted = context.request.evicted_from
+        if not evicted:
+            return rows
+        row_of = context.fleet.row_of
+        return rows[~np.isin(rows, [row_of[name] for name in evicted if name in row_of])]
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        return "is evicting this workload" if cluster.name in context.request.evicted_from else None
+
+
+class SchedulableColumn(Column[np.bool_]):
+    """Which rows hold a cluster that is not being deleted."""
+
+    __slots__ = ("_fleet",)
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+
+    def compute(self) -> BoolArray:
+        return self._fleet.schedulable.copy()
+
+    def compute_row(self, row: int) -> bool:
+        return bool(self._fleet.schedulable[row])
+
+
+class ClusterTerminatingFilter(PlacementFilter):
+    """Reject clusters that are being deleted, even if they have the workload.
+
+    In KubeAdmiral this is a plugin. Karmada skips such clusters before any plugin.
+    """
+
+    name = "ClusterTerminating"
+
+    def __init__(self, name: str = name) -> None:
+        self.name = name
+
+    def column(self, context: Context) -> SchedulableColumn:
+        return SchedulableColumn(context.fleet)
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
+        return "is being deleted" if cluster.deleting else None
+
+
+def untolerated_counts(fleet: Fleet, tolerations: tuple[Toleration, ...], effects: frozenset[str]) -> IntArray:
+    """Return how many untolerated taints with these effects each row has."""
+    counts = [len(repelling_taints(taints, tolerations, effects)) for taints in fleet.taints.values]
+    return np.array(counts, dtype=np.int64)[fleet.taint_code]
+
+
+class TolerationColumn(Column[np.bool_]):
+    """Which rows have no untolerated taint with one of the given effects."""
+
+    __slots__ = ("_effects", "_fleet", "_tolerations")
+
+    def __init__(
+        self, fleet: Fleet, tolerations: tuple[Toleration, ...], effects: frozenset[str] = REPELLING_EFFECTS
+    ) -> None:
+        super().__init__(fleet.structure)
+        self._fleet = fleet
+        self._tolerations = tolerations
+        self._effects = effects
+
+    def compute(self) -> BoolArray:
+        tolerated: BoolArray = untolerated_counts(self._fleet, self._tolerations, self._effects) == 0
+        return tolerated
+
+    def compute_row(self, row: int) -> bool:
+        taints = self._fleet.taints.values[self._fleet.taint_code[row]]
+        return not repelling_taints(taints, self._tolerations, self._effects)
+
+
+class TaintTolerationFilter(PlacementFilter):
+    """Reject clusters with untolerated NoSchedule or NoExecute taints.
+
+    Args:
+        driving_out: the effects that also reject clusters that have the workload. Karmada has none, because other
+            controllers evict workloads there. KubeAdmiral has NoExecute.
+    """
+
+    name = "TaintToleration"
+
+    def __init__(self, driving_out: frozenset[str] = NO_EFFECTS) -> None:
+        self.exempts_current = not driving_out
+        self._driving_out = driving_out
+
+    def column(self, context: Context) -> TolerationColumn:
+        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations)
+
+    def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:
+        if self.exempts_current:
+            return super().staying(context, column)
+        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations, self._driving_out)
+
+    def reason(self, context: Context, cluster: Cluster) -> str | None:
+        stays = self._driving_out and cluster.name in context.request.current
+        effects = self._driving_out if stays else REPELLING_EFFECTS
+        taints = repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
+        return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None

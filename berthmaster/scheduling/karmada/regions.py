@@ -1,0 +1,219 @@
+"""Selection by a constraint on regions (karmada ``group_clusters.go``, ``select_clusters_by_region.go``).
+
+Karmada enumerates all combinations of regions, those with fewer clusters first. It records a combination as soon as it
+has enough regions and enough clusters, and does not extend a recorded combination. Of the recorded combinations it
+takes the one with the largest weight, then the largest number of clusters, then the first one found. Finally it
+shortens the combination to a recorded prefix. The enumeration is exponential in the number of regions.
+
+This module computes the same result without enumeration. In the order of Karmada's walk, a sequence is recorded if its
+length is in range, its clusters reach the target, and without its last region it was too short or had too few clusters.
+The best completion from region i on therefore depends only on the number of regions chosen so far and on the sum of
+their clusters, capped at the target. This is a table of (regions x length x target) entries, filled from the last
+region to the first. Recorded sequences are never prefixes of each other, so "first one found" means lexicographically
+smallest: on a tie, taking a region comes before skipping it.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from berthmaster.model.placement import SpreadConstraint
+from berthmaster.scheduling.candidates import Candidates
+from berthmaster.scheduling.columns import BoolArray, IntArray
+from berthmaster.scheduling.compiled_placement import Strategy
+from berthmaster.scheduling.decision import Failure, FailureKind
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+
+MAX_COST: Final = 2**28
+"""The largest search: 256 MiB and a few seconds, during which the process answers no other request."""
+_INT64_SAFE: Final = 2**61
+_COST_BEYOND_INT64: Final = 16
+_SCORE_UNIT: Final = 1000
+_UNCONSTRAINED: Final = SpreadConstraint()
+
+
+class ClusterGroup(NamedTuple):
+    """Clusters that are selected together or not at all: those of one region.
+
+    Attributes:
+        name: distinct among the groups.
+        value: the number of clusters, at least 1.
+        weight: how good the group is, not negative.
+    """
+
+    name: str
+    value: int
+    weight: int
+
+
+def select_by_region(compiled: KarmadaPlacement, replicas: int, candidates: Candidates) -> Candidates | Failure:
+    """Return one cluster of each of the best regions, then the best of their other clusters, or why there are none."""
+    regions, clusters = compiled.spread["region"], compiled.spread.get("cluster", _UNCONSTRAINED)
+    ordered = candidates.ordered()
+    members = _by_region(ordered)
+    if len(members) < regions.min_groups:
+        return _failure(f"{len(members)} regions have clusters that fit, at least {regions.min_groups} are asked for")
+    weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
+    groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
+    asked = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
+    if search_cost(groups, *asked) > MAX_COST:
+        return _failure(
+            f"the choice of {asked[0]} to {asked[1]} of {len(members)} regions with at least {asked[2]} clusters is "
+            "beyond the bound of what is searched; lower maxGroups of the regions, or minGroups of the clusters"
+        )
+    chosen = select_groups(groups, *asked)
+    if not chosen:
+        bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
+        return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")
+    return ordered.at(_spread_over([members[group.name] for group in chosen], clusters.max_groups))
+
+
+def _failure(message: str) -> Failure:
+    return Failure(FailureKind.SELECT_FAILED, message)
+
+
+def _by_region(ordered: Candidates) -> dict[str, list[int]]:
+    """Return the positions of the clusters of each region, in order."""
+    members: dict[str, list[int]] = {}
+    for position, region in enumerate(ordered.regions()):
+        if region:
+            members.setdefault(region, []).append(position)
+    return members
+
+
+def _spread_over(chosen: list[list[int]], max_clusters: int) -> np.ndarray:
+    """Take one cluster of each region, even above ``max_clusters``, then the best others up to that number."""
+    first = [positions[0] for positions in chosen]
+    others = sorted(position for positions in chosen for position in positions[1:])
+    wanted = min(len(first) + len(others), max_clusters) - len(first)
+    return np.array(first + others[: max(0, wanted)], dtype=np.int64)
+
+
+class _RegionWeight:
+    """How good a region is: first by how many replicas it holds, then by the scores of its clusters."""
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        replicas: int,
+        ordered: Candidates,
+        regions: SpreadConstraint,
+        clusters: SpreadConstraint,
+    ) -> None:
+        self._available: list[int] = ordered.available.tolist()
+        self._scores: list[int] = [0] * len(ordered) if ordered.scores is None else ordered.scores.tolist()
+        self._duplicated = strategy is Strategy.DUPLICATED
+        self._replicas = replicas
+        region_count = max(1, regions.min_groups)
+        self._share = -(-replicas // region_count)
+        self._least_clusters = max(clusters.min_groups, regions.min_groups)
+
+    def __call__(self, positions: list[int]) -> int:
+        return self._of_duplicated(positions) if self._duplicated else self._of_divided(positions)
+
+    def _of_duplicated(self, positions: list[int]) -> int:
+        """Weigh by the number of clusters that hold all replicas."""
+        scores = [self._scores[each] for each in positions if self._available[each] >= self._replicas]
+        return len(scores) * _SCORE_UNIT + sum(scores) // len(scores) if scores else 0
+
+    def _of_divided(self, positions: list[int]) -> int:
+        """Weigh by the region's share of the replicas, or by the part of it that fits."""
+        available = score = 0
+        for count, position in enumerate(positions, start=1):
+            available += self._available[position]
+            score += self._scores[position]
+            if count >= self._least_clusters and available >= self._share:
+                return self._share * _SCORE_UNIT + score // count
+        return min(available, self._share) * _SCORE_UNIT + score // len(positions)
+
+
+def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> int:
+    """Return the number of table entries that ``select_groups`` fills, 0 if no choice is possible.
+
+    Args: see ``select_groups``.
+    """
+    longest = min(max_groups, len(groups))
+    if longest < min_groups or sum(group.value for group in groups) < target:
+        return 0
+    rows = 1 + (min_groups if longest == len(groups) else longest)
+    each = _COST_BEYOND_INT64 if _combined_gains(groups).dtype == object else 1
+    return len(groups) * rows * (1 + max(0, target)) * each
+
+
+def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> list[ClusterGroup]:
+    """Return the best choice of groups, heaviest first, or an empty list if there is none.
+
+    Args:
+        groups: to choose from.
+        min_groups: the smallest number of groups, at least 1.
+        max_groups: the largest number of groups. 0 allows none.
+        target: how many clusters they must have together.
+    """
+    if not search_cost(groups, min_groups, max_groups, target):
+        return []
+    in_walk_order = sorted(groups, key=lambda group: (group.value, -group.weight, group.name))
+    best = _best_sequence(in_walk_order, min_groups, min(max_groups, len(groups)), max(0, target))
+    heaviest_first = sorted(best, key=lambda group: (-group.weight, group.name))
+    return _shortened(heaviest_first, min_groups, target)
+
+
+def _best_sequence(groups: list[ClusterGroup], shortest: int, longest: int, target: int) -> list[ClusterGroup]:
+    """Return the best recorded sequence: by weight, then value, then the order of the walk. Empty if there is none."""
+    gains = _combined_gains(groups)
+    taken = _fill_table(groups, gains, shortest, longest, target)
+    last_row = len(taken[0]) - 1
+    chosen: list[ClusterGroup] = []
+    value = 0
+    for index, group in enumerate(groups):
+        if taken[index][min(len(chosen), last_row), value]:
+            chosen.append(group)
+            value = min(value + group.value, target)
+            if len(chosen) >= shortest and value >= target:
+                return chosen
+    return []
+
+
+def _combined_gains(groups: list[ClusterGroup]) -> IntArray | np.ndarray:
+    """Combine weight and value of each group in one number, so that sums compare by weight first."""
+    unit = sum(group.value for group in groups) + 1
+    gains = [group.weight * unit + group.value for group in groups]
+    return np.array(gains, dtype=np.int64 if sum(gains) < _INT64_SAFE else object)
+
+
+def _fill_table(
+    groups: list[ClusterGroup], gains: np.ndarray, shortest: int, longest: int, target: int
+) -> list[BoolArray]:
+    """Return for each group, and each (length, value) before it, whether the best completion takes the group.
+
+    ``best[length, value]`` is the largest gain of the groups considered so far that completes such a beginning. If the
+    upper bound does not limit the length, all beginnings that are long enough share the last row.
+    """
+    unbounded = longest == len(groups)
+    last_row = shortest if unbounded else longest
+    # A beginning that cannot be completed stays negative, whatever it gains.
+    best = np.full((last_row + 1, target + 1), -1 - gains.sum(), dtype=gains.dtype)
+    # A beginning that is long enough and has reached the target is recorded: complete, with nothing to gain.
+    best[shortest:, target] = 0
+    extensible = slice(None) if unbounded else slice(-1)
+    longer = np.minimum(np.arange(last_row + 1) + 1, last_row)[extensible, None]
+    values = np.arange(target + 1)
+    taken: list[BoolArray] = []
+    for index in range(len(groups) - 1, -1, -1):
+        taking = best[longer, np.minimum(values + groups[index].value, target)] + gains[index]
+        takes = np.zeros(best.shape, dtype=np.bool_)
+        takes[extensible] = (taking >= best[extensible]) & (taking >= 0)
+        best[extensible] = np.where(takes[extensible], taking, best[extensible])
+        best[shortest:, target] = 0
+        taken.append(takes)
+    return taken[::-1]
+
+
+def _shortened(heaviest_first: list[ClusterGroup], shortest: int, target: int) -> list[ClusterGroup]:
+    """Return the shortest prefix that is itself recorded, or the whole sequence."""
+    for length in range(shortest, len(heaviest_first)):
+        prefix = heaviest_first[:length]
+        value = sum(group.value for group in prefix)
+        last_in_walk = max(group.value for group in prefix)
+        if value >= target and (length == shortest or value - last_in_walk < target):
+            return prefix
+    return heaviest_first
