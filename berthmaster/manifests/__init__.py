@@ -1,4 +1,4 @@
-"""Manifests from files, folders and standard input."""
+"""Manifests: reading of files, folders and standard input, in YAML and JSON."""
 
 from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents

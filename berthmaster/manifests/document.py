@@ -1,4 +1,4 @@
-"""A manifest with the place it came from, and the limits within which manifests are read."""
+"""A document with its source, and the limits of reading."""
 
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
@@ -9,13 +9,13 @@ STDIN: Final = "<stdin>"
 
 
 class ManifestLimits(NamedTuple):
-    """How much is read before something is taken for a mistake or an attack.
+    """The limits that guard against mistakes and attacks.
 
     Attributes:
-        file_bytes: the size of one file.
-        depth: how deeply lists and mappings may be nested in a document.
-        aliased_nodes: how many values the aliases of one YAML file may stand for, all in all.
-        documents: how many documents there may be in all files, the items of a ``List`` counted each.
+        file_bytes: the largest size of a file, in bytes.
+        depth: the deepest nesting of lists and mappings in a document.
+        aliased_nodes: the largest number of values that the aliases of a YAML file may expand to, in total.
+        documents: the largest number of documents in all files. Each item of a ``List`` counts.
     """
 
     file_bytes: int = 64 * 2**20
@@ -29,12 +29,12 @@ DEFAULT_LIMITS: Final = ManifestLimits()
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object of an API as its author wrote it.
+    """One API object as written in a manifest.
 
     Attributes:
-        source: the file's path, or ``<stdin>``.
-        number: which document of the file it is, from 1; empty documents count.
-        prefix: where it stands in that document: ``items[2]`` in a List, else empty.
+        source: the path of the file, or ``<stdin>``.
+        number: the number of the document in the file, from 1; empty documents count.
+        prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
         raw: the object. ``apiVersion``, ``kind`` and ``metadata.name`` are non-empty strings.
     """
 
@@ -60,16 +60,16 @@ class Document:
 
     @property
     def namespace(self) -> str:
-        """``metadata.namespace``, empty when absent."""
+        """``metadata.namespace``; empty if absent."""
         return str(self.raw["metadata"].get("namespace") or "")
 
     @property
     def place(self) -> str:
-        """Where it is, in words."""
+        """The position of the object for messages."""
         place = f"{self.source}: document {self.number}"
         return f"{place}: {self.prefix}" if self.prefix else place
 
     def error(self, error: FieldError) -> ManifestError:
-        """An error of one of its fields, with the place."""
+        """Return the error of a field of the object with the position of the object."""
         placed = error.below(self.prefix) if self.prefix else error
         return ManifestError(self.source, self.number, placed.problem, placed.path)

@@ -1,4 +1,4 @@
-"""From paths to documents: which files are read, in which order, and what is in them."""
+"""Reading of paths: which files are read, in which order, and the documents in them."""
 
 import json
 import os
@@ -14,19 +14,24 @@ from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import FieldError, ManifestError, shown
 
 SUFFIXES: Final = (".yaml", ".yml", ".json")
-_NOT_AN_OBJECT: Final = "is not an object of an API, but"
+_NOT_AN_OBJECT: Final = "is not an API object, but"
 
 
 def read_documents(
     paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
 ) -> Iterator[Document]:
-    """Every object in files, in folders (all below, in the order of their paths) and, for ``-``, on stdin.
+    """Yield every object of files, folders and standard input.
 
-    A file holds YAML or JSON, any number of documents, each an object or a ``List`` of objects. Folders whose
-    name begins with a dot are passed over; a file that is reached twice is read once.
+    A file holds any number of YAML or JSON documents, each an object or a ``List`` of objects. A folder is read
+    recursively in the order of paths; folders with a leading dot are ignored. Each file is read once.
+
+    Args:
+        paths: files and folders; ``-`` is standard input.
+        stdin: the standard input; None is that of the process.
+        limits: the limits of reading.
 
     Raises:
-        ManifestError: at the first problem; documents before it have been yielded.
+        ManifestError: at the first invalid document, after the documents before it.
     """
     count = 0
     for source, data in _files(paths, stdin or sys.stdin.buffer, limits.file_bytes):
@@ -41,7 +46,7 @@ def read_documents(
 
 
 def _files(paths: Iterable[str | Path], stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Each file once, with its content."""
+    """Yield each file once, with its content."""
     seen: set[str] = set()
     for path in _expanded(paths):
         identity = path if path == "-" else os.path.realpath(path)
@@ -60,7 +65,7 @@ def _files(paths: Iterable[str | Path], stdin: BinaryIO, limit: int) -> Iterator
 
 
 def _expanded(paths: Iterable[str | Path]) -> Iterator[str]:
-    """The paths with each folder replaced by its files."""
+    """Replace each folder by its files."""
     for path in map(str, paths):
         if path == "-" or not Path(path).is_dir():
             yield path
@@ -72,7 +77,7 @@ def _expanded(paths: Iterable[str | Path]) -> Iterator[str]:
 
 
 def _files_below(folder: str) -> Sequence[str]:
-    """The manifests in a folder; links to folders are not followed, so that there is an end."""
+    """Return the manifests in a folder. Links to folders are not followed, because they could form a loop."""
 
     def refuse(error: OSError) -> None:
         raise ManifestError(str(error.filename), None, f"cannot be read: {error.strerror}")
@@ -82,13 +87,13 @@ def _files_below(folder: str) -> Sequence[str]:
         folders[:] = [name for name in folders if not name.startswith(".")]
         found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
     for path in found:
-        if path.exists() and not path.is_file():  # a pipe that nobody writes to would be waited for without end
-            raise ManifestError(str(path), None, "is no regular file; to read it all the same, name it, not its folder")
+        if path.exists() and not path.is_file():  # reading a pipe without a writer would block forever
+            raise ManifestError(str(path), None, "is not a regular file; to read it, name the file, not its folder")
     return [str(path) for path in sorted(found)]
 
 
 def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
-    """What is in a file. Pipes and devices have no size to ask for, so it is the reading that is bounded."""
+    """Read a file up to the limit. Pipes and devices have no size, so the limit applies to the read."""
     data = file.read(limit + 1)
     if len(data) > limit:
         raise ManifestError(source, None, f"larger than {limit} bytes")
@@ -96,7 +101,7 @@ def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
 
 
 def _parsed(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
-    """The numbered documents of a file. What looks like JSON is read as JSON, whatever the file is called."""
+    """Return the numbered documents of a file. Text that looks like JSON is read as JSON with any file name."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     is_json = source.endswith(".json")
     if is_json or data.lstrip()[:1] == b"{":
@@ -111,7 +116,7 @@ def _parsed(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[
 
 
 def _json_stream(data: bytes, source: str) -> Iterator[tuple[int, Any]]:
-    """JSON documents one after the other, as some tools write them; or what is wrong with the only one."""
+    """Yield concatenated JSON documents, as some tools write them; locate the syntax error in a single document."""
     try:
         text = data.decode()
     except UnicodeDecodeError as error:
@@ -124,7 +129,7 @@ def _json_stream(data: bytes, source: str) -> Iterator[tuple[int, Any]]:
         number += 1
         try:
             raw, end = decoder.raw_decode(text, at)
-            msgspec.json.encode(raw)  # half of a surrogate pair passes the decoder, and is no text for anybody else
+            msgspec.json.encode(raw)  # rejects an unpaired surrogate, which the decoder accepts
         except json.JSONDecodeError as error:
             where = f"line {error.lineno}, column {error.colno}"
             raise ManifestError(source, number, f"{where}: not valid JSON: {error.msg}") from None
@@ -142,11 +147,11 @@ def _skip_space(text: str, at: int) -> int:
 
 
 def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is no JSON number")
+    raise ValueError(f"{text} is not a JSON number")
 
 
 def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Document]:  # noqa: ANN401
-    """The objects of a document: itself, or the items of the list it is."""
+    """Yield the objects of a document: the document itself, or the items of a list."""
     if not isinstance(raw, dict):
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
     if _deeper_than(raw, depth):
@@ -165,12 +170,12 @@ def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Documen
 
 
 def _is_list(raw: dict[str, Any]) -> bool:
-    """Whether a document is a ``List`` or a typed list, such as a ``ClusterList``."""
+    """Return whether a document is a ``List`` or a typed list, such as a ``ClusterList``."""
     return str(raw.get("kind", "")).endswith("List") and "items" in raw
 
 
 def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
-    """An item with its type. The API server leaves it out in typed lists, where the list says it."""
+    """Return an item with its type. API servers omit the type of items in typed lists."""
     kind = raw["kind"].removesuffix("List")
     if not kind or "kind" in item or "apiVersion" in item or not isinstance(raw.get("apiVersion"), str):
         return item
@@ -178,10 +183,10 @@ def _typed_item(raw: dict[str, Any], item: dict[str, Any]) -> dict[str, Any]:
 
 
 def _checked(document: Document) -> Document:
-    """The document, if it says what it is and is called.
+    """Return the document if it has a type and a name.
 
     Raises:
-        ManifestError: apiVersion, kind or metadata.name is missing or no text.
+        ManifestError: apiVersion, kind or metadata.name is missing or not a string.
     """
     raw = document.raw
     for field in ("apiVersion", "kind"):
@@ -214,7 +219,7 @@ def _described(value: object) -> str:
 
 
 def _deeper_than(raw: Any, depth: int) -> bool:  # noqa: ANN401 - any JSON value
-    """Whether containers are nested beyond a depth; level by level, without recursion."""
+    """Return whether containers are nested deeper than a limit, without recursion."""
     level = [raw]
     for _ in range(depth):
         level = [

@@ -1,9 +1,9 @@
-"""Documents sorted into what scheduling needs: clusters, policies, bindings, and the resources to place."""
+"""Loading of manifests: clusters, policies, bindings, and the resources to place."""
 
 import gc
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
@@ -26,7 +26,8 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
-V = TypeVar("V", bound=Value)
+T = TypeVar("T", bound=Value)
+V = TypeVar("V")
 
 _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
@@ -36,7 +37,7 @@ _NODE: Final = ("v1", "Node")
 
 
 class Ignored(NamedTuple):
-    """A document that plays no part, and why."""
+    """A document that is not used, and the reason."""
 
     document: Document
     reason: str
@@ -44,12 +45,12 @@ class Ignored(NamedTuple):
 
 @dataclass(slots=True)
 class FederationManifests:
-    """What a set of files says of a KubeAdmiral federation.
+    """The KubeAdmiral objects of a set of files.
 
     Attributes:
-        clusters: its members, as the scheduling core sees them.
-        policies: both kinds, with the defaults of their CRDs.
-        profiles: that policies name.
+        clusters: the member clusters, converted to ``Cluster``.
+        policies: the policies of both kinds, with the defaults of their CRDs.
+        profiles: the scheduling profiles.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -59,15 +60,15 @@ class FederationManifests:
 
 @dataclass(slots=True)
 class Manifests:
-    """What a set of files says, in the order in which it was read.
+    """The objects of a set of files, in the order of reading.
 
     Attributes:
-        clusters: the fleet, one or more, each name once.
-        policies: both kinds, with their defaults (``policy.defaulted``).
-        bindings: where workloads are now, as far as the files say.
-        templates: every other resource. A namespaced one has its namespace in ``raw``.
-        ignored: what is never propagated.
-        federation: what is KubeAdmiral's. Clusters of it do not go with those of Karmada.
+        clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
+        policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
+        bindings: the bindings, which hold the current assignments.
+        templates: all other resources. A namespaced resource has its namespace in ``raw``.
+        ignored: resources that Karmada never propagates.
+        federation: the KubeAdmiral objects. They exclude Karmada clusters.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -81,20 +82,22 @@ class Manifests:
 def load_manifests(
     paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
 ) -> Manifests:
-    """Read and sort everything that the paths hold; see ``read_documents`` for what a path may be.
+    """Load all manifests of the paths; see ``read_documents`` for paths.
+
+    Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters.
 
     Raises:
-        ManifestError: at the first document that is wrong or stands twice.
-        InputError: there is no cluster, and no node that could stand for one.
+        ManifestError: at the first invalid or duplicate document.
+        InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
     given = [str(path) for path in paths]
-    sorter = _Sorter()
+    loader = _Loader()
     with _collector_paused():
         for document in read_documents(given, stdin=stdin, limits=limits):
-            sorter.take(document)
-    manifests = sorter.manifests
+            loader.add(document)
+    manifests = loader.manifests
     if not manifests.clusters and not manifests.federation.clusters:
-        sorter.take_nodes_for_clusters()
+        loader.use_nodes_as_clusters()
     if not manifests.clusters and not manifests.federation.clusters:
         raise InputError(
             f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
@@ -110,7 +113,7 @@ def load_manifests(
 
 @contextmanager
 def _collector_paused() -> Iterator[None]:
-    """Halve the time of a large fleet: all that is read stays, and the collector would look at it again and again."""
+    """Pause the garbage collector. It halves the loading time of a large fleet, because all objects stay alive."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -120,17 +123,17 @@ def _collector_paused() -> Iterator[None]:
             gc.enable()
 
 
-class _Sorter:
-    """Puts each document where it belongs, once."""
+class _Loader:
+    """Adds documents to manifests and rejects duplicates."""
 
     def __init__(self) -> None:
         self.manifests = Manifests()
-        self._places: dict[Hashable, Document] = {}
+        self._documents: dict[tuple[str, str, str, str], Document] = {}
 
-    def take(self, document: Document) -> None:
-        """Sort one document in."""
-        group, kind = group_of(document.api_version), document.kind
-        match group, kind:
+    def add(self, document: Document) -> None:
+        """Add one document."""
+        document = _with_namespace(document)
+        match group_of(document.api_version), document.kind:
             case "cluster.karmada.io", "Cluster":
                 self._cluster(document)
             case "policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy":
@@ -146,88 +149,70 @@ class _Sorter:
             case _:
                 self._template(document)
 
-    def _federated_cluster(self, document: Document) -> None:
-        federated = _decoded(FederatedCluster, document, _FEDERATION)
-        _refuse(document, negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
-        cluster = as_cluster(federated)
-        self._claim_place(document, "FederatedCluster", "", cluster.name)
-        self.manifests.federation.clusters.append(cluster)
-
-    def _federated_policy(self, document: Document) -> None:
-        _refuse(document, unknown_fields(KubeAdmiralPolicy, document.raw))
-        document = _with_namespace(document) if document.kind == "PropagationPolicy" else document
-        spec = document.raw.get("spec")
-        raw = {**document.raw, "spec": defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
-        policy = _decoded(
-            KubeAdmiralPolicy, Document(document.source, document.number, document.prefix, raw), _FEDERATION
-        )
-        place = (_FEDERATION, policy.kind)
-        self._claim_place(document, place, policy.metadata.namespace, policy.metadata.name)
-        self.manifests.federation.policies.append(policy)
-
-    def _profile(self, document: Document) -> None:
-        _refuse(document, unknown_fields(SchedulingProfile, document.raw))
-        profile = _decoded(SchedulingProfile, document, _FEDERATION)
-        self._claim_place(document, "SchedulingProfile", "", profile.metadata.name)
-        self.manifests.federation.profiles.append(profile)
-
-    def take_nodes_for_clusters(self) -> None:
-        """Where there are no clusters, nodes are: those of a control plane whose nodes stand for clusters.
-
-        Raises:
-            ManifestError: a node is wrong.
-        """
+    def use_nodes_as_clusters(self) -> None:
+        """Convert the nodes among the templates to clusters."""
         documents, self.manifests.templates = self.manifests.templates, []
         for document in documents:
             if (document.api_version, document.kind) != _NODE:
                 self.manifests.templates.append(document)
                 continue
             cluster = cluster_of_node(_decoded(Node, document, document.api_version))
-            _refuse(document, cluster_errors(cluster))
+            _reject(document, cluster_errors(cluster))
             self.manifests.clusters.append(cluster)
 
     def _cluster(self, document: Document) -> None:
         cluster = _decoded(Cluster, document, _CLUSTER)
-        _refuse(document, cluster_errors(cluster))
-        self._claim_place(document, "Cluster", "", cluster.name)
-        self.manifests.clusters.append(cluster)
+        _reject(document, cluster_errors(cluster))
+        self._append(self.manifests.clusters, cluster, document)
 
     def _policy(self, document: Document) -> None:
-        _refuse(document, unknown_fields(Policy, document.raw))
+        _reject(document, unknown_fields(Policy, document.raw))
         policy = defaulted(_decoded(Policy, document, _POLICY))
-        _refuse(document, policy_errors(policy))
-        self._claim_place(document, policy.kind, policy.metadata.namespace, policy.metadata.name)
-        self.manifests.policies.append(policy)
+        _reject(document, policy_errors(policy))
+        self._append(self.manifests.policies, policy, document)
 
     def _binding(self, document: Document) -> None:
-        binding = _decoded(Binding, _with_namespace(document), _BINDING)
-        _refuse(document, binding_errors(binding))
-        self._claim_place(document, binding.kind, binding.metadata.namespace, binding.metadata.name)
-        self.manifests.bindings.append(binding)
+        binding = _decoded(Binding, document, _BINDING)
+        _reject(document, binding_errors(binding))
+        self._append(self.manifests.bindings, binding, document)
+
+    def _federated_cluster(self, document: Document) -> None:
+        federated = _decoded(FederatedCluster, document, _FEDERATION)
+        _reject(document, negative_amounts("status.resources.allocatable", federated.status.resources.allocatable))
+        self._append(self.manifests.federation.clusters, as_cluster(federated), document)
+
+    def _federated_policy(self, document: Document) -> None:
+        _reject(document, unknown_fields(KubeAdmiralPolicy, document.raw))
+        spec = document.raw.get("spec")
+        raw = {**document.raw, "spec": defaulted_spec(spec)} if isinstance(spec, dict) else document.raw
+        policy = _decoded(KubeAdmiralPolicy, replace(document, raw=raw), _FEDERATION)
+        self._append(self.manifests.federation.policies, policy, document)
+
+    def _profile(self, document: Document) -> None:
+        _reject(document, unknown_fields(SchedulingProfile, document.raw))
+        profile = _decoded(SchedulingProfile, document, _FEDERATION)
+        self._append(self.manifests.federation.profiles, profile, document)
 
     def _template(self, document: Document) -> None:
-        document = _with_namespace(document)
         reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
             self.manifests.ignored.append(Ignored(document, reason))
-            return
-        self._claim_place(document, (group_of(document.api_version), document.kind), document.namespace, document.name)
-        self.manifests.templates.append(document)
+        else:
+            self._append(self.manifests.templates, document, document)
 
-    def _claim_place(self, document: Document, kind: Hashable, namespace: str, name: str) -> None:
-        """Remember where an object stands.
-
-        Raises:
-            ManifestError: the same object stands somewhere else as well.
-        """
-        first = self._places.setdefault((kind, namespace, name), document)
+    def _append(self, values: list[V], value: V, document: Document) -> None:
+        """Append the value of a document, unless another document defines the same object."""
+        namespace = document.namespace if is_namespaced(document.api_version, document.kind) else ""
+        identity = (group_of(document.api_version), document.kind, namespace, document.name)
+        first = self._documents.setdefault(identity, document)
         if first is not document:
-            shown_name = f"{namespace}/{name}" if namespace else name
+            shown_name = f"{namespace}/{document.name}" if namespace else document.name
             problem = f"{document.kind} {shown_name!r} is already defined in {first.place}"
             raise document.error(FieldError("metadata.name", problem))
+        values.append(value)
 
 
-def _decoded(kind: type[V], document: Document, api_version: str) -> V:
+def _decoded(kind: type[T], document: Document, api_version: str) -> T:
     if document.api_version != api_version:
         problem = f"{document.api_version!r} is not accepted; accepted is {api_version!r}"
         raise document.error(FieldError("apiVersion", problem))
@@ -237,17 +222,15 @@ def _decoded(kind: type[V], document: Document, api_version: str) -> V:
         raise document.error(error) from None
 
 
-def _refuse(document: Document, errors: Iterable[FieldError]) -> None:
-    """Raise the first of the errors, if there is one."""
+def _reject(document: Document, errors: Iterable[FieldError]) -> None:
+    """Raise the first error, if there is one."""
     for error in errors:
         raise document.error(error)
 
 
 def _with_namespace(document: Document) -> Document:
-    """The document with the namespace that ``kubectl apply`` would give it."""
-    if not is_namespaced(document.api_version, document.kind):
-        return document
-    if document.namespace:
+    """Return the document with the namespace that ``kubectl apply`` would set."""
+    if document.namespace or not is_namespaced(document.api_version, document.kind):
         return document
     metadata = {**document.raw["metadata"], "namespace": DEFAULT_NAMESPACE}
-    return Document(document.source, document.number, document.prefix, {**document.raw, "metadata": metadata})
+    return replace(document, raw={**document.raw, "metadata": metadata})

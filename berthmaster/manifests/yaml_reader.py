@@ -1,8 +1,16 @@
-"""YAML documents as plain values, built straight from libyaml's events.
+"""Reading of YAML documents as plain values, from the events of libyaml.
 
-One pass over the events does what PyYAML's composer and constructor would, faster. It knows the line of what
-it refuses: a key that stands twice in a mapping, nesting beyond bounds, aliases that stand for more than they
-should. Only dicts, lists, strings, numbers, booleans and None can come out of it.
+One pass over the events replaces PyYAML's composer and constructor; it is faster. It rejects duplicate keys, nesting
+and alias expansion beyond the limits, and reports their lines. The result holds only dicts, lists, strings, numbers,
+booleans and None.
+
+A scalar has the value that kubectl reads: the rules of go-yaml v2, which ``sigs.k8s.io/yaml`` uses. These are the
+rules of YAML 1.1, with differences that matter to manifests:
+
+- ``y``, ``n``, ``yes``, ``no``, ``on`` and ``off`` in three spellings are booleans, including the single letters;
+- ``1e3`` and ``.5`` are numbers, ``1:30`` is not; ``0777`` and ``0o777`` are octal, ``08`` is 8;
+- all values become JSON: times stay text, and a float without a fraction becomes an integer;
+- infinities and NaN have no JSON form and are rejected.
 """
 
 import math
@@ -43,10 +51,10 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 @lru_cache(maxsize=8192)
 def plain_scalar(text: str) -> Scalar:
-    """The value of an unquoted scalar.
+    """Return the value of an unquoted scalar.
 
     Raises:
-        InputError: it has no JSON form.
+        InputError: the value has no JSON form.
     """
     if text and text[0] not in _HINTS:
         return text
@@ -60,18 +68,16 @@ def plain_scalar(text: str) -> Scalar:
 
 
 def tagged_scalar(tag: str, text: str) -> Scalar:
-    """The value of a scalar with an explicit tag.
+    """Return the value of a scalar with an explicit tag.
 
     Raises:
-        InputError: the tag is none of YAML's own, or the text does not fit it.
+        InputError: the tag is not a standard tag of YAML, or the text does not match it.
     """
     name = tag.removeprefix(_TAG)
     if tag == "!" or (name in {"str", "timestamp"} and name != tag):
         return text
     if name == tag or name not in _TYPES:
-        raise InputError(
-            f"tag {shown(tag)} means nothing in a manifest; accepted are !!str !!int !!float !!bool !!null"
-        )
+        raise InputError(f"tag {shown(tag)} is not accepted; accepted are !!str !!int !!float !!bool !!null")
     value = plain_scalar(text)
     if not isinstance(value, _TYPES[name]) or isinstance(value, bool) != (name == "bool"):
         raise InputError(f"{shown(text)} is not a !!{name}")
@@ -99,10 +105,10 @@ _NO_KEY: Final = object()
 
 
 def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tuple[int, Any]]:
-    """The documents of a YAML file with their numbers, from 1.
+    """Yield the documents of a YAML file with their numbers, from 1.
 
     Raises:
-        ManifestError: it is not YAML, or beyond a limit; with line and column.
+        ManifestError: the file is not YAML or exceeds a limit; the message has line and column.
     """
     builder = _Builder(source, limits)
     try:
@@ -111,7 +117,7 @@ def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tupl
             if builder.finished:
                 yield builder.number, builder.pop_document()
     except yaml.MarkedYAMLError as error:
-        # After the last document the parser may be reading the next one.
+        # Between documents, the parser is already reading the next one.
         number = builder.number if builder.inside else builder.number + 1
         raise ManifestError(source, number, _in_words(error)) from None
     except yaml.YAMLError as error:
@@ -119,7 +125,7 @@ def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tupl
 
 
 class _Frame:
-    """A mapping or sequence that is being filled."""
+    """A mapping or sequence that is not complete yet."""
 
     __slots__ = ("anchor", "key", "node", "written")
 
@@ -127,11 +133,11 @@ class _Frame:
         self.node = node
         self.anchor = anchor
         self.key: Any = _NO_KEY
-        self.written: set[str] = set()  # keys that stand in the mapping itself, not merged into it
+        self.written: set[str] = set()  # keys of the mapping itself, without merged ones
 
 
 class _Builder:
-    """Takes events, one after the other, and makes documents of them."""
+    """Builds documents from events."""
 
     def __init__(self, source: str, limits: ManifestLimits) -> None:
         self.source = source
@@ -155,12 +161,12 @@ class _Builder:
         }
 
     def pop_document(self) -> Any:  # noqa: ANN401 - any JSON value
-        """The document that was just finished."""
+        """Return the finished document."""
         self.finished = False
         return self._document
 
     def take(self, event: Any) -> None:  # noqa: ANN401 - types-PyYAML leaves events untyped
-        """Go on with one event."""
+        """Process one event."""
         handle = self._handlers.get(type(event))
         if handle is not None:
             handle(event)
@@ -192,13 +198,13 @@ class _Builder:
 
     def _open(self, event: Any, node: dict[str, Any] | list[Any]) -> None:  # noqa: ANN401
         if event.tag not in _COLLECTION_TAGS:
-            raise self._error(event, f"tag {shown(event.tag)} means nothing in a manifest")
+            raise self._error(event, f"tag {shown(event.tag)} is not accepted")
         if self._awaits_key():
             raise self._error(event, "a key must be a scalar")
         if len(self._frames) >= self._limits.depth:
             raise self._too_deep(event)
         if event.anchor is not None:
-            self._anchors[event.anchor] = _NO_KEY  # known, but not complete: an alias to it would contain itself
+            self._anchors[event.anchor] = _NO_KEY  # incomplete: an alias to it would contain itself
         self._frames.append(_Frame(node, event.anchor))
 
     def _close(self, event: Any) -> None:  # noqa: ANN401
@@ -208,7 +214,7 @@ class _Builder:
         self._put(frame.node, event)
 
     def _put(self, value: Any, event: Any) -> None:  # noqa: ANN401
-        """Give a complete value to what it belongs to."""
+        """Add a complete value to its container."""
         if not self._frames:
             self._document = value
             return
@@ -225,7 +231,7 @@ class _Builder:
             frame.key = _NO_KEY
 
     def _key(self, frame: _Frame, value: Any, event: Any) -> str:  # noqa: ANN401
-        """A key as JSON has it: numbers and booleans become text."""
+        """Return a key as in JSON: numbers and booleans become text."""
         if value is None or isinstance(value, dict | list):
             raise self._error(event, "a key must be a string")
         key = value if isinstance(value, str) else _json_key(value)
@@ -235,7 +241,7 @@ class _Builder:
         return key
 
     def _merge(self, frame: _Frame, value: Any, event: Any) -> None:  # noqa: ANN401
-        """``<<``: of several mappings the first wins; keys further down in the mapping win over all."""
+        """Merge mappings (``<<``): the first mapping wins, and later keys of the mapping itself win over all."""
         sources = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in sources):
             raise self._error(event, "<< needs a mapping or a list of mappings")
@@ -243,16 +249,16 @@ class _Builder:
             frame.node.update(each)  # type: ignore[union-attr]  # only mappings have keys
 
     def _resolved(self, event: Any) -> Any:  # noqa: ANN401
-        """What an alias stands for, as a copy: nothing downstream has to expect shared values."""
+        """Return a copy of the value of an alias, so that documents never share values."""
         if event.anchor not in self._anchors:
             raise self._error(event, f"unknown alias {shown(event.anchor)}")
         value = self._anchors[event.anchor]
         if value is _NO_KEY:
-            raise self._error(event, f"alias {shown(event.anchor)} stands inside what it stands for")
+            raise self._error(event, f"alias {shown(event.anchor)} refers to a value that contains it")
         nodes, depth = _size(value, self._limits.aliased_nodes - self._aliased)
         self._aliased += nodes
         if self._aliased > self._limits.aliased_nodes:
-            raise self._error(event, f"aliases stand for more than {self._limits.aliased_nodes} values")
+            raise self._error(event, f"aliases expand to more than {self._limits.aliased_nodes} values")
         if len(self._frames) + depth > self._limits.depth:
             raise self._too_deep(event)
         return deepcopy(value)
@@ -266,7 +272,7 @@ class _Builder:
 
 
 def _size(value: Any, limit: int) -> tuple[int, int]:  # noqa: ANN401 - any JSON value
-    """How many values there are in a value, and how deeply nested; counting ends beyond the limit."""
+    """Return the number of values in a value and their depth; counting stops at the limit."""
     level, count, depth = [value], 1, 0
     while count <= limit:
         containers = [node for node in level if isinstance(node, dict | list)]

@@ -109,15 +109,15 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        pytest.param("f.yaml", "- a", "document 1: is not an object of an API, but an array", id="a list"),
+        pytest.param("f.yaml", "- a", "document 1: is not an API object, but an array", id="a list"),
         pytest.param(
             "f.yaml",
             json.dumps(CONFIG) + "\n---\nhello",
-            "document 2: is not an object of an API, but 'hello'",
+            "document 2: is not an API object, but 'hello'",
             id="text",
         ),
-        pytest.param("f.json", "[]", "document 1: is not an object of an API, but an array", id="a JSON list"),
-        pytest.param("f.json", "true", "document 1: is not an object of an API, but true", id="a JSON boolean"),
+        pytest.param("f.json", "[]", "document 1: is not an API object, but an array", id="a JSON list"),
+        pytest.param("f.json", "true", "document 1: is not an API object, but true", id="a JSON boolean"),
         pytest.param(
             "f.yaml", "kind: A\nmetadata: {name: a}", "document 1: apiVersion: is missing", id="no apiVersion"
         ),
@@ -165,7 +165,7 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
         pytest.param(
             "f.yaml",
             "kind: List\nitems: [1]",
-            "document 1: items[0]: is not an object of an API, but 1",
+            "document 1: items[0]: is not an API object, but 1",
             id="an item that is no object",
         ),
         pytest.param(
@@ -187,7 +187,7 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
             "document 1: not valid JSON: 'utf-8' codec can't encode character '\\ud800'",
             id="half a character",
         ),
-        pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is no JSON number", id="not a number"),
+        pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is not a JSON number", id="not a number"),
         pytest.param(
             "f.yaml",
             '{"a": 1\n "b": 2}',
@@ -229,9 +229,7 @@ def test_a_folder_without_manifests(tmp_path):
 def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
     written(tmp_path, CONFIG)
     os.mkfifo(tmp_path / "pipe.yaml")
-    assert error_of(tmp_path).endswith(
-        "pipe.yaml: is no regular file; to read it all the same, name it, not its folder"
-    )
+    assert error_of(tmp_path).endswith("pipe.yaml: is not a regular file; to read it, name the file, not its folder")
 
 
 def test_a_broken_link_in_a_folder(tmp_path):
