@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from berthmaster.scheduling.fnv import fnv1a_32
+from berthmaster.scheduling.karmada import division
 from berthmaster.scheduling.karmada.division import allocate, breaks_ties_descending
-from berthmaster.scheduling.karmada.profile import division
 
 
 def seats_of(seats, votes, ranks=None):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from berthmaster.scheduling.karmada.go_sort import _GoSorter, order_by_weight
 
-GOLDEN = Path(__file__).parents[4] / "golden" / "go_sort.jsonl"
+GOLDEN = Path(__file__).parents[3] / "golden" / "go_sort.jsonl"
 RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 
 
