@@ -1,4 +1,4 @@
-# Every target sets up what it needs: only Python >= 3.11 and make are expected.
+# Every target sets up what it needs. Python >= 3.11 and make are the only requirements.
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	command -v $$p >/dev/null && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' && { echo $$p; break; }; done)
 VENV := .venv
@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 
-# Compiled modules are kept, whatever is set around here: tests run in several processes, and start many more.
+# Keep compiled modules regardless of the environment: the tests start many processes.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help
@@ -18,7 +18,7 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "berthmaster needs Python 3.11 or newer; name it with PYTHON=/path/to/python3" >&2; exit 2; }
 	@$(PYTHON) -m venv $(VENV)
 
-# The pins are installed first, the project last and editable: a checkout is used as it stands.
+# Install the pins first, then the project in editable mode, so that commands use the checkout.
 $(VENV)/.run: $(BIN)/python requirements/run.txt pyproject.toml berthmaster/version.py
 	@echo "Setting up $(VENV) (only when the pins change) ..."
 	@$(PIP) install -r requirements/run.txt
@@ -30,12 +30,12 @@ $(VENV)/.dev: $(VENV)/.run requirements/dev.txt
 	@touch $@
 
 .PHONY: run
-run: $(VENV)/.run ## Schedule the manifests of examples/ and show why each workload landed where it did
+run: $(VENV)/.run ## Schedule the manifests of examples/ and explain each placement
 	@sh examples/story.sh $(BIN)/berthmaster
 
 .PHONY: test
 test: $(VENV)/.dev ## Run the tests
-	@$(BIN)/pytest --numprocesses=4 --dist=worksteal $(ARGS)  # most of them wait: more processes than there are cores
+	@$(BIN)/pytest --numprocesses=4 --dist=worksteal $(ARGS)  # most tests wait, so use more processes than cores
 
 $(VENV)/.e2e: $(VENV)/.run requirements/e2e.txt
 	@$(PIP) install -r requirements/e2e.txt
@@ -50,15 +50,15 @@ e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets
 	@$(BIN)/pytest tests/e2e $(ARGS)
 
 .PHONY: helm
-helm: $(BIN)/python ## Fetch the helm that renders the chart in tests (once)
+helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)
 	@$(BIN)/python tests/charts/assets.py
 
 .PHONY: chart
-chart: $(VENV)/.dev helm ## Render the chart in all its variants and check what comes of it
+chart: $(VENV)/.dev helm ## Render the chart in all its variants and check the result
 	@$(BIN)/pytest tests/charts $(ARGS)
 
 .PHONY: image-test
-image-test: $(VENV)/.dev ## Run what Containerfile runs, and look at what comes of it
+image-test: $(VENV)/.dev ## Run the steps of the Containerfile and check the result
 	@$(BIN)/pytest tests/image $(ARGS)
 
 .PHONY: image
@@ -75,20 +75,20 @@ lint: $(VENV)/.dev ## Check style, types and the direction of imports
 	@$(BIN)/lint-imports
 
 .PHONY: format
-format: $(VENV)/.dev ## Rewrite the sources in the house style
+format: $(VENV)/.dev ## Format the sources
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 .PHONY: bench
-bench: $(VENV)/.run ## Time the scheduling core (ARGS="--input FILE" for fleets of your own)
+bench: $(VENV)/.run ## Time the scheduling engine (ARGS="--input FILE" for fleets of your own)
 	@$(BIN)/python bench/scheduling.py $(ARGS)
 
 .PHONY: bench-webhook
-bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (wrk makes the load if it is installed)
+bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (uses wrk if it is installed)
 	@$(BIN)/python bench/admission.py $(ARGS)
 
 .PHONY: bench-extender
-bench-extender: $(VENV)/.run ## Time the extender's service over real sockets
+bench-extender: $(VENV)/.run ## Time the extender over real sockets
 	@$(BIN)/python bench/extender_service.py $(ARGS)
 
 .PHONY: bench-controllers
@@ -96,28 +96,28 @@ bench-controllers: $(VENV)/.e2e ## Time the binding scheduler on a real API serv
 	@PYTHONPATH=tests $(BIN)/python bench/controllers.py $(ARGS)
 
 .PHONY: bench-controllers-memory
-bench-controllers-memory: $(VENV)/.e2e ## Weigh the binding scheduler with 10,000 bindings and 1,000 clusters (after e2e-assets)
+bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory with 10,000 bindings and 1,000 clusters (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/controllers_memory.py $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/.run ## Show that the service stands bad company: dropped connections, slow clients, half bodies
+soak: $(VENV)/.run ## Test the extender under bad clients: dropped connections, slow clients, half bodies
 	@$(BIN)/python bench/soak.py $(ARGS)
 
 .PHONY: coverage
-coverage: $(VENV)/.dev ## Run the tests and show what they do not reach
+coverage: $(VENV)/.dev ## Run the tests and show uncovered lines
 	@$(BIN)/coverage run -m pytest -q
 	@$(BIN)/coverage report
 
 .PHONY: ci
-ci: ## All that has to hold before a change lands
+ci: ## Run everything that must pass before a change lands
 	@bash .ci/run
 
 .PHONY: pictures
-pictures: $(VENV)/.run ## Draw the pictures of README.md anew from what the commands print
+pictures: $(VENV)/.run ## Draw the pictures of README.md from the output of the commands
 	@$(BIN)/python docs/pictures.py
 
 .PHONY: pins
-pins: $(VENV)/.dev ## Compile requirements/*.txt anew from pyproject.toml
+pins: $(VENV)/.dev ## Compile requirements/*.txt from pyproject.toml
 	@$(PIP) install "uv>=0.5,<1"
 	@sh requirements/compile.sh $(BIN)/uv
 

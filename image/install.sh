@@ -1,10 +1,10 @@
 #!/bin/sh
-# Install berthmaster into a virtual environment of its own: what Containerfile runs, and what the tests run in its place.
+# Install berthmaster into a new virtual environment. The Containerfile and the tests run this script.
 #
 #   install.sh TARGET [PYTHON]
 #
-# TARGET must not exist. Everything comes from the pins, by their hashes, as wheels: nothing is compiled, and the result
-# holds neither pip nor what built it. Run from anywhere; the sources are those beside this script.
+# TARGET must not exist. All packages are pinned wheels, checked by their hashes. Nothing is compiled. The result contains
+# neither pip nor a builder. The script may run from any folder; it uses the sources beside it.
 set -eu
 
 target=$1
@@ -20,17 +20,17 @@ if [ -e "$target" ]; then
     exit 1
 fi
 
-# The wheel, made by the pinned builder in an environment that is thrown away.
+# Build the wheel with the pinned builder in a temporary environment.
 "$python" -m venv "$work/build"
 "$work/build/bin/python" $pip install --require-hashes --only-binary=:all: -r "$pins/build.txt"
 "$work/build/bin/python" $pip wheel --no-deps --no-build-isolation --wheel-dir "$work/wheel" "$source"
 
-# The environment has no pip: the builder's installs into it.
+# The target has no pip: the builder's pip installs into it.
 "$python" -m venv --without-pip "$target"
 into="$work/build/bin/python $pip --python $target/bin/python install --no-compile"
 $into --require-hashes --only-binary=:all: -r "$pins/image.txt"
-$into --no-deps --no-index --find-links "$work/wheel" berthmaster # by name: a path would be written down in the result
+$into --no-deps --no-index --find-links "$work/wheel" berthmaster # by name: a path would be recorded in the result
 
-# Compiled here, once: at run time the file system is read-only. Hash-based files do not depend on the time of the build.
+# Compile all modules now, because the file system is read-only at run time. Hash-based files do not depend on build time.
 "$target/bin/python" -m compileall -q --invalidation-mode unchecked-hash "$target/lib"
 "$target/bin/berthmaster" --version

@@ -1,7 +1,6 @@
 #!/bin/sh
-# Compile the pins: run.txt for users, dev.txt with the tools on top, e2e.txt with what talks to a real API server,
-# build.txt with what makes the wheel, image.txt with what the image holds.
-# Hashes yes, index addresses no.
+# Compile the pins: run.txt for users, dev.txt with the development tools, e2e.txt for the e2e tests, build.txt for
+# the wheel, image.txt for the image. The files contain hashes and no index addresses.
 set -eu
 uv=$1
 flags="--quiet --universal --python-version 3.11 --no-emit-index-url --no-emit-find-links --no-header --generate-hashes --no-config"

@@ -1,4 +1,4 @@
-"""The recipe of the image, read as text: what cannot be built here can at least not promise too much."""
+"""The Containerfile, checked as text because no base image is available to build it."""
 
 import re
 from pathlib import Path
@@ -23,7 +23,7 @@ def instructions():
 PREAMBLE, BUILD, RESULT = instructions()
 
 
-def test_the_base_is_given_by_whoever_builds_and_is_the_same_for_both_stages():
+def test_the_builder_chooses_the_base_and_both_stages_use_it():
     assert PREAMBLE == [("ARG", "BASE")]
     assert BUILD[0] == ("FROM", "${BASE} AS build")
     assert RESULT[0] == ("FROM", "${BASE}")
@@ -40,7 +40,7 @@ def test_the_result_has_only_what_was_installed():
     ]
 
 
-def test_it_runs_as_nobody_in_particular():
+def test_it_runs_as_an_unprivileged_user():
     [user] = [argument for name, argument in RESULT if name == "USER"]
     assert re.fullmatch(r"[1-9]\d{4,}:[1-9]\d{4,}", user), "a number, so that runAsNonRoot can be checked"
 
