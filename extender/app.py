@@ -1,116 +1,235 @@
-"""The Flask application, and the short way that most requests take through it.
+"""The extender's WSGI application: all routes, and the middleware that every request passes.
 
-Flask owns every path: it finds routes with names in them and refuses what no route is for. What a control plane asks
-are POSTs to exact paths, and Flask's own dispatch costs more than a decision: ``ShortWay`` therefore stands in front of
-it as WSGI middleware, for these only, with the same frame behind it.
+The middleware checks authentication, content type, size and deadline before a handler runs. After that it adds the
+request id, counts, logs, and gives every refusal the shape of its protocol.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+import logging
+import re
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Final, Protocol
+from urllib.parse import parse_qsl
 
-from flask import Flask, Response, request
-from werkzeug.exceptions import HTTPException
+from flask import Flask
 
-from extender.frame import Frame
-from extender.protocols.route import Reply, Route
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.runtime.logs import fields
+from berthmaster.serving.channel import answer_last
+from berthmaster.serving.fast_path import Endpoint, HTTPReply
+from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.request_parser import BodyError, read_body, read_lines
+from extender.protocols import kube_scheduler, kubeadmiral, native
+from extender.protocols.problem import InvalidField, Problem, Refusal, field_problem, problem
+from extender.protocols.route import Call, Reply, Route, problem_reply
+from extender.protocols.services import Services
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
-_STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
-_BACKLOG_BYTES: Final = 8 * 2**20
-"""How much of a stream waits for a client that reads only once it has sent everything."""
-_REFUSALS: Final = {
-    404: "there is no such path; /openapi.json and docs/extender.md list them all",
-    405: "this path knows another method",
-    500: "the service failed; its log says why",
+_SANE_ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+_MAX_PARAMETERS: Final = 20
+_PROBLEMS: Final = {
+    404: "unknown path; /openapi.json and docs/extender.md list all paths",
+    405: "method not allowed; the Allow header lists the methods of this path",
+    500: "internal error; the log of the service has the details",
 }
+_UNAUTHENTICATED: Final = "a valid bearer token is required"
+_CHALLENGE: Final = (("WWW-Authenticate", 'Bearer realm="berthmaster"'),)
+
+Authenticate = Callable[["WSGIEnvironment"], bool]
 
 
-def create_app(frame: Frame, routes: Sequence[Route]) -> Flask:
-    """The application that serves the routes of all protocols.
+def all_routes(
+    *, pass_in_doubt: bool = True, kube_scheduler_options: kube_scheduler.Options | None = None
+) -> Sequence[Route]:
+    """Return the routes of all protocols. Each call creates routes with caches of their own.
 
     Args:
-        frame: what every request goes through.
-        routes: no two for the same method and path.
+        pass_in_doubt: see ``extender.protocols.kubeadmiral.routes``.
+        kube_scheduler_options: see ``extender.protocols.kube_scheduler.Options``.
+    """
+    return [
+        *native.routes(),
+        *kubeadmiral.routes(pass_in_doubt=pass_in_doubt),
+        *kube_scheduler.routes(kube_scheduler_options),
+    ]
+
+
+def create_app(middleware: "Middleware", routes: Sequence[Route]) -> Flask:
+    """Create the application.
 
     Raises:
-        ValueError: two routes are for the same method and path.
+        ValueError: two routes have the same method and path.
     """
-    app = Flask("berthmaster.extender", static_folder=None)
-    app.url_map.strict_slashes = True
-    app.url_map.merge_slashes = False
-    known: dict[tuple[str, str], Route] = {}
-    for route in routes:
-        if (route.method, route.path) in known:
-            raise ValueError(f"two routes for {route.method} {route.path}")
-        known[route.method, route.path] = route
-        rule = route.path.replace("{", "<").replace("}", ">")
-        view = _view(frame, route)
-        app.add_url_rule(
-            rule, f"{route.method} {route.path}", view, methods=[route.method], provide_automatic_options=False
-        )
-    for status, detail in _REFUSALS.items():
-        app.register_error_handler(status, _refusing(frame, status, detail))
-    exact = {key: route for key, route in known.items() if "{" not in route.path}
-    app.wsgi_app = ShortWay(app.wsgi_app, frame, exact)  # type: ignore[method-assign]  # how Flask wants it
-    return app
+    endpoints = [Endpoint(route.method, route.path, partial(middleware.answer, route)) for route in routes]
+    return create_flask_app("berthmaster.extender", endpoints, middleware.refuse)
 
 
-class ShortWay:
-    """Middleware that answers what has an exact path and hands on everything else."""
+class ServiceMetrics(Protocol):
+    """Count requests."""
 
-    def __init__(self, others: "WSGIApplication", frame: Frame, routes: dict[tuple[str, str], Route]) -> None:
-        self._others = others
-        self._frame = frame
-        self._routes = routes
-
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """One WSGI request."""
-        route = self._routes.get((environ["REQUEST_METHOD"], environ["PATH_INFO"]))
-        if route is None:
-            return self._others(environ, start_response)
-        reply = self._frame.answer(route, environ)
-        headers = [("Content-Type", reply.content_type), *reply.headers]
-        if isinstance(reply.body, bytes):
-            headers.append(("Content-Length", str(len(reply.body))))
-            start_response(_STATUS_LINES[reply.status], headers)
-            return [reply.body]
-        start_response(_STATUS_LINES[reply.status], headers)
-        return _streamed(reply.body, environ.get("gunicorn.socket"))
+    def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request and its duration. ``route`` is empty for an unknown path."""
 
 
-def _streamed(pieces: Iterator[bytes], client: Any) -> Iterator[bytes]:  # noqa: ANN401 - berthmaster.serving.channel's, or None
-    """The pieces, each sent when it is there and within a deadline of its own."""
-    if client is not None:
-        client.stream(_BACKLOG_BYTES)
-    for piece in pieces:
-        if client is not None:
-            client.extend()
-        yield piece
+class Middleware:
+    """Answer requests for routes. Safe for several threads."""
+
+    def __init__(
+        self,
+        services: Services,
+        metrics: ServiceMetrics,
+        *,
+        request_timeout_s: float,
+        stream_timeout_s: float,
+        authenticate: Authenticate = lambda _environ: True,
+    ) -> None:
+        """Set up the middleware.
+
+        Args:
+            services: the services for handlers.
+            metrics: counts requests.
+            request_timeout_s: the time limit for an answer.
+            stream_timeout_s: the time limit for a whole streamed request.
+            authenticate: returns whether the client may send requests.
+        """
+        self._services = services
+        self._metrics = metrics
+        self._request_timeout_s = request_timeout_s
+        self._stream_timeout_s = stream_timeout_s
+        self._authenticate = authenticate
+
+    def answer(self, route: Route, environ: "WSGIEnvironment", path_values: Mapping[str, str]) -> HTTPReply:
+        """Return the reply of a route. Never raises; a stream may end early."""
+        begun = self._services.clock.monotonic_s()
+        request_id = request_id_of(environ)
+        unread = True
+        try:
+            self._check(route, environ)
+            call = self._call(route, environ, request_id, begun, path_values)
+            unread = route.streamed
+            reply = route.handler(self._services, call)
+        except (InputError, Refusal, BodyError) as error:
+            refusal, headers = _problem_of(error, request_id)
+            reply = self._refused(route, refusal, request_id, headers)
+            if unread:
+                answer_last(environ)
+        except Exception:  # the crash handler: the client must get an answer in the shape of its protocol
+            self._services.log.exception("request failed", extra=fields(request_id=request_id, path=route.path))
+            reply = self._refused(route, problem(500, _PROBLEMS[500], request_id), request_id)
+            answer_last(environ)
+        elapsed_s = self._services.clock.monotonic_s() - begun
+        self._metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
+        self._log(route.path, reply.status, request_id, elapsed_s)
+        return _http_reply(reply, request_id)
+
+    def refuse(self, environ: "WSGIEnvironment", status: int) -> HTTPReply:
+        """Return the reply to a request without a route. Clients without a valid token only learn that they need one."""
+        request_id = request_id_of(environ)
+        if not self._authenticate(environ):
+            reply = problem_reply(problem(401, _UNAUTHENTICATED, request_id))._replace(headers=_CHALLENGE)
+        else:
+            reply = problem_reply(problem(status, _PROBLEMS[status], request_id))
+        self._metrics.answered("", "", reply.status, 0.0)
+        self._log(environ.get("PATH_INFO", "")[:256], reply.status, request_id, 0.0)
+        answer_last(environ)
+        return _http_reply(reply, request_id)
+
+    def _refused(
+        self, route: Route, refusal: Problem, request_id: str, headers: tuple[tuple[str, str], ...] = ()
+    ) -> Reply:
+        """Refuse a request in the shape of its route. A route may answer in doubt instead: its status is below 400."""
+        reply = route.refuse(refusal)
+        if reply.status < 400:
+            verb = route.path.rpartition("/")[2]
+            self._services.meter.doubted(route.protocol, verb)
+            log_fields = fields(request_id=request_id)
+            self._services.log.warning("%s answered in doubt: %s", verb, refusal.detail, extra=log_fields)
+        return reply._replace(headers=(*reply.headers, *headers))
+
+    def _check(self, route: Route, environ: "WSGIEnvironment") -> None:
+        """Check what can be checked before the body is read.
+
+        Raises:
+            Refusal: the client is not authenticated, or the content type is not accepted.
+        """
+        if not self._authenticate(environ):
+            raise Refusal(401, _UNAUTHENTICATED, headers=_CHALLENGE)
+        if route.accepts:
+            content_type = environ.get("CONTENT_TYPE", "")
+            if content_type.partition(";")[0].strip().lower() not in route.accepts:
+                accepted = " or ".join(route.accepts)
+                raise Refusal(415, f"content type {shown(content_type)} is not accepted; accepted is {accepted}")
+
+    def _call(
+        self,
+        route: Route,
+        environ: "WSGIEnvironment",
+        request_id: str,
+        begun: float,
+        path_values: Mapping[str, str],
+    ) -> Call:
+        query = _query(environ, route.query)
+        if route.streamed:
+            bursts = self._bursts(environ)
+            return Call(request_id, begun + self._stream_timeout_s, b"", bursts, query, path_values)
+        body = read_body(environ, self._services.limits.body_bytes) if route.method == "POST" else b""
+        return Call(request_id, begun + self._request_timeout_s, body, (), query, path_values)
+
+    def _bursts(self, environ: "WSGIEnvironment") -> Iterator[Sequence[bytes]]:
+        try:
+            yield from read_lines(environ, self._services.limits.line_bytes)
+        except BodyError as error:
+            raise Refusal(error.status, str(error)) from None
+
+    def _log(self, path: str, status: int, request_id: str, elapsed_s: float) -> None:
+        level = logging.DEBUG if status < 400 else logging.INFO
+        if self._services.log.isEnabledFor(level):
+            message = "request answered" if status < 400 else "request refused"
+            elapsed_ms = round(elapsed_s * 1e3, 3)
+            log_fields = fields(path=path, status=status, request_id=request_id, elapsed_ms=elapsed_ms)
+            self._services.log.log(level, message, extra=log_fields)
 
 
-def _view(frame: Frame, route: Route) -> Callable[..., Response]:
-    def view(**path_values: str) -> Response:
-        return _response(frame.answer(route, request.environ, path_values))
-
-    return view
-
-
-def _refusing(frame: Frame, status: int, detail: str) -> Callable[[Any], Response]:
-    def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
-        response = _response(frame.refuse(request.environ, status, detail))
-        allow = error.get_response().headers.get("Allow") if isinstance(error, HTTPException) else None
-        if allow and response.status_code == status:
-            response.headers["Allow"] = allow
-        return response
-
-    return refuse
+def request_id_of(environ: "WSGIEnvironment") -> str:
+    """Return the client's ``X-Request-Id`` if it is safe to repeat, or a new id."""
+    given: str = environ.get("HTTP_X_REQUEST_ID", "")
+    return given if _SANE_ID.fullmatch(given) else uuid.uuid4().hex
 
 
-def _response(reply: Reply) -> Response:
-    response = Response(reply.body, reply.status, content_type=reply.content_type)
-    for name, value in reply.headers:
-        response.headers[name] = value
-    return response
+def _query(environ: "WSGIEnvironment", known: frozenset[str] | None) -> Mapping[str, str]:
+    text = environ.get("QUERY_STRING", "")
+    if not text:
+        return {}
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=_MAX_PARAMETERS)
+    except ValueError:
+        raise Refusal(400, f"more than {_MAX_PARAMETERS} query parameters") from None
+    unknown = next((name for name, _ in pairs if known is not None and name not in known), None)
+    if unknown is not None:
+        accepted = f"accepted are {', '.join(sorted(known or ()))}" if known else "this path has none"
+        error = InvalidField(f"?{unknown}", f"unknown query parameter; {accepted}")
+        raise Refusal(400, f"query parameter {shown(unknown)}: {error.detail}", errors=[error])
+    return dict(reversed(pairs))
+
+
+def _problem_of(
+    error: InputError | Refusal | BodyError, request_id: str
+) -> tuple[Problem, tuple[tuple[str, str], ...]]:
+    """Return an error as problem details, and the header fields that belong to it."""
+    match error:
+        case FieldError():
+            return field_problem(error, request_id), ()
+        case InputError():
+            return problem(400, str(error), request_id), ()
+        case Refusal():
+            return problem(error.status, error.detail, request_id, error.errors), error.headers
+        case BodyError():
+            return problem(error.status, str(error), request_id), ()
+
+
+def _http_reply(reply: Reply, request_id: str) -> HTTPReply:
+    headers = (("Content-Type", reply.content_type), *reply.headers, ("X-Request-Id", request_id))
+    return HTTPReply(reply.status, headers, reply.body)

@@ -1,4 +1,4 @@
-"""What the extender counts. See ``berthmaster.runtime.metrics`` for when this may be imported."""
+"""The metrics of the extender. ``berthmaster.runtime.metrics`` says when this module may be imported."""
 
 from typing import Final
 
@@ -10,51 +10,51 @@ _BUCKETS: Final = (
 
 DECISIONS: Final = Counter(
     "berthmaster_extender_decisions_total",
-    "Decisions by protocol, what triggered them, and what came of them.",
+    "Decisions by protocol, trigger and result.",
     ["protocol", "trigger", "result"],
 )
 STAGE_SECONDS: Final = Histogram(
     "berthmaster_extender_stage_duration_seconds",
-    "Time that the stages of a request take: decode, decide, encode.",
+    "Time of the stages of a request: decode, decide, encode.",
     ["protocol", "stage"],
     buckets=_BUCKETS,
 )
 REQUESTS: Final = Counter(
     "berthmaster_extender_requests_total",
-    "Requests by route and status; the route is empty where there is none.",
+    "Requests by route and status; the route is empty for unknown paths.",
     ["protocol", "route", "status"],
 )
 REQUEST_SECONDS: Final = Histogram(
     "berthmaster_extender_request_duration_seconds",
-    "Time from a request's head to its answer, or to the first piece of a stream.",
+    "Time from the headers of a request to its answer, or to the first piece of a stream.",
     ["protocol", "route"],
     buckets=_BUCKETS,
 )
 REJECTIONS: Final = Counter(
     "berthmaster_extender_rejected_clusters_total",
-    "Clusters that filters ruled out of decisions, by plugin.",
+    "Clusters that filters rejected, by plugin.",
     ["plugin"],
 )
 DOUBTS: Final = Counter(
     "berthmaster_extender_answers_in_doubt_total",
-    "Answers given although the request could not be judged.",
+    "Answers to requests that could not be judged.",
     ["protocol", "reason"],
 )
 CACHE_LOOKUPS: Final = Counter(
     "berthmaster_extender_cache_lookups_total",
-    "Lookups in the caches of what placements mean, by cache and result (hit, miss).",
+    "Lookups in the caches of compiled placements, by cache and result (hit, miss).",
     ["cache", "result"],
 )
 CLUSTERS: Final = Gauge("berthmaster_extender_fleet_clusters", "Clusters in the fleet.", multiprocess_mode="livemin")
-BINDINGS: Final = Gauge("berthmaster_extender_bindings", "Bindings that are known.", multiprocess_mode="livemin")
+BINDINGS: Final = Gauge("berthmaster_extender_bindings", "Known bindings.", multiprocess_mode="livemin")
 LOADED: Final = Gauge(
     "berthmaster_extender_state_timestamp_seconds",
-    "When a source last said how things are; the age of the state is the time since.",
+    "Time at which a source last confirmed the state.",
     multiprocess_mode="livemin",
 )
 STALE: Final = Gauge(
     "berthmaster_extender_state_stale",
-    "1 while the source of the state is lost or unusable and the last good state serves.",
+    "1 while the source is lost or unusable and the last valid state is in use.",
     multiprocess_mode="livemax",
 )
 SOURCE_FAILURES: Final = Counter(
@@ -62,7 +62,7 @@ SOURCE_FAILURES: Final = Counter(
 )
 CERTIFICATE_EXPIRY: Final = Gauge(
     "berthmaster_extender_certificate_expiry_timestamp_seconds",
-    "When the certificate in use expires.",
+    "Expiry of the certificate in use.",
     multiprocess_mode="livemin",
 )
 CREDENTIAL_FAILURES: Final = Counter(
@@ -72,8 +72,11 @@ CREDENTIAL_FAILURES: Final = Counter(
 )
 
 
-class PrometheusMeter:
-    """``extender.protocols.services.Meter``, and what the frame counts besides."""
+class PrometheusServiceMetrics:
+    """The metrics of handlers and of the middleware.
+
+    It keeps the children of the metrics by their labels: ``labels`` takes longer than counting.
+    """
 
     def __init__(self) -> None:
         self._decisions: dict[tuple[str, str, str], Counter] = {}
@@ -83,7 +86,6 @@ class PrometheusMeter:
         self._seconds: dict[tuple[str, str], Histogram] = {}
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
-        """A decision was made."""
         key = protocol, trigger, result
         counter = self._decisions.get(key)
         if counter is None:
@@ -91,7 +93,6 @@ class PrometheusMeter:
         counter.inc()
 
     def took(self, protocol: str, stage: str, seconds: float) -> None:
-        """A stage took so long."""
         key = protocol, stage
         histogram = self._stages.get(key)
         if histogram is None:
@@ -99,18 +100,15 @@ class PrometheusMeter:
         histogram.observe(seconds)
 
     def rejected(self, plugin: str, clusters: int) -> None:
-        """A filter ruled out so many clusters."""
         counter = self._rejections.get(plugin)
         if counter is None:
             counter = self._rejections[plugin] = REJECTIONS.labels(plugin)
         counter.inc(clusters)
 
     def doubted(self, protocol: str, reason: str) -> None:
-        """An answer was given in doubt."""
         DOUBTS.labels(protocol, reason).inc()
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
-        """A request was answered."""
         key = protocol, route, status
         counter = self._requests.get(key)
         if counter is None:

@@ -1,91 +1,159 @@
-"""The Flask application, and the short way that reviews take through it.
+"""The webhook's WSGI application: reads AdmissionReviews, counts and logs them, and always answers with one."""
 
-Flask owns every path, and answers whatever is not a plain review. A review is most of what comes, and Flask's own
-dispatch costs more than the decision: ``ShortWay`` therefore stands in front of it as WSGI middleware, for POSTs to
-the paths of the table only, with the same handler behind it.
-"""
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import TYPE_CHECKING, Final
 
-from collections.abc import Callable, Iterable
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from flask import Flask
+from prometheus_client import Counter
 
-from flask import Flask, Response, request
-from werkzeug.exceptions import MethodNotAllowed
-
-from berthmaster.serving.body import BodyError, read_body, read_head
+from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last
-from webhook.admission.reviews import ROUTES
-from webhook.handler import Answer, Reviewer
+from berthmaster.serving.fast_path import Endpoint, HTTPReply
+from berthmaster.serving.fast_path import create_app as create_flask_app
+from berthmaster.serving.request_parser import BodyError, read_body, read_head
+from webhook import metrics
+from webhook.admission import wire
+from webhook.admission.outcome import ReviewOutcome
+from webhook.admission.reviews import ROUTES, ReviewRoute, review
+from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings
+from webhook.admission.wire import AdmissionRequest, NotAReview
 
 if TYPE_CHECKING:
-    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+    from _typeshed.wsgi import WSGIEnvironment
 
-JSON: Final = "application/json"
-_STATUS_LINES: Final = {int(status): f"{int(status)} {status.phrase}" for status in HTTPStatus}
+_LOG: Final = logging.getLogger("berthmaster.webhook")
+_LOG_PER_S: Final = 50.0
+_LOG_BURST: Final = 500
+_JSON: Final = "application/json"
+_HEADERS: Final = (("Content-Type", _JSON),)
+_REASONS: Final = {
+    400: "BadRequest",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    408: "Timeout",
+    411: "LengthRequired",
+    413: "RequestEntityTooLarge",
+    415: "UnsupportedMediaType",
+    500: "InternalError",
+}
+_PROBLEMS: Final = {
+    404: "unknown path; docs/webhook.md lists all paths",
+    405: "method not allowed; send reviews with POST",
+    500: "internal error; the log of the webhook has the details",
+}
+_OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
+_MAX_LOGGED_FIELDS: Final = 20
 
 
-def create_app(reviewer: Reviewer, *, body_bytes: int) -> Flask:
-    """The application.
+def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
+    """Create the application.
 
     Args:
-        reviewer: what answers reviews.
-        body_bytes: the largest body that is read.
+        reviewer: answers the reviews.
+        body_bytes: the size limit of a request body.
     """
-    app = Flask("berthmaster.webhook", static_folder=None)
 
-    def review(path: str) -> Response:
-        answer = _answered(reviewer, path, request.environ, body_bytes)
-        return Response(answer.body, answer.status, mimetype=JSON)
+    def view(path: str, environ: "WSGIEnvironment", _path_values: Mapping[str, str]) -> HTTPReply:
+        try:
+            body = read_body(environ, body_bytes)
+        except BodyError as error:
+            answer_last(environ)
+            return reviewer.refuse(path, error.status, str(error), error.received)
+        return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
 
-    for path in ROUTES:
-        app.add_url_rule(path, endpoint=path, view_func=_bound(review, path), methods=["POST"])
-    for status, problem in {
-        404: "there is no such path; docs/webhook.md lists them all",
-        405: "reviews are posted",
-        500: "the webhook failed",
-    }.items():
-        app.register_error_handler(status, _refusing(reviewer, status, problem))
-    app.wsgi_app = ShortWay(app.wsgi_app, reviewer, body_bytes)  # type: ignore[method-assign]  # how Flask wants it
-    return app
-
-
-class ShortWay:
-    """Middleware that answers reviews itself and hands on everything else."""
-
-    def __init__(self, others: "WSGIApplication", reviewer: Reviewer, body_bytes: int) -> None:
-        self._others = others
-        self._reviewer = reviewer
-        self._body_bytes = body_bytes
-
-    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """One WSGI request."""
-        path = environ["PATH_INFO"]
-        if path not in ROUTES or environ["REQUEST_METHOD"] != "POST":
-            return self._others(environ, start_response)
-        answer = _answered(self._reviewer, path, environ, self._body_bytes)
-        headers = [("Content-Type", JSON), ("Content-Length", str(len(answer.body)))]
-        start_response(_STATUS_LINES[answer.status], headers)
-        return [answer.body]
-
-
-def _answered(reviewer: Reviewer, path: str, environ: "WSGIEnvironment", body_bytes: int) -> Answer:
-    try:
-        body = read_body(environ, body_bytes)
-    except BodyError as error:
+    def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:
+        reply = reviewer.refuse(environ["PATH_INFO"][:256], status, _PROBLEMS[status], read_head(environ))
         answer_last(environ)
-        return reviewer.refuse(error.status, str(error), error.got)
-    return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
+        return reply
+
+    endpoints = [Endpoint("POST", path, partial(view, path)) for path in ROUTES]
+    return create_flask_app("berthmaster.webhook", endpoints, refuse)
 
 
-def _bound(view: Callable[[str], Response], path: str) -> Callable[[], Response]:
-    return lambda: view(path)
+def random_id() -> str:
+    """Return a permanent id for a policy."""
+    return str(uuid.uuid4())
 
 
-def _refusing(reviewer: Reviewer, status: int, problem: str) -> Callable[[Any], Response]:
-    def refuse(error: Any) -> Response:  # noqa: ANN401 - Flask's exceptions
-        answer = reviewer.refuse(status, problem, read_head(request.environ))
-        answer_last(request.environ)
-        headers = {"Allow": "POST"} if isinstance(error, MethodNotAllowed) else None
-        return Response(answer.body, status, mimetype=JSON, headers=headers)
+class Reviewer:
+    """Answer review requests with fixed settings. Safe for several threads."""
 
-    return refuse
+    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = random_id) -> None:
+        self._context = AdmissionContext(settings, new_id)
+        self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
+        if not any(isinstance(each, BurstFilter) for each in _LOG.filters):
+            _LOG.addFilter(BurstFilter(_LOG_PER_S, _LOG_BURST))
+
+    def answer(self, path: str, content_type: str, body: bytes) -> HTTPReply:
+        """Review the body of a POST request to a path of ``ROUTES``. Never raises."""
+        started = time.perf_counter()
+        if content_type.partition(";")[0].strip().lower() != _JSON:
+            return self.refuse(path, 415, f"content type {content_type[:64]!r} is not {_JSON}", body)
+        try:
+            request = wire.decode(body)
+        except NotAReview as error:
+            return self._refused(path, error.status, error.uid, str(error))
+        try:
+            reply = self._review(path, ROUTES[path], request)
+        except Exception:  # noqa: BLE001 - the crash handler: the API server must get an answer with its UID
+            _LOG.exception("review failed", extra=fields(uid=request.uid, path=path))
+            metrics.REFUSED.labels("500").inc()
+            problem = "the webhook failed on this object; its log has the details"
+            # The HTTP status is 200: a failurePolicy is for webhooks that the API server cannot reach.
+            return HTTPReply(200, _HEADERS, wire.encode_failure(request.uid, 500, _REASONS[500], problem))
+        self._seconds[path].observe(time.perf_counter() - started)
+        return reply
+
+    def refuse(self, path: str, status: int, problem: str, body: bytes) -> HTTPReply:
+        """Answer a request that is not a review. The answer carries the UID if the body contains one."""
+        return self._refused(path, status, wire.salvaged_uid(body), problem)
+
+    def _review(self, path: str, route: ReviewRoute, request: AdmissionRequest) -> HTTPReply:
+        outcome = review(route, request, self._context)
+        body = wire.encode(request.uid, outcome)
+        verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
+        operation = request.operation if request.operation in _OPERATIONS else "other"
+        _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
+        for rule in outcome.rules:
+            _rule_hits(rule).inc()
+        level = logging.DEBUG if outcome.allowed else logging.INFO
+        if _LOG.isEnabledFor(level):
+            _LOG.log(level, "review %s", verdict, extra=_review_fields(path, verdict, request, outcome))
+        return HTTPReply(200, _HEADERS, body)
+
+    def _refused(self, path: str, status: int, uid: str, problem: str) -> HTTPReply:
+        metrics.REFUSED.labels(str(status)).inc()
+        _LOG.info("request refused", extra=fields(status=status, uid=uid, path=path, problem=problem))
+        return HTTPReply(status, _HEADERS, wire.encode_failure(uid, status, _REASONS[status], problem))
+
+
+@cache
+def _reviews(path: str, operation: str, verdict: str, dry_run: str) -> Counter:
+    """Return the counter for these labels. There are few of them, and ``labels`` takes longer than counting."""
+    return metrics.REVIEWS.labels(path, operation, verdict, dry_run)
+
+
+@cache
+def _rule_hits(rule: str) -> Counter:
+    return metrics.RULE_HITS.labels(rule)
+
+
+def _review_fields(path: str, verdict: str, request: AdmissionRequest, outcome: ReviewOutcome) -> dict[str, object]:
+    """Return the log fields of a review. They identify the object and contain none of its values."""
+    return fields(
+        uid=request.uid,
+        path=path,
+        operation=request.operation,
+        namespace=request.namespace,
+        name=request.name,
+        dry_run=bool(request.dry_run),
+        verdict=verdict,
+        denied_fields=[each.path for each in outcome.denials][:_MAX_LOGGED_FIELDS],
+        rules=sorted(set(outcome.rules)),
+        patched=len(outcome.patch),
+    )

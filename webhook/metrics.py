@@ -1,4 +1,4 @@
-"""What the webhook counts. See ``berthmaster.runtime.metrics`` for when this may be imported."""
+"""The metrics of the webhook. ``berthmaster.runtime.metrics`` says when this module may be imported."""
 
 from typing import Final
 
@@ -17,13 +17,13 @@ SECONDS: Final = Histogram(
 )
 REFUSED: Final = Counter(
     "berthmaster_webhook_refused_requests_total",
-    "Requests that were no reviews, by the status of the answer.",
+    "Requests that were not reviews, by HTTP status of the answer.",
     ["status"],
 )
-RULE_HITS: Final = Counter("berthmaster_webhook_rule_findings_total", "What the rules found, by rule.", ["rule"])
+RULE_HITS: Final = Counter("berthmaster_webhook_rule_findings_total", "Findings of the rules, by rule.", ["rule"])
 CERTIFICATE_EXPIRY: Final = Gauge(
     "berthmaster_webhook_certificate_expiry_timestamp_seconds",
-    "When the certificate in use expires.",
+    "Expiry of the certificate in use.",
     multiprocess_mode="livemin",
 )
 CERTIFICATE_FAILURES: Final = Counter(

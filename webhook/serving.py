@@ -1,10 +1,10 @@
-"""The webhook as something that ``berthmaster.serving.server`` runs."""
+"""The webhook as a service that ``berthmaster.serving.server`` runs."""
 
 import logging
 from dataclasses import dataclass, field
 
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.server import Application, PostHealth, ServerOptions
+from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, log_certificate_failure
 from berthmaster.serving.server import serve as run_server
 from webhook.admission.reviews import ROUTES
 from webhook.admission.settings import AdmissionSettings
@@ -12,12 +12,12 @@ from webhook.admission.settings import AdmissionSettings
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
-    """How to serve.
+    """The options of the webhook.
 
     Attributes:
-        server: where, with how many processes, and for how long.
-        body_bytes: the largest review that is read.
-        settings: what is decided.
+        server: the options of the server.
+        body_bytes: the size limit of a review.
+        settings: the settings of the reviews.
     """
 
     server: ServerOptions
@@ -26,7 +26,7 @@ class WebhookOptions:
 
 
 def serve(options: WebhookOptions) -> None:
-    """Serve until a signal says to stop. Ends the process.
+    """Serve until a signal stops the server. Ends the process.
 
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
@@ -35,20 +35,19 @@ def serve(options: WebhookOptions) -> None:
 
 
 class _Webhook:
-    """The service. Metrics are defined on import, after they are shared: its modules are imported in the worker."""
+    """The service. Metrics are defined on import and must be shared first, so workers import the modules."""
 
     def __init__(self, options: WebhookOptions) -> None:
         self._options = options
 
-    def application(self) -> Application:
-        from webhook.app import create_app  # noqa: PLC0415 - see the class
-        from webhook.handler import Reviewer  # noqa: PLC0415 - see the class
+    def application(self) -> ServedApp:
+        from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
 
         reviewer = Reviewer(self._options.settings)
-        return Application(create_app(reviewer, body_bytes=self._options.body_bytes), ROUTES)
+        return ServedApp(create_app(reviewer, body_bytes=self._options.body_bytes), ROUTES)
 
-    def started(self, post: PostHealth) -> None:
-        post(Readiness())
+    def started(self, report: ReportReadiness) -> None:
+        report(Readiness())
 
     def certificate_loaded(self, expires_at: float) -> None:
         from webhook import metrics  # noqa: PLC0415 - see the class
@@ -59,4 +58,4 @@ class _Webhook:
         from webhook import metrics  # noqa: PLC0415 - see the class
 
         metrics.CERTIFICATE_FAILURES.inc()
-        logging.getLogger("berthmaster.webhook").error("the new certificate is not used: %s; the last one stays", error)
+        log_certificate_failure(logging.getLogger("berthmaster.webhook"), error)

@@ -1,1 +1,1 @@
-"""HTTP serving on gunicorn: worker, TLS, tokens, probes, bodies, limits."""
+"""HTTP servers of services: gunicorn, TLS, tokens, probes, limits. ``docs/serving.md`` describes them."""

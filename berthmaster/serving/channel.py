@@ -1,7 +1,7 @@
-"""A client's socket, over TLS or not, as gunicorn and the applications see it.
+"""The socket of a client, with or without TLS, for gunicorn and the applications.
 
-Two kinds of threads use it. The one that watches all clients never waits: it takes what has come, and what a client
-does not take at once stays here. A thread of the pool has one client to itself and may wait for it, within a deadline.
+Two kinds of threads use a channel. The polling thread never waits: it reads the bytes that have arrived, and keeps
+here what a client does not accept at once. A thread of the pool serves one client and may wait for it until a deadline.
 """
 
 import errno
@@ -16,36 +16,38 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 PIECE_BYTES: Final = 16 * 2**10
-"""The most that is taken at once. No TLS record holds more: of one read in part, no poll would see the rest."""
+"""The size of one read. It is the size of the largest TLS record: after a partial read, poll would not see the rest."""
 _SEND_BYTES: Final = 64 * 2**10
 _ANSWER_GRACE_S: Final = 1.0
+_BACKLOG_BYTES: Final = 8 * 2**20
+"""The part of a streamed response that waits for a client that reads only after it has sent its whole request."""
 
 
 class TooSlowError(ConnectionResetError, TimeoutError):
-    """A client was too slow. To gunicorn it looks like one that went away, which is no news."""
+    """A client was too slow. gunicorn treats it like a client that disconnected, and logs nothing."""
 
     def __init__(self) -> None:
         super().__init__(errno.ECONNRESET, "the client was too slow")
 
 
 class Channel:
-    """What stands between a client's socket and everybody else.
+    """A client's socket with deadlines and an output buffer.
 
     Attributes:
-        fd: the socket's descriptor, the same for as long as the channel is open.
-        ended: the client will send no more.
-        late: it had its time to send what is asked for now.
-        receiving: a thread waits for the client's bytes right now.
-        started_at: since when a thread waits for the request, or the piece of it that is due, on the monotonic clock.
-        on_last_answer: what makes the server close the connection after the answer to the request at hand.
+        fd: the file descriptor of the socket. It stays the same while the channel is open.
+        ended: the client will send no more bytes.
+        late: the time for the current request is over.
+        receiving: a thread waits for bytes of the client.
+        started_at: the monotonic time at which a thread began to wait for the request, or for its current piece.
+        on_last_answer: makes the server close the connection after the answer to the current request.
     """
 
     def __init__(self, plain: socket.socket, limit_s: float) -> None:
-        """Take a socket over.
+        """Take over a socket.
 
         Args:
-            plain: connected, without TLS.
-            limit_s: how long a thread may wait for a request and for its answer to be taken.
+            plain: a connected socket without TLS.
+            limit_s: the time limit for a request, and for its answer.
         """
         plain.settimeout(0.0)
         self.fd = plain.fileno()
@@ -59,21 +61,21 @@ class Channel:
         self._outbox = bytearray()
         self._backlog_bytes = 0
 
-    # What the thread does that watches all clients.
+    # For the polling thread.
 
     def shake_hands(self, wrap: Callable[[socket.socket], ssl.SSLSocket]) -> None:
-        """Go on with the TLS handshake as far as that is possible without waiting.
+        """Continue the TLS handshake as far as possible without waiting.
 
         Raises:
-            ssl.SSLWantReadError, ssl.SSLWantWriteError: it goes on when the client has sent, or taken, something.
-            OSError: it failed.
+            ssl.SSLWantReadError, ssl.SSLWantWriteError: the handshake needs the client to send, or to read.
+            OSError: the handshake failed.
         """
         if not isinstance(self._socket, ssl.SSLSocket):
             self._socket = wrap(self._socket)
         self._socket.do_handshake()
 
     def take(self) -> bytes | None:
-        """What has come; empty once there will be no more, None if nothing has.
+        """Return bytes that have arrived: None if there are none yet, b"" at the end of the connection.
 
         Raises:
             OSError: the connection is lost.
@@ -86,7 +88,7 @@ class Channel:
         return piece
 
     def flush(self) -> bool:
-        """Send what the client takes at once; whether that is all there is to send.
+        """Send what the client accepts at once. Return whether everything is sent.
 
         Raises:
             OSError: the connection is lost.
@@ -99,7 +101,7 @@ class Channel:
         return True
 
     def finish(self) -> None:
-        """End our side, and leave the client's open: what it still sends must not cut our answer short.
+        """Close our direction only. If we closed both, bytes that the client still sends could cut off our answer.
 
         Raises:
             OSError: the connection is lost.
@@ -107,22 +109,22 @@ class Channel:
         self._socket.shutdown(socket.SHUT_WR)
 
     def interrupt(self) -> None:
-        """End whatever another thread waits for here."""
-        # Not through TLS, whose state belongs to the thread that waits.
+        """End the wait of another thread for this client."""
+        # Bypass TLS: its state belongs to the thread that waits.
         try:
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         except OSError:
-            return  # it went away by itself
+            return  # the client has disconnected
 
     def close(self) -> None:
-        """Close it at once."""
+        """Close the connection at once."""
         self._socket.close()
 
-    # What a thread of the pool does.
+    # For a thread of the pool.
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
-        """Let this thread wait for the client until the end of the block, where all that was sent is taken.
+        """Let this thread wait for the client until the end of the block. At the end, all output is sent.
 
         Raises:
             OSError: the connection is lost, or the client was too slow.
@@ -137,21 +139,21 @@ class Channel:
             self._socket.settimeout(0.0)
 
     def extend(self) -> None:
-        """Start the deadline anew: a stream is allowed its time for each piece, not for all of them."""
+        """Restart the deadline. A stream has the time limit for each piece instead of all pieces."""
         self.started_at = time.monotonic()
         self._deadline = self.started_at + self._limit_s
 
     def stream(self, backlog_bytes: int) -> None:
-        """From now on send what the client takes, and keep up to so many bytes that it does not take yet.
+        """From now on send output as soon as the client accepts it, and buffer up to ``backlog_bytes``.
 
-        A client that reads only once it has sent everything would otherwise wait for us, and we for it.
+        Without the buffer, a client that reads only after it has sent everything would wait for us, and we for it.
         """
         self._streams, self._backlog_bytes = self._waits, backlog_bytes
 
-    # What gunicorn calls, in either kind of thread.
+    # For gunicorn, which takes the channel for a socket. Either kind of thread calls these.
 
     def recv(self, size: int) -> bytes:
-        """What has come, within the deadline; it may be more than was asked for, see ``PIECE_BYTES``."""
+        """Return bytes of the client within the deadline. The result may be longer than ``size``: see PIECE_BYTES."""
         if self.ended:
             return b""
         if self.late:
@@ -168,45 +170,45 @@ class Channel:
         return piece
 
     def sendall(self, data: bytes) -> None:
-        """Keep it until the answer is whole, so that head and body leave as one packet; or send it as it comes."""
+        """Buffer output until the answer is complete, so that it leaves in one packet. Streams send at once."""
         self._outbox += data
         if self._streams:
             self._drain(self._backlog_bytes)
 
     def send(self, data: bytes) -> int:
-        """Send something now that the client waits for before it goes on."""
+        """Send an interim response that the client waits for, such as 100 Continue."""
         self._outbox += data
         if self._waits:
             self._drain(0)
         return len(data)
 
     def shutdown(self, how: int) -> None:
-        """End a side, or both."""
+        """Shut down one direction or both."""
         self._socket.shutdown(how)
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - a socket's signature
-        """The start of a request, to gunicorn. Whether there is waiting is not its to say."""
+        """Start the deadline of a request, because gunicorn calls this first. The channel decides about waiting."""
         if flag:
             self.extend()
 
     def settimeout(self, _timeout_s: float | None) -> None:
-        """Nothing: the deadline holds."""
+        """Do nothing: the channel has its own deadline."""
 
     def gettimeout(self) -> float | None:
-        """See ``settimeout``."""
+        """Return the time limit of a request."""
         return self._limit_s
 
     def fileno(self) -> int:
-        """The socket's descriptor."""
+        """Return the file descriptor."""
         return self.fd
 
     def _send_some(self) -> None:
         del self._outbox[: self._socket.send(bytes(self._outbox[:_SEND_BYTES]))]
 
     def _drain(self, leave_bytes: int) -> None:
-        """Send what the client takes now, and wait for it to take what is beyond ``leave_bytes``.
+        """Send what the client accepts now, and wait until at most ``leave_bytes`` are left.
 
-        What is late is sent all the same as long as the client takes it at once: it may say why it is late.
+        After the deadline, bytes are still sent if the client accepts them at once: they may say what was too slow.
         """
         while self._outbox:
             waits = len(self._outbox) > leave_bytes
@@ -231,13 +233,38 @@ class Channel:
         return min(max(0.0, self._deadline - time.monotonic()), self._limit_s)
 
     def _exceeded(self) -> TooSlowError:
-        # Whoever reads may still want to say so.
+        # The thread may still send an answer that explains the timeout.
         self._deadline = time.monotonic() + _ANSWER_GRACE_S
         return TooSlowError()
 
 
 def answer_last(environ: "WSGIEnvironment") -> None:
-    """Close the connection after the answer to this request: something of it may be unread. WSGI has no word for it."""
-    channel = environ.get("gunicorn.socket")
-    if isinstance(channel, Channel) and channel.on_last_answer is not None:
+    """Close the connection after the response to this request, because part of the request may be unread.
+
+    WSGI has no way to say so. Without a channel, as in gunicorn's own workers, this does nothing: gunicorn reads a
+    small rest of the request and closes the connection if the rest is larger.
+    """
+    if (channel := _channel(environ)) is not None and channel.on_last_answer is not None:
         channel.on_last_answer()
+
+
+def extend_deadline(environ: "WSGIEnvironment") -> None:
+    """Restart the deadline of a streamed request. Does nothing without a channel."""
+    if (channel := _channel(environ)) is not None:
+        channel.extend()
+
+
+def streamed(pieces: Iterator[bytes], environ: "WSGIEnvironment") -> Iterator[bytes]:
+    """Yield the pieces of a response. With a channel, each piece is sent at once and has its own deadline."""
+    channel = _channel(environ)
+    if channel is not None:
+        channel.stream(_BACKLOG_BYTES)
+    for piece in pieces:
+        if channel is not None:
+            channel.extend()
+        yield piece
+
+
+def _channel(environ: "WSGIEnvironment") -> Channel | None:
+    channel = environ.get("gunicorn.socket")
+    return channel if isinstance(channel, Channel) else None

@@ -1,22 +1,34 @@
-"""Requests out of the bytes that have come: the plain ones, which are nearly all that a control plane sends.
+"""Requests and their bodies.
 
-Anything that takes a decision about HTTP (other methods and versions, chunks, expectations, a header that stands twice,
-characters that may be misread) is left to gunicorn's parser, and so is what is large. The grammar here is therefore
-narrower than HTTP's: what it accepts means the same to every parser.
+``plain_request`` parses the requests that control planes usually send. Requests for which HTTP needs a decision go to
+gunicorn's parser: other methods and versions, chunked bodies, expectations, repeated header fields, ambiguous
+characters. Large requests go there too. The grammar here is narrower than HTTP's: every HTTP parser understands what
+it accepts in the same way.
+
+``read_body`` and ``read_lines`` read the body of a WSGI request within limits.
 """
 
 import re
-from collections.abc import Container
+import sys
+from collections.abc import Container, Iterator, Sequence
 from enum import Enum, auto
-from typing import Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-_HEAD_BYTES: Final = 16 * 2**10
-_BODY_BYTES: Final = 64 * 2**10
+from berthmaster.serving.channel import extend_deadline
+from berthmaster.serving.gunicorn_internals import ChunkedReader, LengthReader, ParseException
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIEnvironment
+
+_MAX_HEAD_BYTES: Final = 16 * 2**10
+_MAX_BODY_BYTES: Final = 64 * 2**10
+_READ_HEAD_BYTES: Final = 4096
+_PIECE_BYTES: Final = 64 * 2**10
 _HEAD: Final = re.compile(
     rb"(?P<method>POST) (?P<path>/[A-Za-z0-9/._-]*+)(?:\?(?P<query>[!-~]*+))? HTTP/1\.1\r\n"
     rb"(?P<fields>(?:[A-Za-z0-9-]++:[\t -~]*+\r\n){1,64})\r\n"
 )
-# Lines that do not end as they should are the parser's to refuse: it must not wait for the rest of them.
+# gunicorn's parser must see lines that end incorrectly at once. It refuses them; waiting for more bytes is useless.
 _END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
 _NOT_PLAIN: Final = frozenset({
     "HTTP_EXPECT", "HTTP_FORWARDED", "HTTP_HTTP2_SETTINGS", "HTTP_TE", "HTTP_TRAILER", "HTTP_TRANSFER_ENCODING",
@@ -25,25 +37,25 @@ _NOT_PLAIN: Final = frozenset({
 
 
 class Stage(Enum):
-    """How far a request has come that is not a plain one, or not whole.
+    """The state of bytes that are not a complete plain request.
 
     Attributes:
-        BEGUN: more of it has to come.
-        OTHER: gunicorn's parser and a thread of the pool have to see to it.
+        INCOMPLETE: more bytes must arrive.
+        NOT_PLAIN: gunicorn's parser must read the request, in a thread of the pool.
     """
 
-    BEGUN = auto()
-    OTHER = auto()
+    INCOMPLETE = auto()
+    NOT_PLAIN = auto()
 
 
 class PlainRequest(NamedTuple):
-    """A whole request.
+    """A complete request.
 
     Attributes:
-        method, path, query: of its first line.
-        fields: its header fields by their names in a WSGI environment.
-        body: all of it.
-        size_bytes: how much of what has come it takes up.
+        method, path, query: of the request line.
+        fields: the header fields by their names in a WSGI environment.
+        body: the whole body.
+        size_bytes: the size of the request, head and body.
     """
 
     method: str
@@ -55,31 +67,31 @@ class PlainRequest(NamedTuple):
 
 
 def plain_request(arrived: bytearray, prompt_paths: Container[str]) -> PlainRequest | Stage:
-    """The request, or how far it has come.
+    """Parse the first request in a buffer.
 
     Args:
-        arrived: what there is of it, and of those that follow.
-        prompt_paths: where requests are looked for.
+        arrived: the bytes that have arrived. Further requests may follow the first one.
+        prompt_paths: the paths of plain requests.
     """
     head = _HEAD.match(arrived)
     if head is None:
-        begun = len(arrived) < _HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
-        return Stage.BEGUN if begun else Stage.OTHER
+        incomplete = len(arrived) < _MAX_HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
+        return Stage.INCOMPLETE if incomplete else Stage.NOT_PLAIN
     path = head["path"].decode()
     if path not in prompt_paths or (fields := _fields(head["fields"].decode())) is None:
-        return Stage.OTHER
+        return Stage.NOT_PLAIN
     length = fields.get("CONTENT_LENGTH", "0")
-    if not length.isdecimal() or len(length) > len(str(_BODY_BYTES)) or int(length) > _BODY_BYTES:
-        return Stage.OTHER
+    if not length.isdecimal() or len(length) > len(str(_MAX_BODY_BYTES)) or int(length) > _MAX_BODY_BYTES:
+        return Stage.NOT_PLAIN
     end = head.end() + int(length)
     if len(arrived) < end:
-        return Stage.BEGUN
+        return Stage.INCOMPLETE
     body = bytes(arrived[head.end() : end])
     return PlainRequest(head["method"].decode(), path, (head["query"] or b"").decode(), fields, body, end)
 
 
 def _fields(lines: str) -> dict[str, str] | None:
-    """The header fields by their names in a WSGI environment; None if they are not plain."""
+    """Return header fields by their names in a WSGI environment, or None if they are not plain."""
     fields: dict[str, str] = {}
     for line in lines.splitlines():
         name, _, value = line.partition(":")
@@ -92,3 +104,132 @@ def _fields(lines: str) -> dict[str, str] | None:
     if fields.get("HTTP_CONNECTION", "keep-alive").lower() != "keep-alive" or not _NOT_PLAIN.isdisjoint(fields):
         return None
     return fields
+
+
+class BodyError(Exception):
+    """A body could not be read within its limits.
+
+    Attributes:
+        status: the HTTP status for the answer.
+        received: the part of the body that was read.
+    """
+
+    def __init__(self, status: int, problem: str, received: bytes = b"") -> None:
+        super().__init__(problem)
+        self.status = status
+        self.received = received
+
+
+def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
+    """Read the whole body.
+
+    Raises:
+        BodyError: the body is larger than ``limit`` bytes, malformed, incomplete or too slow.
+    """
+    length = _declared_length(environ)
+    if length is not None and length > limit:
+        raise BodyError(413, f"the body has {length} bytes; the limit is {limit}", read_head(environ))
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        body = stream.read(limit + 1 if length is None else length)
+    except (OSError, ParseException) as error:
+        raise _body_error(error) from None
+    if len(body) > limit:
+        raise BodyError(413, f"the body has more than {limit} bytes", body)
+    if length is not None and len(body) < length:
+        raise BodyError(400, f"the body ended after {len(body)} of {length} bytes", body)
+    return body
+
+
+def read_head(environ: "WSGIEnvironment") -> bytes:
+    """Read the beginning of a body that is refused as a whole. Return b"" if nothing arrives."""
+    stream: IO[bytes] = environ["wsgi.input"]
+    try:
+        return stream.read(_READ_HEAD_BYTES)
+    except (OSError, ParseException):
+        return b""
+
+
+def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence[bytes]]:
+    """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
+
+    Raises:
+        BodyError: a line is longer than ``line_bytes``, or the body is malformed, incomplete or too slow.
+    """
+    begun: list[bytes] = []
+    length = 0
+    for piece in _pieces(environ):
+        head, newline, rest = piece.partition(b"\n")
+        length += len(head)
+        if length > line_bytes:
+            raise BodyError(413, f"a line has more than {line_bytes} bytes")
+        begun.append(head)
+        if newline:
+            *whole, last = rest.split(b"\n")
+            if max(map(len, (*whole, last))) > line_bytes:
+                raise BodyError(413, f"a line has more than {line_bytes} bytes")
+            yield [b"".join(begun), *whole]
+            begun, length = [last], len(last)
+    if length:
+        yield [b"".join(begun)]
+
+
+def _declared_length(environ: "WSGIEnvironment") -> int | None:
+    """Return the value of Content-Length, or None without one.
+
+    Raises:
+        BodyError: the value is not a number.
+    """
+    declared = environ.get("CONTENT_LENGTH") or ""
+    if not declared:
+        return None
+    if not declared.isdecimal() or len(declared) >= len(str(sys.maxsize)):
+        raise BodyError(400, "Content-Length is not a number")
+    return int(declared)
+
+
+def _body_error(error: Exception) -> BodyError:
+    if isinstance(error, TimeoutError):
+        return BodyError(408, "the body did not arrive in time")
+    if isinstance(error, ParseException):
+        return BodyError(400, f"the chunked body is malformed: {error}")
+    return BodyError(400, "the connection was lost before the end of the body")
+
+
+def _pieces(environ: "WSGIEnvironment") -> Iterator[bytes]:
+    """Yield a body in pieces as they arrive. Each piece has its own deadline."""
+    source = environ["wsgi.input"]
+    arriving = _arriving(source)
+    while True:
+        extend_deadline(environ)
+        try:
+            piece = next(arriving, None)
+        except (OSError, ParseException) as error:
+            source.failed = True
+            raise _body_error(error) from None
+        if piece is None:
+            return
+        if piece:
+            yield piece
+
+
+def _arriving(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - the input of any WSGI server
+    """Yield the bytes of a WSGI input as they arrive. ``read`` of gunicorn's body would wait for a full buffer."""
+    reader = getattr(source, "reader", None)
+    if isinstance(reader, LengthReader):
+        return _arriving_in(reader)
+    if isinstance(reader, ChunkedReader) and reader.parser is not None:
+        return reader.parser
+    return iter(lambda: source.read(_PIECE_BYTES), b"")
+
+
+def _arriving_in(reader: LengthReader) -> Iterator[bytes]:
+    while reader.length:
+        piece = reader.unreader.read()
+        if not piece:
+            raise ConnectionResetError
+        if len(piece) > reader.length:
+            reader.unreader.unread(piece[reader.length :])
+            piece = piece[: reader.length]
+        reader.length -= len(piece)
+        yield piece

@@ -1,4 +1,4 @@
-"""gunicorn as a service's server: TLS that rotates, workers that share metrics, a stop that nobody notices."""
+"""gunicorn as the server of a service: TLS rotation, metrics of several processes, probes, and graceful stops."""
 
 import gc
 import logging
@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,40 +15,41 @@ from queue import Empty
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from gunicorn.app.base import BaseApplication
-from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
-from berthmaster.serving.connection_balance import Crew
+from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
 from berthmaster.serving.tls import TLSFiles, TLSSource
-from berthmaster.serving.worker_health import Board
+from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
 if TYPE_CHECKING:
     import ssl
 
-_HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is a file of no content; here it is in memory
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthread": "gthread"}
+_HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
-WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.DeadlineWorker", "gthread": "gthread"}
-_GC_THRESHOLD: Final = 20_000  # allocations that stay; a request makes a few hundred, and they go
+_GC_THRESHOLD: Final = 20_000  # net allocations between collections; a request makes a few hundred and frees them
 
 
 @dataclass(frozen=True, slots=True)
 class ServerOptions:
-    """How to serve.
+    """The options of a server.
 
     Attributes:
-        name: what processes are called.
-        host, port: where requests are served.
-        probe_host, probe_port: where probes and metrics are served in plain text.
+        name: the process name.
+        host, port: the address for requests.
+        probe_host, probe_port: the address for probes and metrics, in plain text.
         tls: the certificate and its key; None for plain HTTP.
         worker_class: a key of ``WORKER_CLASSES``.
-        workers, threads: processes, and threads in each.
-        request_timeout_s: how long a request may take from its first byte to the last of its answer.
-        keepalive_s: how long an idle connection is kept.
-        drain_s: how long readiness fails before the server stops to accept connections.
-        grace_s: how long requests under way may take after that.
+        workers, threads: the number of processes, and of threads in each.
+        request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
+        keepalive_s: the time after which an idle connection is closed.
+        drain_s: the time for which readiness fails before the port closes.
+        grace_s: the time limit for running requests after the port has closed.
     """
 
     name: str
@@ -66,44 +67,41 @@ class ServerOptions:
     grace_s: int
 
 
-class Application(NamedTuple):
-    """What a worker serves.
+class ServedApp(NamedTuple):
+    """The application of a worker.
 
     Attributes:
         wsgi: the WSGI application.
-        prompt_paths: where what is posted is answered within a millisecond or so if it is small, without waiting for
-            anything. The thread that watches all clients answers it itself.
+        prompt_paths: paths whose small POST requests take about a millisecond and wait for nothing. The polling thread
+            of ``FastWorker`` answers them itself.
     """
 
-    wsgi: Any
+    wsgi: "WSGIApplication"
     prompt_paths: Collection[str]
 
 
-class Service(Protocol):
-    """What a server runs. Made before the fork; all but the constructor is called in a worker."""
+ReportReadiness = Callable[[Readiness], None]
+"""Set the readiness of a worker until the next report."""
 
-    def application(self) -> Application:
-        """The WSGI application. Metrics are defined no earlier than here."""
 
-    def started(self, post: "PostHealth") -> None:
-        """The worker is about to serve; from now on the service says how it is."""
+class HTTPService(Protocol):
+    """A service that a server runs. It is created before the fork. Workers call its methods."""
+
+    def application(self) -> ServedApp:
+        """Create the application. Metrics must not be defined earlier than here."""
+
+    def started(self, report: ReportReadiness) -> None:
+        """Start to report readiness. The worker is about to serve."""
 
     def certificate_loaded(self, expires_at: float) -> None:
-        """A certificate is in use, until so many seconds since the epoch."""
+        """Take note of the certificate in use, and of its expiry in seconds since the epoch."""
 
     def certificate_failed(self, error: Exception) -> None:
-        """A new certificate cannot be used; the last one stays."""
+        """Take note of a new certificate that cannot be used. The previous one stays in use."""
 
 
-class PostHealth(Protocol):
-    """Tells the probes how this worker is."""
-
-    def __call__(self, health: Readiness) -> None:
-        """Say it; it holds until something else is said."""
-
-
-def serve(options: ServerOptions, service: Service) -> None:
-    """Serve until a signal says to stop. Ends the process.
+def serve(options: ServerOptions, service: HTTPService) -> None:
+    """Serve until a signal stops the server. Ends the process.
 
     Raises:
         InputError: the certificate cannot be used, or a port cannot be bound.
@@ -113,32 +111,32 @@ def serve(options: ServerOptions, service: Service) -> None:
         values = run / "metrics"
         values.mkdir()
         shared_metrics.share(values)
-        board = Board(run)
-        _Application(options, service, board, _bound_probes(options, board)).run()
+        health = WorkerHealth(run)
+        _Application(options, service, health, _bound_probes(options, health)).run()
     finally:
-        if os.getpid() == owner:  # a worker that ends comes by here, too, and leaves it to the others
+        if os.getpid() == owner:  # a worker that ends gets here too; the other processes still use the folder
             shutil.rmtree(run, ignore_errors=True)
 
 
 class _Application(BaseApplication):
-    """gunicorn's view of a service."""
+    """A service as gunicorn sees it."""
 
-    def __init__(self, options: ServerOptions, service: Service, board: Board, probes: ProbeServer) -> None:
+    def __init__(self, options: ServerOptions, service: HTTPService, health: WorkerHealth, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
         self.prompt_paths: frozenset[str] = frozenset()
-        self.crew = Crew(options.workers)
+        self.balance = ConnectionBalance(options.workers)
         self._options = options
         self._service = service
-        self._board = board
+        self._health = health
         self._probes = probes
         self._probe_pid = 0
         self._in_worker = False
-        # Made before the fork: a worker that starts while a rotation is half written inherits the last good pair.
+        # Created before the fork: a worker that starts during a rotation inherits the last valid pair.
         self._tls = self._tls_source(options.tls) if options.tls is not None else None
         super().__init__()
 
     def load_config(self) -> None:
-        """Translate the options."""
+        """Translate the options into gunicorn's settings."""
         options = self._options
         host = f"[{options.host}]" if ":" in options.host else options.host
         values: dict[str, Any] = {
@@ -169,22 +167,24 @@ class _Application(BaseApplication):
         for name, value in values.items():
             self.cfg.set(name, value)
 
-    def load(self) -> Any:  # noqa: ANN401 - a WSGI application
-        """The WSGI application, made in each worker."""
-        application = self._service.application()
-        self.prompt_paths = frozenset(application.prompt_paths)
-        return application.wsgi
+    def load(self) -> "WSGIApplication":
+        """Create the WSGI application. Each worker calls this."""
+        app = self._service.application()
+        self.prompt_paths = frozenset(app.prompt_paths)
+        if self._options.worker_class == "fast":
+            return app.wsgi
+        return _with_socket_timeout(app.wsgi, self._options.request_timeout_s)
 
     def run(self) -> None:
         """Run the arbiter."""
-        _DrainingArbiter(self, self._board, self._options.drain_s).run()
+        _DrainingArbiter(self, self._health, self._options.drain_s).run()
 
     def _ssl_context(self, _config: Any, _default: Any) -> "ssl.SSLContext":  # noqa: ANN401 - gunicorn's own
         assert self._tls is not None, "the hook is set with TLS only"  # noqa: S101 - for the type checker
         return self._tls.context()
 
     def _start_probes(self, server: Arbiter) -> None:
-        """Serve probes from a child of its own: no threads in the process that forks workers."""
+        """Serve probes in a child process: the process that forks workers must have no threads."""
         parent = os.getpid()
         pid = os.fork()
         if pid:
@@ -209,14 +209,14 @@ class _Application(BaseApplication):
 
     def _prepare_worker(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self._in_worker = True
-        for each in _STOPS:  # not the arbiter's, which only take them down; the worker's own come a bit later
+        for each in _STOPS:  # the arbiter's handlers only queue signals; gunicorn sets the worker's handlers later
             signal.signal(each, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPS)
         if self._tls is not None:
             self._certificate_loaded(self._tls.expires_at)
 
     def _certificate_loaded(self, expires_at: float) -> None:
-        """The arbiter serves nobody: what it has loaded says nothing about what is in use."""
+        """Report a certificate in a worker only: the arbiter serves no clients."""
         if self._in_worker:
             self._service.certificate_loaded(expires_at)
 
@@ -224,28 +224,31 @@ class _Application(BaseApplication):
         if self._in_worker:
             self._service.certificate_failed(error)
         else:
-            logging.getLogger("berthmaster.server").error(
-                "the new certificate is not used: %s; the last one stays", error
-            )
+            log_certificate_failure(logging.getLogger("berthmaster.server"), error)
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        # What is there now stays: the collector need not look at it, nor come by with every few requests.
+        # Objects that exist now stay: the collector need not scan them, nor run every few requests.
         gc.collect()
         gc.freeze()
         gc.set_threshold(_GC_THRESHOLD)
-        self._service.started(lambda health: self._board.post(worker.pid, health))
+        self._service.started(lambda readiness: self._health.report(worker.pid, readiness))
 
     def _worker_ended(self, _server: Arbiter, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        self.crew.ended(worker.age)
-        self._board.remove(worker.pid)
+        self.balance.ended(worker.age)
+        self._health.remove(worker.pid)
         shared_metrics.process_ended(worker.pid)
 
 
-class _DrainingArbiter(Arbiter):
-    """An arbiter whose readiness fails for a while before it closes its port: nobody is sent to a closed door."""
+def log_certificate_failure(log: logging.Logger, error: Exception) -> None:
+    """Log that a new certificate cannot be used."""
+    log.error("the new certificate cannot be used: %s; the previous one stays in use", error)
 
-    def __init__(self, app: _Application, board: Board, drain_s: float) -> None:
-        self._board = board
+
+class _DrainingArbiter(Arbiter):
+    """An arbiter that fails readiness for a while before it closes its port, so that no client gets a closed port."""
+
+    def __init__(self, app: _Application, health: WorkerHealth, drain_s: float) -> None:
+        self._health = health
         self._drain_s = drain_s
         super().__init__(app)
 
@@ -253,14 +256,12 @@ class _DrainingArbiter(Arbiter):
         """Bind the port."""
         try:
             super().start()
-        except SystemExit:  # how gunicorn says, after five tries, that it cannot
+        except SystemExit:  # gunicorn exits after five attempts
             where = ", ".join(self.cfg.bind)
-            raise InputError(
-                f"{where} cannot be bound: the log says why; accepted is a free port of this host"
-            ) from None
+            raise InputError(f"{where} cannot be bound; the log has the reason; use a free port of this host") from None
 
     def spawn_worker(self) -> Any:  # noqa: ANN401 - gunicorn's own
-        """Fork. A worker that is told to stop before it can hear it would be waited for until it is killed."""
+        """Fork with blocked signals. Else a worker could miss a stop signal, and the stop would wait for it."""
         signal.pthread_sigmask(signal.SIG_BLOCK, _STOPS)
         try:
             return super().spawn_worker()
@@ -269,7 +270,7 @@ class _DrainingArbiter(Arbiter):
 
     def stop(self, graceful: bool = True) -> None:  # noqa: FBT001, FBT002 - the base class's signature
         """Fail readiness, wait, then stop the workers. A second, harder signal ends the wait."""
-        self._board.drain()
+        self._health.drain()
         until = time.monotonic() + (self._drain_s if graceful and self.WORKERS else 0.0)
         while (remaining := until - time.monotonic()) > 0:
             try:
@@ -282,31 +283,42 @@ class _DrainingArbiter(Arbiter):
 
 
 class _StructuredLogger(Logger):
-    """gunicorn's logger, writing where all other logs go."""
+    """gunicorn's logger, which writes to the log of the process."""
 
     def setup(self, cfg: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Hand records on to the root logger; there is no access log, services log what they did."""
+        """Pass records on to the root logger."""
         self.cfg = cfg
         self.error_log.propagate = True
         self.error_log.handlers[:] = []
 
     def access(self, *_args: Any) -> None:  # noqa: ANN401 - gunicorn's own
-        """Not here: a service says what it did."""
+        """Write no access log: services log their requests."""
 
     def reopen_files(self) -> None:
-        """There are none."""
+        """Do nothing: there are no log files."""
 
 
-def _bound_probes(options: ServerOptions, board: Board) -> ProbeServer:
+def _with_socket_timeout(wsgi: "WSGIApplication", timeout_s: float) -> "WSGIApplication":
+    """Limit each wait for the client while the application runs. gunicorn's own workers set no limit."""
+
+    def limited(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        environ["gunicorn.socket"].settimeout(timeout_s)
+        return wsgi(environ, start_response)
+
+    return limited
+
+
+def _bound_probes(options: ServerOptions, health: WorkerHealth) -> ProbeServer:
+    probes = Probes(health.readiness, shared_metrics.exposition)
     try:
-        return ProbeServer(options.probe_host, options.probe_port, Probes(board.health, shared_metrics.exposition))
+        return ProbeServer(options.probe_host, options.probe_port, probes)
     except (OSError, OverflowError) as error:
         where = f"{options.probe_host}:{options.probe_port}"
-        raise InputError(f"the port for probes, {where}, cannot be bound: {error}") from None
+        raise InputError(f"{where}, the port for probes, cannot be bound: {error}") from None
 
 
 def _serve_probes(probes: ProbeServer, parent: int) -> None:
-    """Serve until the parent ends. Stop signals are for the parent: while it drains, somebody has to say so."""
+    """Serve until the parent ends. Stop signals are for the parent: probes must answer while it drains."""
     import threading  # noqa: PLC0415 - in the child only
 
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):

@@ -1,7 +1,7 @@
-"""A server's TLS context from files that are replaced while it runs.
+"""The TLS context of a server, from files that are replaced while it runs.
 
-Files change one after the other, and a reader may come between: a new certificate with the old key makes every
-handshake fail. The last pair that fits therefore stays in use until the next one fits.
+The files change one after the other. Between two changes, the new certificate does not match the old key, and every
+handshake with that pair would fail. The last valid pair therefore stays in use until the next pair is valid.
 """
 
 import ssl
@@ -18,19 +18,19 @@ from berthmaster.model.errors import InputError
 
 MINIMUM_VERSIONS: Final = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 _RETRY_S: Final = 1.0
-_LOOK_LIMIT_S: Final = 1.0
-"""How long a look at the files may hold others up: reading two small files takes milliseconds."""
+_CHECK_LIMIT_S: Final = 1.0
+"""The time for which connections wait while another thread reads the files, which usually takes milliseconds."""
 _Signature = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TLSFiles:
-    """Where a server's identity comes from, and whom it lets in.
+    """The TLS files of a server.
 
     Attributes:
-        certificate: PEM, the leaf first.
-        key: PEM, the private key of the leaf.
-        client_ca: PEM; clients must show a certificate that it signed. None asks for none.
+        certificate: the certificate chain in PEM, leaf certificate first.
+        key: the private key of the leaf certificate in PEM.
+        client_ca: the CAs that must have signed client certificates, in PEM. None requires no client certificates.
         minimum_version: a key of ``MINIMUM_VERSIONS``.
     """
 
@@ -41,15 +41,15 @@ class TLSFiles:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """Every file that is read."""
+        """All files."""
         return (self.certificate, self.key) if self.client_ca is None else (self.certificate, self.key, self.client_ca)
 
 
 class TLSSource:
-    """The context for the next connection. Safe to share among threads.
+    """The TLS context for new connections. Safe for several threads.
 
     Attributes:
-        expires_at: when the certificate in use ends, in seconds since the epoch.
+        expires_at: the expiry of the certificate in use, in seconds since the epoch.
     """
 
     def __init__(
@@ -62,9 +62,9 @@ class TLSSource:
         """Read the files for the first time.
 
         Args:
-            files: what to read.
-            on_load: told when the certificate of each new pair expires.
-            on_failure: told why a new pair cannot be used, once for each state of the files.
+            files: the files.
+            on_load: called with the expiry of the certificate of each new pair.
+            on_failure: called with the reason why a new pair cannot be used, once for each state of the files.
 
         Raises:
             InputError: the files cannot be used.
@@ -84,10 +84,10 @@ class TLSSource:
         on_load(self.expires_at)
 
     def context(self) -> ssl.SSLContext:
-        """The context of the newest pair that fits. Never fails."""
-        # Whoever comes while another thread looks waits for what it finds: connections come in bursts just when clients
-        # stop to trust what was served before.
-        if not self._lock.acquire(timeout=_LOOK_LIMIT_S):
+        """Return the context of the newest valid pair. Never raises."""
+        # Connections wait while another thread reads the files. Clients reconnect in bursts when they no longer trust
+        # the old certificate, and all of them must get the new one.
+        if not self._lock.acquire(timeout=_CHECK_LIMIT_S):
             return self._context
         try:
             self._refresh()
@@ -102,7 +102,7 @@ class TLSSource:
             changed = signature != self._seen
             if not changed and not (self._failing and time.monotonic() >= self._retry_at):
                 return
-            # What is read below may be newer than the signature; then the next look finds a change again.
+            # The content that is read below may be newer than the signature. The next check then finds a change again.
             self._seen = signature
             self._context, self.expires_at = self._load()
         except (OSError, ValueError) as error:
@@ -122,7 +122,7 @@ class TLSSource:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = MINIMUM_VERSIONS[self._files.minimum_version]
         context.set_alpn_protocols(["http/1.1"])
-        # An encrypted key is refused: without a password given, OpenSSL would ask for one on a terminal.
+        # Refuse encrypted keys: without a password, OpenSSL would ask for one on the terminal.
         context.load_cert_chain(self._files.certificate, self._files.key, password="")
         if self._files.client_ca is not None:
             context.load_verify_locations(self._files.client_ca)
@@ -131,5 +131,5 @@ class TLSSource:
 
 
 def _expiry(certificate: Path) -> float:
-    """When the first certificate of a PEM file ends."""
+    """Return the expiry of the first certificate in a PEM file."""
     return x509.load_pem_x509_certificates(certificate.read_bytes())[0].not_valid_after_utc.timestamp()

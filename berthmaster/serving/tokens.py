@@ -1,8 +1,8 @@
 """Bearer tokens from a file that is replaced while it is in use.
 
-The format is that of Kubernetes' static token file, ``TOKEN[,NAME[,...]]`` a line; what follows the name is passed
-over, and so are empty lines and those that begin with ``#``. A file that cannot be read leaves the last good one in
-force; an empty one lets nobody in.
+The format is that of Kubernetes' static token file: one ``TOKEN[,NAME[,...]]`` per line. Fields after the name, empty
+lines, and lines that begin with ``#`` are ignored. If the file cannot be read, the tokens of the last valid file stay
+valid. If the file is empty, no token is valid.
 """
 
 import hashlib
@@ -17,28 +17,29 @@ from berthmaster.model.errors import InputError
 
 MIN_LENGTH: Final = 16
 _MAX_BYTES: Final = 2**20
-_LOOK_EVERY_S: Final = 1.0
+_CHECK_INTERVAL_S: Final = 1.0
 _SCHEME: Final = "bearer "
 _Signature = tuple[int, ...]
 
 
 class TokenFile:
-    """Who may come in. Safe to share among threads."""
+    """The valid tokens. Safe for several threads."""
 
     def __init__(self, path: Path, on_failure: Callable[[Exception], None] = lambda _error: None) -> None:
         """Read the file for the first time.
 
         Args:
             path: the file.
-            on_failure: told why the file cannot be used, once for each state of it; none is a state, too.
+            on_failure: called with the reason why the file cannot be used, once for each state of the file. A missing
+                file is a state too.
 
         Raises:
-            InputError: it cannot be used, or holds no token.
+            InputError: the file cannot be used, or contains no token.
         """
         self._path = path
         self._on_failure = on_failure
         self._lock = threading.Lock()
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._failing = False
         self._reported: _Signature | None = ()
         try:
@@ -47,12 +48,12 @@ class TokenFile:
         except (OSError, ValueError) as error:
             raise InputError(f"tokens cannot be read from {path}: {error}") from None
         if not self._names:
-            raise InputError(f"{path} holds no token")
+            raise InputError(f"{path} contains no token")
 
     def name_of(self, authorization: str) -> str | None:
-        """Whose token an ``Authorization`` header carries; None if it carries none that is known.
+        """Return the name of the token in an ``Authorization`` header, or None if the token is not valid.
 
-        Takes as long for a token that is nearly right as for any other.
+        The comparison takes constant time.
         """
         if authorization[: len(_SCHEME)].lower() != _SCHEME:
             return None
@@ -66,14 +67,14 @@ class TokenFile:
 
     def _refresh(self) -> None:
         now = time.monotonic()
-        if now < self._look_at or not self._lock.acquire(blocking=False):
+        if now < self._check_at or not self._lock.acquire(blocking=False):
             return
         signature: _Signature | None = None
         try:
-            self._look_at = now + _LOOK_EVERY_S
+            self._check_at = now + _CHECK_INTERVAL_S
             signature = self._signature()
             if signature != self._seen or self._failing:
-                # What could not be read may be readable now, and no change shows.
+                # After a failure, a file may become readable without a visible change.
                 self._seen = signature
                 self._names = self._read()
                 self._failing, self._reported = False, ()
@@ -100,7 +101,7 @@ class TokenFile:
                 continue
             token, *rest = (part.strip() for part in line.split(","))
             if len(token) < MIN_LENGTH:
-                raise ValueError(f"line {number}: a token has at least {MIN_LENGTH} characters")
+                raise ValueError(f"line {number}: a token needs at least {MIN_LENGTH} characters")
             names[_digest(token)] = rest[0] if rest else ""
         return names
 

@@ -1,4 +1,4 @@
-"""WSGI for plain requests: from a request to a call of the application, and from what it gives to bytes."""
+"""The server side of WSGI for plain requests: call the application, and encode its response."""
 
 import io
 import time
@@ -6,18 +6,18 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from gunicorn import SERVER
-from gunicorn.http.wsgi import base_environ
 from gunicorn.util import http_date
 
 from berthmaster.serving.channel import Channel
+from berthmaster.serving.gunicorn_internals import base_environ
 from berthmaster.serving.request_parser import PlainRequest
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
 
 
-class Gateway:
-    """Calls an application. For one thread."""
+class WSGICaller:
+    """Call a WSGI application. For one thread."""
 
     def __init__(self, wsgi: Callable[..., Iterable[bytes]], cfg: Any) -> None:  # noqa: ANN401 - gunicorn's own
         self._wsgi = wsgi
@@ -31,8 +31,8 @@ class Gateway:
         self._date = http_date()
         self._date_until = 0.0
 
-    def surroundings(self, client: Any, server: Any) -> "WSGIEnvironment":  # noqa: ANN401 - addresses of either family
-        """What the environments of all requests of a connection have in common."""
+    def connection_environ(self, client: Any, server: Any) -> "WSGIEnvironment":  # noqa: ANN401 - addresses of any family
+        """Return the part of the WSGI environment that all requests of a connection share."""
         return {
             **self._common,
             "REMOTE_ADDR": client[0],
@@ -42,18 +42,18 @@ class Gateway:
         }
 
     def answer(
-        self, request: PlainRequest, surroundings: "WSGIEnvironment", channel: Channel, *, keep: bool
+        self, request: PlainRequest, connection_environ: "WSGIEnvironment", channel: Channel, *, keep: bool
     ) -> tuple[bytes, bool]:
-        """The response as it goes over the wire, and whether the connection stays after it.
+        """Return the encoded response, and whether the connection stays open.
 
         Args:
-            request: what is asked.
-            surroundings: of the connection.
-            channel: the connection's.
-            keep: whether the connection may stay.
+            request: the request.
+            connection_environ: from the method of this name.
+            channel: the channel of the connection.
+            keep: whether the connection may stay open.
         """
         environ = {
-            **surroundings,
+            **connection_environ,
             **request.fields,
             "REQUEST_METHOD": request.method,
             "PATH_INFO": request.path,
@@ -72,7 +72,7 @@ class Gateway:
         return response.encoded(self._now()), response.keep
 
     def _now(self) -> str:
-        """The date as HTTP has it, which changes once a second."""
+        """Return the date in HTTP's format. It is formatted once per second."""
         now = time.time()
         if now >= self._date_until:
             self._date, self._date_until = http_date(now), now // 1 + 1
@@ -80,7 +80,7 @@ class Gateway:
 
 
 class _Response:
-    """What an application answers."""
+    """The response of an application."""
 
     __slots__ = ("_fields", "_status", "keep", "written")
 
@@ -93,20 +93,24 @@ class _Response:
     def start(
         self, status: str, fields: list[tuple[str, str]], _exc_info: object = None, /
     ) -> Callable[[bytes], object]:
-        """WSGI's ``start_response``. Nothing is sent before the whole is there, so that it may start again."""
+        """Implement WSGI's ``start_response``. Nothing is sent yet, so the application may call it again."""
         self._status, self._fields = status, fields
         return self.written.append
 
     def close_after(self) -> None:
-        """Let the connection end with this response."""
+        """Close the connection after this response."""
         self.keep = False
 
     def encoded(self, date: str) -> bytes:
-        """All of it."""
+        """Return the whole response.
+
+        Raises:
+            ValueError: a header field contains a line break.
+        """
         body = b"".join(self.written)
         lines = [f"{name}: {value}" for name, value in self._fields if name.lower() != "content-length"]
         if any("\n" in line or "\r" in line for line in lines):
-            raise ValueError("a header field of the answer has more than one line")
+            raise ValueError("a header field of the response contains a line break")
         connection = "keep-alive" if self.keep else "close"
         own = f"Server: {SERVER}", f"Date: {date}", f"Connection: {connection}", f"Content-Length: {len(body)}"
         return "\r\n".join((f"HTTP/1.1 {self._status}", *own, *lines, "", "")).encode("latin-1") + body

@@ -7,7 +7,7 @@ import yaml
 from charts.cases import CASES
 
 from charts import helm
-from extender.table import all_routes
+from extender.app import all_routes
 from webhook.admission.reviews import ROUTES
 
 EVERYTHING = {"webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}}}

@@ -120,9 +120,13 @@ def test_tokens_are_read_again_when_they_change(secured, authority):
 @pytest.mark.parametrize(
     ("flags", "missing"),
     [
-        pytest.param(["--bind", "0.0.0.0:0"], "there is no TLS", id="plain"),
-        pytest.param(["--bind", "[::]:0", "--cert-file", "c", "--key-file", "k"], "no authentication", id="TLS alone"),
-        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "there is no TLS", id="tokens alone"),
+        pytest.param(["--bind", "0.0.0.0:0"], "TLS is not configured", id="plain"),
+        pytest.param(
+            ["--bind", "[::]:0", "--cert-file", "c", "--key-file", "k"],
+            "authentication is not configured",
+            id="TLS alone",
+        ),
+        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "TLS is not configured", id="tokens alone"),
     ],
 )
 def test_it_refuses_to_be_open_to_everybody(flags, missing):

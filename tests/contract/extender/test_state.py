@@ -53,7 +53,7 @@ def test_what_changes_is_read_again_and_what_is_broken_is_not_used(server, folde
     assert "member6" in names(server)
     eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.probe("/metrics")[1])
     assert 'berthmaster_extender_source_failures_total{source="folder"} 1.0' in server.probe("/metrics")[1]
-    assert "the new state is not used" in server.log.read_text()
+    assert "the new state cannot be used" in server.log.read_text()
     path.write_text(before)
     eventually(lambda: server.probe("/readyz")[1] == "ok\n")
     assert "member5" in names(server)

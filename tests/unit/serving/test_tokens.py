@@ -34,9 +34,9 @@ def test_a_header_is_recognized(path, content, header, name):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        pytest.param("", "holds no token", id="empty"),
-        pytest.param("# nothing\n", "holds no token", id="comments alone"),
-        pytest.param("short\n", "line 1: a token has at least 16 characters", id="a token that is too short"),
+        pytest.param("", "contains no token", id="empty"),
+        pytest.param("# nothing\n", "contains no token", id="comments alone"),
+        pytest.param("short\n", "line 1: a token needs at least 16 characters", id="a token that is too short"),
     ],
 )
 def test_a_file_that_lets_nobody_in_is_refused_at_the_start(path, content, problem):
@@ -56,11 +56,11 @@ def test_what_cannot_be_used_leaves_the_last_tokens_and_is_told_once(path):
     tokens = TokenFile(path, failures.append)
     path.write_text("short\n")
     for _ in range(3):
-        tokens._look_at = 0
+        tokens._check_at = 0
         assert tokens.name_of(f"Bearer {LONG}") == ""
     assert len(failures) == 1
     path.write_text("\n")
-    tokens._look_at = 0
+    tokens._check_at = 0
     assert tokens.name_of(f"Bearer {LONG}") is None, "an empty file lets nobody in"
 
 
@@ -72,7 +72,7 @@ def in_use(path):
     tokens = TokenFile(path, failures.append)
 
     def let_in(token):
-        tokens._look_at = 0
+        tokens._check_at = 0
         return tokens.name_of(f"Bearer {token}") is not None
 
     return let_in, failures
