@@ -126,7 +126,7 @@ class Middleware:
         return _http_reply(reply, request_id)
 
     def refuse(self, environ: "WSGIEnvironment", status: int) -> HTTPReply:
-        """Return the reply to a request without a route. Clients without a valid token only learn that they need one."""
+        """Return the reply to a request without a route. Clients without a valid token always get status 401."""
         request_id = request_id_of(environ)
         if not self._authenticate(environ):
             reply = problem_reply(problem(401, _UNAUTHENTICATED, request_id))._replace(headers=_CHALLENGE)

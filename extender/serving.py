@@ -9,10 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from berthmaster.model.template import ReplicaPath
-
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.karmada.profile import karmada_profile

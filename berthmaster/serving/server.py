@@ -167,7 +167,7 @@ class _Application(BaseApplication):
         for name, value in values.items():
             self.cfg.set(name, value)
 
-    def load(self) -> "WSGIApplication":
+    def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
         self.prompt_paths = frozenset(app.prompt_paths)

@@ -1,4 +1,4 @@
-"""A client's socket, from both of its sides."""
+"""A client's socket with deadlines and an output buffer."""
 
 import socket
 import threading
@@ -9,7 +9,7 @@ import pytest
 from berthmaster.serving.channel import Channel, TooSlowError
 
 LIMIT_S = 0.3
-MUCH = b"x" * 2**24  # more than any socket holds
+MUCH = b"x" * 2**24  # more than a socket buffer holds
 
 
 @pytest.fixture
@@ -27,17 +27,17 @@ def received(client, length):
     return data
 
 
-def test_what_has_come_is_taken_without_waiting(pair):
+def test_arrived_bytes_are_taken_without_waiting(pair):
     channel, client = pair
     assert channel.take() is None
     client.sendall(b"a")
     assert (channel.take(), channel.ended) == (b"a", False)
     client.close()
     assert (channel.take(), channel.ended) == (b"", True)
-    assert channel.recv(1) == b"", "it stays so"
+    assert channel.recv(1) == b"", "the end is final"
 
 
-def test_an_answer_leaves_as_a_whole(pair):
+def test_an_answer_is_sent_as_a_whole(pair):
     channel, client = pair
     channel.sendall(b"head ")
     channel.sendall(b"body")
@@ -48,7 +48,7 @@ def test_an_answer_leaves_as_a_whole(pair):
     assert client.recv(100) == b"head body"
 
 
-def test_what_a_client_does_not_take_stays(pair):
+def test_bytes_that_a_client_does_not_read_stay_in_the_buffer(pair):
     channel, client = pair
     channel.sendall(MUCH)
     assert not channel.flush()
@@ -63,8 +63,8 @@ def test_what_a_client_does_not_take_stays(pair):
 @pytest.mark.parametrize(
     "what",
     [
-        pytest.param(lambda channel: channel.recv(1), id="who sends nothing"),
-        pytest.param(lambda channel: channel.send(MUCH), id="who takes nothing"),
+        pytest.param(lambda channel: channel.recv(1), id="a client that sends nothing"),
+        pytest.param(lambda channel: channel.send(MUCH), id="a client that reads nothing"),
     ],
 )
 def test_a_client_is_waited_for_until_its_deadline(pair, what):
@@ -72,11 +72,11 @@ def test_a_client_is_waited_for_until_its_deadline(pair, what):
     with pytest.raises(TooSlowError), pair[0].waited_for():
         what(pair[0])
     assert LIMIT_S <= time.monotonic() - begun < 3
-    assert pair[0].take() is None, "and not a moment by the thread that watches"
+    assert pair[0].take() is None, "the polling thread does not wait"
 
 
-@pytest.mark.parametrize("streams", [False, True], ids=["as a whole", "piece by piece"])
-def test_an_answer_that_is_late_reaches_a_client_that_takes_it_at_once(pair, streams):
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "streamed"])
+def test_a_late_answer_reaches_a_client_that_reads_it_at_once(pair, streams):
     channel, client = pair
     with channel.waited_for():
         if streams:
@@ -86,7 +86,7 @@ def test_an_answer_that_is_late_reaches_a_client_that_takes_it_at_once(pair, str
     assert client.recv(100) == b"too late, because"
 
 
-def test_a_client_that_does_not_take_a_late_answer_at_once_is_not_waited_for(pair):
+def test_a_client_that_does_not_read_a_late_answer_at_once_is_not_waited_for(pair):
     def answer_late(channel):
         time.sleep(LIMIT_S + 0.1)
         channel.sendall(MUCH)
@@ -97,7 +97,7 @@ def test_a_client_that_does_not_take_a_late_answer_at_once_is_not_waited_for(pai
     assert time.monotonic() - begun < 2 * LIMIT_S + 0.1
 
 
-def test_who_is_late_already_is_not_waited_for(pair):
+def test_a_client_that_is_late_already_is_not_waited_for(pair):
     channel, client = pair
     client.sendall(b"a")
     channel.late = True
@@ -107,22 +107,22 @@ def test_who_is_late_already_is_not_waited_for(pair):
     assert time.monotonic() - begun < LIMIT_S
 
 
-def test_a_stream_runs_ahead_of_its_client_by_so_much(pair):
+def test_a_stream_buffers_what_its_client_does_not_read_yet(pair):
     channel, client = pair
     with channel.waited_for():
         channel.stream(len(MUCH))
         channel.sendall(b"a")
         assert client.recv(1) == b"a"
         begun = time.monotonic()
-        channel.sendall(MUCH)  # to wait for the client would be an error after LIMIT_S; a busy machine may take longer
+        channel.sendall(MUCH)  # a wait for the client would fail after LIMIT_S; a busy machine may take longer
         assert time.monotonic() - begun < 3
         reader = threading.Thread(target=received, args=(client, len(MUCH)))
         reader.start()
     reader.join(timeout=5)
-    assert not reader.is_alive(), "all of it is taken at the end"
+    assert not reader.is_alive(), "at the end everything is sent"
 
 
-def test_another_thread_can_end_the_waiting(pair):
+def test_another_thread_can_end_the_wait(pair):
     channel, _ = pair
     timer = threading.Timer(0.05, channel.interrupt)
     timer.start()

@@ -9,8 +9,8 @@ from berthmaster.serving.tls import TLSFiles, TLSSource
 
 
 @pytest.fixture
-def watched(tmp_path):
-    """A source on a pair of files, with what it reported."""
+def rotated(tmp_path):
+    """Return a folder with a pair of files, their source, and the lists of loads and failures."""
     make_pair().write(tmp_path)
     loads, failures = [], []
     files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
@@ -18,14 +18,14 @@ def watched(tmp_path):
     return tmp_path, source, loads, failures
 
 
-def test_the_context_stays_while_the_files_do(watched):
-    _, source, loads, failures = watched
+def test_unchanged_files_keep_the_context(rotated):
+    _, source, loads, failures = rotated
     assert source.context() is source.context()
     assert (len(loads), failures) == (1, [])
 
 
-def test_a_new_pair_is_a_new_context(watched):
-    folder, source, loads, _ = watched
+def test_a_new_pair_gives_a_new_context(rotated):
+    folder, source, loads, _ = rotated
     old = source.context()
     make_pair(days=90).write(folder)
     assert source.context() is not old
@@ -33,8 +33,8 @@ def test_a_new_pair_is_a_new_context(watched):
     assert source.expires_at == loads[1]
 
 
-def test_of_connections_that_come_together_none_gets_the_old_pair(watched):
-    folder, source, _, _ = watched
+def test_no_connection_of_a_burst_gets_the_old_pair(rotated):
+    folder, source, _, _ = rotated
     with ThreadPoolExecutor(8) as threads:
         for _ in range(10):
             old = source.context()
@@ -45,15 +45,15 @@ def test_of_connections_that_come_together_none_gets_the_old_pair(watched):
 @pytest.mark.parametrize(
     "tear",
     [
-        pytest.param(lambda old, new: Pair(new.certificate, old.key), id="the certificate is new, the key old"),
-        pytest.param(lambda old, new: Pair(old.certificate, new.key), id="the key is new, the certificate old"),
-        pytest.param(lambda _old, new: Pair(new.certificate[:200], new.key), id="the certificate is half written"),
-        pytest.param(lambda _old, new: Pair(b"", new.key), id="the certificate is empty"),
-        pytest.param(lambda _old, new: Pair(new.certificate, b"\xff"), id="the key is no text"),
+        pytest.param(lambda old, new: Pair(new.certificate, old.key), id="a new certificate with the old key"),
+        pytest.param(lambda old, new: Pair(old.certificate, new.key), id="a new key with the old certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate[:200], new.key), id="a half-written certificate"),
+        pytest.param(lambda _old, new: Pair(b"", new.key), id="an empty certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate, b"\xff"), id="a key that is not text"),
     ],
 )
-def test_a_torn_pair_is_reported_once_and_not_used(watched, tear):
-    folder, source, loads, failures = watched
+def test_a_torn_pair_is_reported_once_and_not_used(rotated, tear):
+    folder, source, loads, failures = rotated
     good, new = source.context(), make_pair()
     tear(Pair((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes()), new).write(folder)
     assert [source.context() for _ in range(3)] == [good] * 3
@@ -63,8 +63,8 @@ def test_a_torn_pair_is_reported_once_and_not_used(watched, tear):
     assert (len(loads), len(failures)) == (2, 1)
 
 
-def test_files_that_are_gone_change_nothing(watched):
-    folder, source, _, failures = watched
+def test_missing_files_keep_the_context(rotated):
+    folder, source, _, failures = rotated
     good = source.context()
     (folder / "tls.key").unlink()
     assert source.context() is good
@@ -76,7 +76,7 @@ def test_a_start_without_a_usable_pair_is_an_error(tmp_path):
         TLSSource(TLSFiles(tmp_path / "no.crt", tmp_path / "no.key"))
 
 
-def test_clients_are_asked_for_certificates_where_a_ca_is_named(tmp_path):
+def test_a_client_ca_makes_client_certificates_required(tmp_path):
     make_pair().write(tmp_path)
     crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
     assert TLSSource(TLSFiles(crt, key, client_ca=crt)).context().verify_mode is ssl.CERT_REQUIRED

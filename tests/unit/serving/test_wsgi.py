@@ -1,4 +1,4 @@
-"""WSGI without a server around it."""
+"""The server side of WSGI, without a server."""
 
 import socket
 
@@ -9,7 +9,7 @@ from gunicorn.http.wsgi import create
 
 from berthmaster.serving.channel import Channel, answer_last
 from berthmaster.serving.request_parser import plain_request
-from berthmaster.serving.wsgi import Gateway
+from berthmaster.serving.wsgi import WSGICaller
 
 CLIENT, SERVER = ("192.0.2.1", 5), ("192.0.2.2", 8443)
 REQUEST = b"POST /path?a=b HTTP/1.1\r\nHost: x\r\nContent-Type: text/plain\r\nContent-Length: 4\r\nX-A: b\r\n\r\nbody"
@@ -23,15 +23,15 @@ def channel():
 
 
 def answered(wsgi, channel, *, keep=True):
-    gateway = Gateway(wsgi, Config())
+    caller = WSGICaller(wsgi, Config())
     request = plain_request(bytearray(REQUEST), {"/path"})
-    response, stays = gateway.answer(request, gateway.surroundings(CLIENT, SERVER), channel, keep=keep)
+    response, stays = caller.answer(request, caller.connection_environ(CLIENT, SERVER), channel, keep=keep)
     head, _, body = response.partition(b"\r\n\r\n")
     first, *lines = head.decode().split("\r\n")
     return first, dict(line.split(": ", 1) for line in lines), body, stays
 
 
-def test_the_application_sees_what_gunicorn_would_show(channel):
+def test_the_environment_is_that_of_gunicorn(channel):
     seen = {}
 
     def application(environ, start_response):
@@ -48,7 +48,7 @@ def test_the_application_sees_what_gunicorn_would_show(channel):
     }
 
 
-def test_an_answer_is_one_response_with_its_length(channel):
+def test_a_response_has_the_length_of_its_body(channel):
     def application(_environ, start_response):
         write = start_response("404 Not Found", [("X-B", "c"), ("Content-Length", "99")])
         write(b"one ")
@@ -63,11 +63,11 @@ def test_an_answer_is_one_response_with_its_length(channel):
 @pytest.mark.parametrize(
     ("keep", "last"),
     [
-        pytest.param(False, False, id="the server wants it"),
-        pytest.param(True, True, id="the application wants it"),
+        pytest.param(False, False, id="the server closes the connection"),
+        pytest.param(True, True, id="the application closes the connection"),
     ],
 )
-def test_an_answer_may_be_the_last(channel, keep, last):
+def test_a_response_may_close_the_connection(channel, keep, last):
     def application(environ, start_response):
         if last:
             answer_last(environ)
@@ -78,7 +78,7 @@ def test_an_answer_may_be_the_last(channel, keep, last):
     assert (fields["Connection"], stays) == ("close", False)
 
 
-def test_what_the_application_gives_is_closed(channel):
+def test_the_iterable_of_the_application_is_closed(channel):
     class Pieces(list):
         closed = False
 
@@ -90,10 +90,10 @@ def test_what_the_application_gives_is_closed(channel):
     assert pieces.closed
 
 
-def test_an_answer_cannot_be_split(channel):
+def test_a_header_field_cannot_split_a_response(channel):
     def application(_environ, start_response):
         start_response("200 OK", [("X-Request-Id", "a\r\nSet-Cookie: b")])
         return []
 
-    with pytest.raises(ValueError, match="more than one line"):
+    with pytest.raises(ValueError, match="contains a line break"):
         answered(application, channel)
