@@ -3,10 +3,10 @@
 import io
 import time
 from collections.abc import Callable, Iterable
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any
 
 from gunicorn import SERVER
-from gunicorn.util import http_date
 
 from berthmaster.serving.channel import Channel
 from berthmaster.serving.gunicorn_internals import base_environ
@@ -28,7 +28,7 @@ class WSGICaller:
             "SCRIPT_NAME": "",
             "SERVER_PROTOCOL": "HTTP/1.1",
         }
-        self._date = http_date()
+        self._date = formatdate(usegmt=True)
         self._date_until = 0.0
 
     def connection_environ(self, client: Any, server: Any) -> "WSGIEnvironment":  # noqa: ANN401 - addresses of any family
@@ -75,7 +75,7 @@ class WSGICaller:
         """Return the date in HTTP's format. It is formatted once per second."""
         now = time.time()
         if now >= self._date_until:
-            self._date, self._date_until = http_date(now), now // 1 + 1
+            self._date, self._date_until = formatdate(now, usegmt=True), now // 1 + 1
         return self._date
 
 

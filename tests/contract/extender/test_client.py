@@ -68,7 +68,7 @@ def test_a_refusal_is_told_with_the_requests_name(client):
     ("ask", "problem"),
     [
         pytest.param(
-            lambda client, large: client.schedule(large), "the body has [0-9]+ bytes; at most 65536", id="whole"
+            lambda client, large: client.schedule(large), "the body has [0-9]+ bytes; the limit is 65536", id="whole"
         ),
         pytest.param(
             lambda client, large: list(client.schedule_batch([BatchLine(BINDING), BatchLine(large)])),
