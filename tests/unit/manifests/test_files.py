@@ -33,7 +33,7 @@ def written(tmp_path, text, name="f.yaml"):
     return path
 
 
-def test_folders_are_read_with_all_below_them_in_the_order_of_their_paths(tmp_path):
+def test_folders_are_read_recursively_in_the_order_of_paths(tmp_path):
     for name in ("b.yaml", "a/z.json", "a/b/c.yml", "c/a.yaml", ".git/x.yaml", "a/notes.txt", "a/.hidden/x.json"):
         written(tmp_path, config(name), name)
     assert names(tmp_path) == ["a/b/c.yml", "a/z.json", "b.yaml", "c/a.yaml"]
@@ -45,11 +45,11 @@ def test_paths_are_read_in_the_order_given_and_each_file_once(tmp_path):
     assert names(second, first, tmp_path) == ["b", "a"]
 
 
-def test_a_file_that_is_named_is_read_whatever_it_is_called(tmp_path):
+def test_a_named_file_is_read_with_any_suffix(tmp_path):
     assert names(written(tmp_path, config("a"), "manifest.txt")) == ["a"]
 
 
-def test_a_link_that_goes_round_in_circles_has_an_end(tmp_path):
+def test_a_loop_of_links_ends(tmp_path):
     written(tmp_path, config("a"), "below/a.yaml")
     (tmp_path / "below" / "up").symlink_to(tmp_path)
     assert names(tmp_path) == ["a"]
@@ -79,7 +79,7 @@ def test_a_dash_is_standard_input():
         pytest.param(
             "f.json",
             {"apiVersion": "v1", "kind": "ConfigMapList", "items": [{"metadata": {"name": "a"}}, config("b")]},
-            id="a typed list says what its items are",
+            id="a typed list defines the type of its items",
         ),
     ],
 )
@@ -93,7 +93,7 @@ def test_the_number_of_a_document_counts_the_empty_ones(tmp_path):
     assert document.place == f"{path}: document 2"
 
 
-def test_an_item_of_a_list_says_where_it_is(tmp_path):
+def test_an_item_of_a_list_has_its_position(tmp_path):
     path = written(tmp_path, {"kind": "List", "items": [config("a"), config("b")]})
     *_, document = read_documents([path])
     assert document.place == f"{path}: document 1: items[1]"
@@ -101,7 +101,7 @@ def test_an_item_of_a_list_says_where_it_is(tmp_path):
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n"], ids=repr)
 @pytest.mark.parametrize("name", ["f.yaml", "f.json"])
-def test_an_empty_file_is_no_error(tmp_path, name, text):
+def test_an_empty_file_is_valid(tmp_path, name, text):
     if name == "f.yaml" or not text:
         assert names(written(tmp_path, text, name)) == []
 
@@ -166,13 +166,13 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
             "f.yaml",
             "kind: List\nitems: [1]",
             "document 1: items[0]: is not an API object, but 1",
-            id="an item that is no object",
+            id="an item that is not an object",
         ),
         pytest.param(
             "f.yaml",
             "kind: List\nitems: {}",
             "document 1: items: an object is not accepted; accepted is an array",
-            id="items that are no list",
+            id="items that are not a list",
         ),
         pytest.param("f.json", '{"a": 1,\n "b" 2}', "document 1: line 2, column 6: not valid JSON: ", id="broken JSON"),
         pytest.param(
@@ -185,14 +185,14 @@ def test_an_empty_file_is_no_error(tmp_path, name, text):
             "f.json",
             '{"kind": "Cluster", "apiVersion": "\\ud800"}',
             "document 1: not valid JSON: 'utf-8' codec can't encode character '\\ud800'",
-            id="half a character",
+            id="an unpaired surrogate",
         ),
         pytest.param("f.json", '{"a": NaN}', "document 1: not valid JSON: NaN is not a JSON number", id="not a number"),
         pytest.param(
             "f.yaml",
             '{"a": 1\n "b": 2}',
             "document 1: line 2, column 5: did not find expected",
-            id="YAML that begins like JSON",
+            id="YAML that starts like JSON",
         ),
         pytest.param("f.json", "[" * 100_000, "document 1: n", id="endless JSON"),
         pytest.param(
@@ -204,18 +204,18 @@ def test_errors_name_file_document_and_path(tmp_path, name, text, message):
     assert error_of(written(tmp_path, text, name)).startswith(message)
 
 
-def test_bytes_that_are_no_text(tmp_path):
+def test_bytes_that_are_not_text(tmp_path):
     path = tmp_path / "f.json"
     path.write_bytes(b'{"a": "\xff"}')
     assert error_of(path) == "not UTF-8 text: byte 7 is not valid"
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_missing_file(tmp_path):
     assert error_of(tmp_path / "missing.yaml") == "cannot be read: No such file or directory"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
-def test_a_file_that_may_not_be_read(tmp_path):
+def test_an_unreadable_file(tmp_path):
     path = written(tmp_path, CONFIG)
     path.chmod(0)
     assert error_of(path) == "cannot be read: Permission denied"
@@ -226,7 +226,7 @@ def test_a_folder_without_manifests(tmp_path):
     assert error_of(tmp_path) == "no *.yaml, *.yml, *.json file in this folder"
 
 
-def test_a_pipe_in_a_folder_is_not_waited_for(tmp_path):
+def test_a_pipe_in_a_folder_is_rejected(tmp_path):
     written(tmp_path, CONFIG)
     os.mkfifo(tmp_path / "pipe.yaml")
     assert error_of(tmp_path).endswith("pipe.yaml: is not a regular file; to read it, name the file, not its folder")
@@ -237,7 +237,7 @@ def test_a_broken_link_in_a_folder(tmp_path):
     assert error_of(tmp_path).endswith("link.yaml: cannot be read: No such file or directory")
 
 
-def test_the_size_of_a_file_is_bounded_even_where_it_has_none():
+def test_the_size_of_a_device_is_bounded():
     assert error_of("/dev/zero", limits=ManifestLimits(file_bytes=1000)) == "larger than 1000 bytes"
 
 
@@ -255,7 +255,7 @@ def test_times_stay_text(tmp_path):
     assert document.raw["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
 
 
-def test_a_deployment_is_read_as_it_was_written(tmp_path):
+def test_a_deployment_is_read_unchanged(tmp_path):
     (document,) = read_documents([written(tmp_path, deployment())])
     assert document.raw == deployment()
     assert (document.api_version, document.kind, document.namespace) == ("apps/v1", "Deployment", "default")

@@ -21,7 +21,7 @@ CLUSTER_ROLE = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRo
 
 
 def changed(raw, path, value):
-    """A copy with the value at a dotted path replaced; the way there is made."""
+    """A copy with the value at a dotted path replaced; missing parents are created."""
     raw = copy.deepcopy(raw)
     *parents, last = path.split(".")
     node = raw
@@ -41,7 +41,7 @@ def write(tmp_path):
     return write
 
 
-def test_every_document_finds_its_place(write):
+def test_documents_are_sorted_by_kind(write):
     event = {"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e"}}
     manifests = load_manifests([write(deployment(), MEMBER, POLICY, BINDING, event, CLUSTER_ROLE)])
     assert [each.name for each in manifests.clusters] == ["member1"]
@@ -55,7 +55,7 @@ def test_every_document_finds_its_place(write):
     assert (document.name, reason) == ("e", "Event of v1 is not propagated")
 
 
-def test_clusters_are_decoded_whole(write):
+def test_clusters_are_decoded_completely(write):
     wanted = cluster("member2", region="north", cpu=4, taints=["a:NoSchedule"])
     raw = {**builtins(wanted), "apiVersion": MEMBER["apiVersion"], "kind": "Cluster"}
     assert load_manifests([write(raw)]).clusters == [wanted]
@@ -68,7 +68,7 @@ def test_policies_have_their_defaults(write):
     assert (strategy.replica_scheduling_type, loaded.spec.scheduler_name) == ("Divided", "default-scheduler")
 
 
-def test_what_belongs_to_a_namespace_and_names_none_is_in_the_default_one(write):
+def test_namespaced_objects_without_a_namespace_are_in_the_default_one(write):
     cluster_policy = {**POLICY, "kind": "ClusterPropagationPolicy"}
     manifests = load_manifests([write(MEMBER, POLICY, cluster_policy, deployment(namespace=None), CLUSTER_ROLE)])
     assert [each.metadata.namespace for each in manifests.policies] == ["default", ""]
@@ -82,12 +82,12 @@ def test_what_belongs_to_a_namespace_and_names_none_is_in_the_default_one(write)
         pytest.param("Work", "work.karmada.io/v1alpha1", "karmada-es-a", True, id="a Work"),
         pytest.param("WorkloadRebalancer", "apps.karmada.io/v1alpha1", "", True, id="a rebalancer"),
         pytest.param("Lease", "coordination.k8s.io/v1", "default", True, id="a lease"),
-        pytest.param("ConfigMap", "v1", "kube-system", True, id="a namespace that is skipped"),
+        pytest.param("ConfigMap", "v1", "kube-system", True, id="a skipped namespace"),
         pytest.param("ConfigMap", "v1", "default", False, id="a ConfigMap"),
         pytest.param("Widget", "example.io/v1", "default", False, id="a custom resource"),
     ],
 )
-def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_version, namespace, ignored):
+def test_unpropagated_resources_are_recorded_as_ignored(write, kind, api_version, namespace, ignored):
     raw = {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x", "namespace": namespace}}
     manifests = load_manifests([write(MEMBER, raw)])
     assert (len(manifests.ignored), len(manifests.templates)) == ((1, 0) if ignored else (0, 1))
@@ -119,7 +119,7 @@ def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_vers
         pytest.param(
             changed(POLICY, "spec.resourceSelectors", []),
             "spec.resourceSelectors: is empty; accepted are one or more selectors",
-            id="a policy for nothing",
+            id="a policy without selectors",
         ),
         pytest.param(
             changed(MEMBER, "status.resourceSummary.allocatable", {"cpu": "-1"}),
@@ -134,7 +134,7 @@ def test_what_is_never_propagated_is_noted_and_passed_over(write, kind, api_vers
         pytest.param(
             changed(BINDING, "apiVersion", "work.karmada.io/v1alpha1"),
             "apiVersion: 'work.karmada.io/v1alpha1' is not accepted; accepted is 'work.karmada.io/v1alpha2'",
-            id="a version that is not spoken",
+            id="an unsupported version",
         ),
     ],
 )
@@ -162,7 +162,7 @@ def test_errors_in_a_list_name_the_item(write):
         pytest.param(CLUSTER_ROLE, "ClusterRole 'r'", id="a resource without namespace"),
     ],
 )
-def test_what_stands_twice_is_an_error_that_names_both_places(write, raw, what):
+def test_a_duplicate_is_an_error_that_names_both_positions(write, raw, what):
     first = write(raw, name="b.yaml")
     second = write(deployment("other"), raw, name="a.yaml")
     with pytest.raises(ManifestError) as caught:
@@ -179,7 +179,7 @@ def test_what_stands_twice_is_an_error_that_names_both_places(write, raw, what):
         pytest.param(POLICY, {**POLICY, "kind": "ClusterPropagationPolicy"}, id="of two kinds of policy"),
     ],
 )
-def test_the_same_name_may_stand_twice(write, one, other):
+def test_names_may_repeat_for_different_objects(write, one, other):
     manifests = load_manifests([write(MEMBER, one, other)])
     assert len(manifests.templates) + len(manifests.policies) == 2
 
@@ -189,7 +189,7 @@ def test_two_versions_of_a_group_are_one_resource(write):
         load_manifests([write(MEMBER, deployment(), {**deployment(), "apiVersion": "apps/v1beta2"})])
 
 
-def test_a_fleet_without_clusters_is_an_error_that_says_what_to_pass(write):
+def test_manifests_without_clusters_are_an_error_with_a_remedy(write):
     path = write(deployment(), POLICY)
     with pytest.raises(InputError) as caught:
         load_manifests([path])
@@ -197,7 +197,7 @@ def test_a_fleet_without_clusters_is_an_error_that_says_what_to_pass(write):
     assert "\n" not in str(caught.value)
 
 
-def test_what_the_builders_build_is_accepted(write):
+def test_the_policies_of_the_test_builders_are_accepted(write):
     raw = {**builtins(policy(priority=1)), "apiVersion": POLICY["apiVersion"]}
     assert len(load_manifests([write(MEMBER, raw)]).policies) == 1
 
@@ -205,19 +205,19 @@ def test_what_the_builders_build_is_accepted(write):
 NODE = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "liqo-milan", "labels": {"tier": "gold"}}}
 
 
-def test_where_there_are_no_clusters_nodes_stand_for_them(write):
+def test_without_clusters_nodes_count_as_clusters(write):
     loaded = load_manifests([write(NODE, deployment())])
     assert [each.name for each in loaded.clusters] == ["liqo-milan"]
     assert [each.kind for each in loaded.templates] == ["Deployment"]
 
 
-def test_beside_clusters_a_node_is_a_resource_like_any_other(write):
+def test_with_clusters_a_node_is_an_ordinary_resource(write):
     loaded = load_manifests([write(MEMBER, NODE)])
     assert [each.name for each in loaded.clusters] == ["member1"]
     assert [each.kind for each in loaded.templates] == ["Node"]
 
 
-def test_a_node_that_is_wrong_is_told_with_its_field(write):
+def test_an_invalid_node_is_an_error_with_the_field(write):
     with pytest.raises(ManifestError, match=r"document 1: spec\.taints"):
         load_manifests([write({**NODE, "spec": {"taints": 3}})])
     with pytest.raises(ManifestError, match=r"allocatable\[cpu\]: '-1' is negative"):

@@ -9,7 +9,7 @@ from berthmaster.manifests import ManifestLimits
 from berthmaster.manifests.yaml_reader import plain_scalar, read_yaml, tagged_scalar
 from berthmaster.model.errors import InputError, ManifestError
 
-# What sigs.k8s.io/yaml v1.4.0 makes of each scalar on its way to JSON.
+# The JSON value to which sigs.k8s.io/yaml v1.4.0 converts each scalar.
 PLAIN = [
     ("y", True), ("Y", True), ("yes", True), ("Yes", True), ("on", True), ("On", True), ("true", True), ("TRUE", True),
     ("n", False), ("no", False), ("off", False), ("OFF", False), ("False", False),
@@ -30,20 +30,20 @@ PLAIN = [
 
 
 @pytest.mark.parametrize(("text", "value"), PLAIN, ids=[repr(text) for text, _ in PLAIN])
-def test_plain_scalars_are_what_kubectl_makes_of_them(text, value):
+def test_plain_scalars_have_the_value_that_kubectl_reads(text, value):
     read = plain_scalar(text)
     assert read == value
     assert type(read) is type(value)
 
 
 @pytest.mark.parametrize("text", [".inf", "-.inf", "+.Inf", ".INF", ".nan", ".NaN"])
-def test_numbers_that_json_does_not_have_are_refused(text):
+def test_numbers_without_a_json_form_are_rejected(text):
     with pytest.raises(InputError, match="has no JSON form"):
         plain_scalar(text)
 
 
 @pytest.mark.parametrize("digits", [71, 5000, 100_000], ids=str)
-def test_endless_digits_are_a_float_or_text_and_take_no_time(digits):
+def test_very_long_digits_are_a_float_or_text(digits):
     read = plain_scalar("1" * digits)
     assert isinstance(read, float if digits < 300 else str)
 
@@ -56,7 +56,7 @@ def test_endless_digits_are_a_float_or_text_and_take_no_time(digits):
         ("!!null", "", None),
     ],
 )  # fmt: skip
-def test_tags_say_what_a_scalar_is(tag, text, value):
+def test_tags_define_the_type_of_a_scalar(tag, text, value):
     assert tagged_scalar(tag.replace("!!", "tag:yaml.org,2002:"), text) == value
 
 
@@ -67,7 +67,7 @@ def test_tags_say_what_a_scalar_is(tag, text, value):
         ("!!python/name:os.system", ""), ("!!binary", "aGk="), ("!custom", "x"), ("str", "x"),
     ],
 )  # fmt: skip
-def test_tags_that_do_not_fit_or_mean_nothing_are_refused(tag, text):
+def test_mismatching_and_unknown_tags_are_rejected(tag, text):
     with pytest.raises(InputError, match=r"is not a !!|is not accepted"):
         tagged_scalar(tag.replace("!!", "tag:yaml.org,2002:"), text)
 
@@ -84,24 +84,26 @@ def read(text, **limits):
         pytest.param("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}], id="two documents"),
         pytest.param("---\n---\na: 1\n...\n", [None, {"a": 1}], id="an empty document"),
         pytest.param("a: [1, {b: c}]", [{"a": [1, {"b": "c"}]}], id="flow style"),
-        pytest.param("a: '1'\nb: \"yes\"\nc: |\n  2\n", [{"a": "1", "b": "yes", "c": "2\n"}], id="quoted is text"),
-        pytest.param("a:\nb: ''", [{"a": None, "b": ""}], id="nothing is null, quotes are empty text"),
+        pytest.param(
+            "a: '1'\nb: \"yes\"\nc: |\n  2\n", [{"a": "1", "b": "yes", "c": "2\n"}], id="quoted scalars are text"
+        ),
+        pytest.param("a:\nb: ''", [{"a": None, "b": ""}], id="an absent value is null, quotes are empty text"),
         pytest.param("1: a\ntrue: b\n1.5: c", [{"1": "a", "true": "b", "1.5": "c"}], id="keys become text"),
-        pytest.param("on: push", [{"true": "push"}], id="so does a key that is a boolean in YAML 1.1"),
+        pytest.param("on: push", [{"true": "push"}], id="a key that is a boolean in YAML 1.1 becomes text"),
         pytest.param("a: &x {b: [1]}\nc: *x", [{"a": {"b": [1]}, "c": {"b": [1]}}], id="an alias"),
-        pytest.param("a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}], id="the last anchor of a name counts"),
+        pytest.param("a: &x 1\nb: &x 2\nc: *x", [{"a": 1, "b": 2, "c": 2}], id="the last anchor of a name applies"),
         pytest.param("&k a: 1\nb: *k", [{"a": 1, "b": "a"}], id="a key with an anchor"),
         pytest.param(
             "b: &b {x: 1, z: 1}\nc:\n  <<: *b\n  x: 2", [{"b": {"x": 1, "z": 1}, "c": {"x": 2, "z": 1}}], id="a merge"
         ),
         pytest.param(
-            "c: {<<: [{x: 1}, {x: 2, z: 2}]}", [{"c": {"x": 1, "z": 2}}], id="of several merged the first wins"
+            "c: {<<: [{x: 1}, {x: 2, z: 2}]}", [{"c": {"x": 1, "z": 2}}], id="the first of several merged mappings wins"
         ),
         pytest.param(
-            "c:\n  x: 2\n  <<: {x: 1}", [{"c": {"x": 1}}], id="a merge writes over what stands above it, as in go-yaml"
+            "c:\n  x: 2\n  <<: {x: 1}", [{"c": {"x": 1}}], id="a merge overwrites keys above it, as in go-yaml"
         ),
-        pytest.param('"<<": {x: 1}', [{"<<": {"x": 1}}], id="quoted it is a key like any other"),
-        pytest.param("a: <<", [{"a": "<<"}], id="as a value it is text"),
+        pytest.param('"<<": {x: 1}', [{"<<": {"x": 1}}], id="a quoted merge key is an ordinary key"),
+        pytest.param("a: <<", [{"a": "<<"}], id="a merge key as a value is text"),
         pytest.param("\ufeffa: 1", [{"a": 1}], id="a byte order mark"),
         pytest.param("a: !!str 1", [{"a": "1"}], id="a tag"),
     ],
@@ -113,22 +115,22 @@ def test_reads_yaml_as_kubectl_does(text, documents):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("a: 1\nb: 2\na: 3", "document 1: line 3, column 1: duplicate key 'a'", id="a key twice"),
+        pytest.param("a: 1\nb: 2\na: 3", "document 1: line 3, column 1: duplicate key 'a'", id="a duplicate key"),
         pytest.param(
-            "x: {a: 1, 'a': 2}", "document 1: line 1, column 11: duplicate key 'a'", id="a key twice in a flow"
+            "x: {a: 1, 'a': 2}", "document 1: line 1, column 11: duplicate key 'a'", id="a duplicate key in flow style"
         ),
         pytest.param("1: a\n'1': b", "document 1: line 2, column 1: duplicate key '1'", id="a number and its text"),
         pytest.param("a: 1\n---\nb: [1", "document 2: line 4, column 1: did not find expected", id="an open list"),
         pytest.param("a: b: c", "document 1: line 1, column 5: mapping values are not allowed", id="two colons"),
         pytest.param("a: 1\n\tb: 2", "document 1: line 2, column 1: found a tab character that violates", id="a tab"),
-        pytest.param("a: *x", "document 1: line 1, column 4: unknown alias 'x'", id="an alias of nothing"),
+        pytest.param("a: *x", "document 1: line 1, column 4: unknown alias 'x'", id="an unknown alias"),
         pytest.param(
             "a: &x [*x]",
             "document 1: line 1, column 8: alias 'x' refers to a value that contains it",
             id="an alias of itself",
         ),
         pytest.param(
-            "a: &x 1\n---\nb: *x", "document 2: line 3, column 4: unknown alias 'x'", id="of another document"
+            "a: &x 1\n---\nb: *x", "document 2: line 3, column 4: unknown alias 'x'", id="an alias of another document"
         ),
         pytest.param("? [a]\n: b", "document 1: line 1, column 3: a key must be a scalar", id="a list for a key"),
         pytest.param("~: b", "document 1: line 1, column 1: a key must be a string", id="null for a key"),
@@ -143,7 +145,7 @@ def test_reads_yaml_as_kubectl_does(text, documents):
             "a: !!python/object/apply:os.system [x]", "document 1: line 1, column 4: tag", id="a Python object"
         ),
         pytest.param("a: !!python/name:os.system ''", "document 1: line 1, column 4: tag", id="a Python name"),
-        pytest.param("a: \x00", "not valid YAML: ", id="a character YAML does not have"),
+        pytest.param("a: \x00", "not valid YAML: ", id="a character that YAML does not allow"),
     ],
 )
 def test_errors_name_document_line_and_column(text, message):
@@ -153,33 +155,33 @@ def test_errors_name_document_line_and_column(text, message):
     assert "\n" not in str(caught.value)
 
 
-def test_bytes_that_are_no_text_are_refused():
+def test_bytes_that_are_not_text_are_rejected():
     with pytest.raises(ManifestError, match=r"^f\.yaml: not valid YAML"):
         list(read_yaml(b"a: \xff\xfe\xfd", "f.yaml", ManifestLimits()))
 
 
-def test_documents_before_a_broken_one_have_been_read():
+def test_documents_before_an_invalid_one_are_read():
     documents = read_yaml(b"a: 1\n---\n]", "f.yaml", ManifestLimits())
     assert next(documents) == (1, {"a": 1})
     with pytest.raises(ManifestError, match="document 2"):
         next(documents)
 
 
-def test_aliases_of_aliases_are_stopped_before_they_take_memory():
+def test_nested_aliases_are_bounded():
     lines = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
     with pytest.raises(ManifestError, match="aliases expand to more than 100000 values"):
         read("\n".join(lines))
 
 
-def test_merges_of_merges_are_stopped_likewise():
+def test_merged_aliases_are_bounded():
     lines = ["a0: &a0 {" + ", ".join(f"k{n}: 1" for n in range(500)) + "}"]
     lines += [f"b{n}: {{<<: *a0}}" for n in range(300)]
     with pytest.raises(ManifestError, match="aliases expand to more than 100000 values"):
         read("\n".join(lines))
 
 
-def test_aliases_in_aliases_do_not_nest_beyond_bounds():
+def test_the_depth_of_nested_aliases_is_bounded():
     lines = ["a0: &a0 " + "[" * 90 + "]" * 90]
     lines += [f"a{n}: &a{n} {'[' * 90}*a{n - 1}{']' * 90}" for n in range(1, 30)]
     with pytest.raises(ManifestError, match="document 1: line 2, column 99: nested more than 100 levels deep"):
@@ -190,7 +192,7 @@ def test_an_alias_of_a_merge_key_is_its_text():
     assert read("{&m <<: {a: 1}, c: *m}") == [{"a": 1, "c": "<<"}]
 
 
-def test_copies_of_an_alias_are_values_of_their_own():
+def test_aliases_are_independent_copies():
     (document,) = read("a: &x [1]\nb: *x\nc: *x")
     document["b"].append(2)
     assert document == {"a": [1], "b": [1, 2], "c": [1]}
@@ -203,7 +205,7 @@ def test_nesting_is_bounded(text):
     assert read(text, depth=6)
 
 
-def test_nesting_beyond_all_bounds_takes_no_stack():
+def test_extreme_nesting_is_rejected():
     with pytest.raises(ManifestError, match=r"nested more than 100 levels deep|nesting"):
         read("[" * 100_000)
 
@@ -219,10 +221,10 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_json_is_yaml_and_means_the_same(value):
+def test_json_read_as_yaml_has_the_same_value(value):
     assert read(json.dumps(value, ensure_ascii=False)) == [value]
 
 
 @given(JSON)
-def test_what_a_yaml_writer_quotes_comes_back_unless_kubectl_reads_it_otherwise(value):
+def test_quoted_yaml_is_read_back_unchanged(value):
     assert read(yaml.safe_dump(value, default_style='"')) == [value]

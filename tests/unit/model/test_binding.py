@@ -28,7 +28,7 @@ CLUSTER_ROLE = {
 EVERYWHERE = placement(clusterAffinity={"clusterNames": ["member1"]})
 
 
-def test_a_new_binding_says_what_policy_and_resource_say():
+def test_a_new_binding_combines_policy_and_resource():
     raw = deployment("web", replicas=3, requests={"cpu": "1"})
     raw["metadata"] |= {"uid": "u1", "resourceVersion": "7"}
     claiming = policy(placement=EVERYWHERE, scheduler_name="mine", propagate_deps=True, conflict_resolution="Overwrite")
@@ -53,7 +53,7 @@ def test_a_new_binding_says_what_policy_and_resource_say():
     )
 
 
-def test_a_resource_without_namespace_has_a_cluster_binding():
+def test_a_cluster_scoped_resource_has_a_cluster_binding():
     made = binding_of(CLUSTER_ROLE, policy(cluster_scoped=True), Replicas())
     assert (made.kind, made.metadata.name, made.metadata.namespace) == (
         "ClusterResourceBinding",
@@ -63,7 +63,7 @@ def test_a_resource_without_namespace_has_a_cluster_binding():
     assert not made.spec.is_workload
 
 
-def test_where_a_workload_is_now_is_kept_and_all_else_written_anew():
+def test_an_existing_binding_keeps_its_assignment_and_status():
     tasks = (GracefulEvictionTask(from_cluster="member2"),)
     needed_by = (BindingSnapshot(name="shop", namespace="default"),)
     triggered = datetime(2026, 1, 1, tzinfo=UTC)
@@ -87,7 +87,7 @@ def test_where_a_workload_is_now_is_kept_and_all_else_written_anew():
     assert (made.spec.replicas, made.spec.placement, made.spec.schedule_priority) == (2, EVERYWHERE, None)
 
 
-def test_a_cluster_binding_keeps_whether_it_brings_its_dependencies():
+def test_a_cluster_binding_keeps_propagate_deps():
     current = binding_of(CLUSTER_ROLE, policy(cluster_scoped=True), Replicas())
     eager = policy(cluster_scoped=True, propagate_deps=True)
     assert not binding_of(CLUSTER_ROLE, eager, Replicas(), current=current).spec.propagate_deps
@@ -104,13 +104,13 @@ DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendCluste
     [
         pytest.param(None, None, None, id="nothing is suspended"),
         pytest.param(DISPATCHING, None, DISPATCHING, id="the policy suspends dispatching"),
-        pytest.param(None, DISPATCHING, None, id="the policy suspends nothing any more"),
+        pytest.param(None, DISPATCHING, None, id="the policy no longer suspends"),
         pytest.param(None, Suspension(scheduling=True), Suspension(scheduling=True), id="scheduling stays suspended"),
         pytest.param(
             DISPATCHING,
             Suspension(dispatching=False, scheduling=True),
             msgspec.structs.replace(DISPATCHING, scheduling=True),
-            id="each has its own part",
+            id="both suspend",
         ),
         pytest.param(Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"),
     ],
@@ -131,7 +131,7 @@ GROUPED = policy(
 
 
 @pytest.mark.parametrize(
-    ("labels", "switched_on", "groups"),
+    ("labels", "gate_on", "groups"),
     [
         pytest.param(
             {"team": "a", "tier": "1"},
@@ -144,8 +144,8 @@ GROUPED = policy(
         pytest.param({"team": "a"}, False, None, id="the gate is off"),
     ],
 )
-def test_groups_of_workloads(labels, switched_on, groups):
-    made = binding_of(deployment(labels=labels), GROUPED, Replicas(), workload_affinity=switched_on)
+def test_workload_affinity_groups(labels, gate_on, groups):
+    made = binding_of(deployment(labels=labels), GROUPED, Replicas(), workload_affinity=gate_on)
     assert made.spec.workload_affinity_groups == groups
 
 

@@ -41,11 +41,11 @@ def winner(template, *policies):
 @pytest.mark.parametrize(
     ("chosen", "level"),
     [
-        pytest.param(BY_KIND, MatchLevel.KIND, id="kind alone"),
+        pytest.param(BY_KIND, MatchLevel.KIND, id="kind only"),
         pytest.param(BY_LABEL, MatchLevel.LABELS, id="labels"),
-        pytest.param(selector(labelSelector={}), MatchLevel.LABELS, id="an empty label selector is one"),
+        pytest.param(selector(labelSelector={}), MatchLevel.LABELS, id="an empty label selector matches by labels"),
         pytest.param(BY_NAME, MatchLevel.NAME, id="name"),
-        pytest.param(selector(namespace="default"), MatchLevel.KIND, id="its namespace"),
+        pytest.param(selector(namespace="default"), MatchLevel.KIND, id="the same namespace"),
         pytest.param(selector(namespace="other"), MatchLevel.NONE, id="another namespace"),
         pytest.param(selector(name="other"), MatchLevel.NONE, id="another name"),
         pytest.param(selector(kind="StatefulSet"), MatchLevel.NONE, id="another kind"),
@@ -54,24 +54,24 @@ def winner(template, *policies):
         pytest.param(
             selector(name="nginx", labelSelector={"matchLabels": {"app": "x"}}),
             MatchLevel.NAME,
-            id="with a name the label selector plays no part",
+            id="a name overrides the label selector",
         ),
         pytest.param(
             selector(labelSelector={"matchExpressions": [{"key": "app", "operator": "Wrong"}]}),
             MatchLevel.NONE,
-            id="a broken label selector",
+            id="an invalid label selector",
         ),
     ],
 )
-def test_how_closely_a_selector_names_a_resource(chosen, level):
+def test_match_levels(chosen, level):
     assert match_level(chosen, NGINX) is level
 
 
 @pytest.mark.parametrize(
     ("policies", "name"),
     [
-        pytest.param([policy("a", selectors=[selector(name="other")])], None, id="nobody"),
-        pytest.param([policy("a")], "a", id="the only one"),
+        pytest.param([policy("a", selectors=[selector(name="other")])], None, id="none"),
+        pytest.param([policy("a")], "a", id="one policy"),
         pytest.param(
             [policy("c", cluster_scoped=True, priority=100, selectors=[BY_NAME]), policy("p")],
             "p",
@@ -80,12 +80,12 @@ def test_how_closely_a_selector_names_a_resource(chosen, level):
         pytest.param(
             [policy("close", selectors=[BY_NAME]), policy("high", priority=1)],
             "high",
-            id="explicit priority beats closeness",
+            id="explicit priority beats the match level",
         ),
         pytest.param(
             [policy("low", priority=-1, selectors=[BY_NAME]), policy("unset")],
             "unset",
-            id="no priority is zero, more than a negative one",
+            id="the default priority 0 is higher than a negative one",
         ),
         pytest.param(
             [policy("a-kind", selectors=[BY_KIND]), policy("b-label", selectors=[BY_LABEL])],
@@ -100,7 +100,7 @@ def test_how_closely_a_selector_names_a_resource(chosen, level):
         pytest.param(
             [policy("b", selectors=[BY_NAME]), policy("a", selectors=[BY_KIND, BY_NAME])],
             "a",
-            id="the closest selector of a policy counts, then the smaller name",
+            id="the closest selector of a policy counts, then the name",
         ),
         pytest.param([policy("b"), policy("B"), policy("a")], "B", id="names are compared by byte"),
         pytest.param(
@@ -114,12 +114,12 @@ def test_how_closely_a_selector_names_a_resource(chosen, level):
         pytest.param([policy("a", selectors=[])], None, id="a policy without selectors claims nothing"),
     ],
 )
-def test_who_claims_a_resource(policies, name):
+def test_the_claiming_policy(policies, name):
     assert winner(NGINX, *policies) == name
     assert winner(NGINX, *reversed(policies)) == name
 
 
-def test_a_resource_without_namespace_is_claimed_by_cluster_policies_only():
+def test_only_cluster_policies_claim_cluster_scoped_resources():
     chosen = [selector("ClusterRole", "rbac.authorization.k8s.io/v1")]
     everywhere = policy("c", cluster_scoped=True, selectors=chosen)
     nowhere = policy("p", namespace="", selectors=chosen)
@@ -174,26 +174,26 @@ BY_NEW_C = {"labels": {f"{C}permanent-id": "4"}, "annotations": {f"{C}name": "ne
 @pytest.mark.parametrize(
     ("before", "by", "after"),
     [
-        pytest.param(meta(OWN), NEW_P, meta(OWN, BY_NEW_P), id="a PropagationPolicy takes what is nobody's"),
-        pytest.param(meta(OWN, BY_P), NEW_P, meta(OWN, BY_NEW_P), id="or another one's"),
+        pytest.param(meta(OWN), NEW_P, meta(OWN, BY_NEW_P), id="a PropagationPolicy claims an unclaimed resource"),
+        pytest.param(meta(OWN, BY_P), NEW_P, meta(OWN, BY_NEW_P), id="it replaces the claim of a policy of its kind"),
         pytest.param(
-            meta(OWN, BY_C), NEW_P, meta(OWN, BY_NEW_P), id="or a ClusterPropagationPolicy's, leaving no trace"
+            meta(OWN, BY_C), NEW_P, meta(OWN, BY_NEW_P), id="it replaces the claim of a ClusterPropagationPolicy"
         ),
-        pytest.param(meta(OWN, BY_C, BY_P), NEW_P, meta(OWN, BY_NEW_P), id="or what carries both claims"),
-        pytest.param(meta(OWN), NEW_C, meta(OWN, BY_NEW_C), id="a ClusterPropagationPolicy takes what is nobody's"),
-        pytest.param(meta(OWN, BY_C), NEW_C, meta(OWN, BY_NEW_C), id="or another one's"),
+        pytest.param(meta(OWN, BY_C, BY_P), NEW_P, meta(OWN, BY_NEW_P), id="it replaces both claims"),
         pytest.param(
-            meta(OWN, BY_P), NEW_C, meta(OWN, BY_P, BY_NEW_C), id="and leaves a PropagationPolicy's claim alone"
+            meta(OWN), NEW_C, meta(OWN, BY_NEW_C), id="a ClusterPropagationPolicy claims an unclaimed resource"
         ),
+        pytest.param(meta(OWN, BY_C), NEW_C, meta(OWN, BY_NEW_C), id="it replaces the claim of a policy of its kind"),
+        pytest.param(meta(OWN, BY_P), NEW_C, meta(OWN, BY_P, BY_NEW_C), id="it keeps the claim of a PropagationPolicy"),
     ],
 )
-def test_what_a_claim_writes(before, by, after):
+def test_the_metadata_after_a_claim(before, by, after):
     patched = merged(builtins(before), claim_patch(before, by))
     assert patched == builtins(after)
 
 
-def test_nothing_is_taken_away_that_is_not_there():
-    """A null for a missing key is harmless, and yet a change that admission would be asked about."""
+def test_a_claim_removes_only_existing_keys():
+    """A null for a missing key has no effect, but it would call admission."""
     assert None not in claim_patch(meta(OWN), NEW_P)["labels"].values()
     assert None not in claim_patch(meta(OWN), NEW_P)["annotations"].values()
 
@@ -201,36 +201,36 @@ def test_nothing_is_taken_away_that_is_not_there():
 @pytest.mark.parametrize(
     ("metadata", "expected"),
     [
-        pytest.param(meta(OWN), None, id="nobody"),
+        pytest.param(meta(OWN), None, id="none"),
         pytest.param(meta(BY_P), PolicyReference("PropagationPolicy", "default", "p"), id="a PropagationPolicy"),
-        pytest.param(meta(BY_C), PolicyReference("ClusterPropagationPolicy", "", "c"), id="a cluster-wide one"),
-        pytest.param(meta(BY_C, BY_P), PolicyReference("PropagationPolicy", "default", "p"), id="of both, the former"),
-        pytest.param(meta({"labels": {}, "annotations": {f"{P}name": "p"}}), None, id="nobody by half a claim"),
+        pytest.param(meta(BY_C), PolicyReference("ClusterPropagationPolicy", "", "c"), id="a ClusterPropagationPolicy"),
+        pytest.param(
+            meta(BY_C, BY_P), PolicyReference("PropagationPolicy", "default", "p"), id="both: the PropagationPolicy"
+        ),
+        pytest.param(meta({"labels": {}, "annotations": {f"{P}name": "p"}}), None, id="an incomplete claim"),
         pytest.param(
             meta({"labels": {}, "annotations": {f"{P}namespace": "..", f"{P}name": "p"}}),
             None,
-            id="nobody by what cannot be a name",
+            id="an invalid name",
         ),
-        pytest.param(
-            meta({"labels": {}, "annotations": {f"{C}name": "../secrets"}}), None, id="nor by what leads elsewhere"
-        ),
+        pytest.param(meta({"labels": {}, "annotations": {f"{C}name": "../secrets"}}), None, id="a name with a path"),
     ],
 )
-def test_who_has_a_resource(metadata, expected):
+def test_the_holder_of_a_resource(metadata, expected):
     assert holder(metadata) == expected
 
 
-def test_the_permanent_id_is_the_one_of_the_policys_kind():
+def test_the_permanent_id_belongs_to_the_kind_of_the_policy():
     assert (permanent_id(NEW_P), permanent_id(NEW_C), permanent_id(policy())) == ("3", "4", "")
     both = policy(cluster_scoped=True)
     other = msgspec.structs.replace(both.metadata, labels={f"{P}permanent-id": "9"})
     assert permanent_id(msgspec.structs.replace(both, metadata=other)) == ""
 
 
-@pytest.mark.parametrize(("value", "aside"), [("FederatedHPA", True), ("", False)])
-def test_what_is_claimed_by_something_else_is_set_aside(value, aside):
+@pytest.mark.parametrize(("value", "external"), [("FederatedHPA", True), ("", False)])
+def test_resources_that_another_owner_claims(value, external):
     label = {"labels": {"resourcetemplate.karmada.io/claimed-by": value}, "annotations": {}}
-    assert claimed_externally(meta(label)) is aside
+    assert claimed_externally(meta(label)) is external
 
 
 WEB = Resource("apps/v1", "Deployment", "default", "web")
@@ -250,26 +250,26 @@ TAKES = {
 @pytest.mark.parametrize("wants", ["Always", "Never", ""])
 @pytest.mark.parametrize("holder", KINDS)
 @pytest.mark.parametrize("priority", PRIORITIES)
-@pytest.mark.parametrize("challenger", KINDS)
-def test_who_takes_what(challenger, priority, holder, wants, held):
-    strong = policy("c", cluster_scoped=KINDS[challenger], priority=PRIORITIES[priority], preemption=wants)
+@pytest.mark.parametrize("preemptor", KINDS)
+def test_preemption_by_kind_and_priority(preemptor, priority, holder, wants, held):
+    strong = policy("c", cluster_scoped=KINDS[preemptor], priority=PRIORITIES[priority], preemption=wants)
     weak = policy("h", cluster_scoped=KINDS[holder], priority=PRIORITIES["equal"], preemption=held)
-    assert may_preempt(strong, weak) == (wants == "Always" and (challenger, priority, holder) in TAKES)
+    assert may_preempt(strong, weak) == (wants == "Always" and (preemptor, priority, holder) in TAKES)
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "takes"),
     [
-        pytest.param(None, -1, True, id="no priority is zero, more than a negative one"),
-        pytest.param(None, 0, False, id="and no more than zero"),
-        pytest.param(-1, None, False, id="a negative one is less than none"),
+        pytest.param(None, -1, True, id="the default priority 0 is higher than a negative one"),
+        pytest.param(None, 0, False, id="the default priority is not higher than 0"),
+        pytest.param(-1, None, False, id="a negative priority is lower than the default"),
     ],
 )
 def test_a_missing_priority_is_zero(mine, theirs, takes):
     assert may_preempt(policy("c", priority=mine, preemption="Always"), policy("h", priority=theirs)) is takes
 
 
-def test_closeness_and_names_play_no_role():
+def test_match_level_and_name_do_not_matter():
     close = policy("a", selectors=[selector(name="web")], preemption="Always")
     loose = policy("z", selectors=[selector()], preemption="Always")
     assert not may_preempt(close, loose)
@@ -283,56 +283,58 @@ def named(chosen, **more):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param(named([selector(name="web")]), (WEB,), id="a PropagationPolicy names what is in its namespace"),
-        pytest.param(named([selector(name="web", namespace="default")]), (WEB,), id="said or not"),
-        pytest.param(named([selector(name="web", namespace="other")]), (), id="and nothing of another one"),
-        pytest.param(named([selector(name="web")], preemption="Never"), (), id="one that does not preempt"),
-        pytest.param(named([selector(name="web")], deleting=True), (), id="one that is being deleted"),
+        pytest.param(named([selector(name="web")]), (WEB,), id="a PropagationPolicy names resources of its namespace"),
+        pytest.param(named([selector(name="web", namespace="default")]), (WEB,), id="with an explicit namespace"),
+        pytest.param(named([selector(name="web", namespace="other")]), (), id="no resource of another namespace"),
+        pytest.param(named([selector(name="web")], preemption="Never"), (), id="a policy that does not preempt"),
+        pytest.param(named([selector(name="web")], deleting=True), (), id="a policy that is being deleted"),
         pytest.param(named([selector()]), (), id="a selector without a name"),
-        pytest.param(named([selector(name="web"), selector(name="web")]), (WEB,), id="a name said twice"),
+        pytest.param(named([selector(name="web"), selector(name="web")]), (WEB,), id="a duplicate name"),
         pytest.param(
             named([selector(name="web", namespace="default")], cluster_scoped=True),
             (WEB,),
-            id="a ClusterPropagationPolicy names the namespace",
+            id="a ClusterPropagationPolicy with a namespace",
         ),
         pytest.param(
             named([selector("ClusterRole", READER.api_version, name="reader")], cluster_scoped=True),
             (READER,),
-            id="or else a cluster-scoped resource",
+            id="a ClusterPropagationPolicy without a namespace",
         ),
         pytest.param(
             named([selector("ClusterRole", READER.api_version, name="system:reader")], cluster_scoped=True),
             (READER._replace(name="system:reader"),),
             id="a name with a colon",
         ),
-        pytest.param(named([selector(name="../../secrets/web")]), (), id="a name that leads to another path"),
-        pytest.param(named([selector(name="..")]), (), id="a name that leads upwards"),
-        pytest.param(named([selector(name="a%2fb")]), (), id="a name that hides a slash"),
-        pytest.param(named([selector(api_version="apps/v1/../..", name="web")]), (), id="a version that leads away"),
+        pytest.param(named([selector(name="../../secrets/web")]), (), id="a name with a path"),
+        pytest.param(named([selector(name="..")]), (), id="a name of two dots"),
+        pytest.param(named([selector(name="a%2fb")]), (), id="a name with an encoded slash"),
+        pytest.param(named([selector(api_version="apps/v1/../..", name="web")]), (), id="an apiVersion with a path"),
         pytest.param(
-            named([selector(namespace="a/b", name="web")], cluster_scoped=True), (), id="a namespace that leads away"
+            named([selector(namespace="a/b", name="web")], cluster_scoped=True), (), id="a namespace with a path"
         ),
         pytest.param(
             named([selector("ResourceBinding", "work.karmada.io/v1alpha2", name="web-deployment")]),
             (),
-            id="a ResourceBinding, which carries the claim of its workload, and is none",
+            id="a ResourceBinding, which carries the claim of its workload",
         ),
-        pytest.param(named([selector("Lease", "coordination.k8s.io/v1", name="web")]), (), id="what never leaves"),
+        pytest.param(
+            named([selector("Lease", "coordination.k8s.io/v1", name="web")]), (), id="a kind that is never propagated"
+        ),
     ],
 )
-def test_what_a_policy_may_take_over(given, expected):
+def test_named_resources(given, expected):
     assert given == expected
 
 
-def test_what_a_policy_names_it_also_matches():
-    """Else the detector would let go at once what was taken over."""
+def test_a_policy_matches_the_resources_that_it_names():
+    """Otherwise the detector would release the resource at once."""
     owner = policy(selectors=[selector(name="web")], preemption="Always")
     (resource,) = named_resources(owner)
     template = Template(resource.api_version, resource.kind, resource.name, resource.namespace)
     assert match_level(owner.spec.resource_selectors[0], template)
 
 
-def test_the_strongest_come_first():
+def test_strongest_first():
     ordered = [
         policy("b", priority=2),
         policy("a", priority=1),
@@ -360,16 +362,16 @@ CANDIDATES = [
 @pytest.mark.parametrize(
     ("dropped", "expected"),
     [
-        pytest.param(DROPPED, ["at-the-top", "between-a", "between-b"], id="its namespace"),
+        pytest.param(DROPPED, ["at-the-top", "between-a", "between-b"], id="the same namespace"),
         pytest.param(
             policy("dropped", cluster_scoped=True, priority=3),
             ["everywhere", "everywhere-else"],
-            id="its kind",
+            id="the same kind",
         ),
-        pytest.param(policy("at-the-top", priority=3), ["between-a", "between-b"], id="and never itself"),
+        pytest.param(policy("at-the-top", priority=3), ["between-a", "between-b"], id="never the policy itself"),
     ],
 )
-def test_whose_turn_it_is_after_a_drop(dropped, expected):
+def test_newly_eligible_policies_after_a_drop(dropped, expected):
     found = newly_eligible(PriorityDrop(from_=7, to=3), dropped, CANDIDATES)
     assert [each.metadata.name for each in found] == expected
 
@@ -391,8 +393,8 @@ CONTENDERS = st.lists(
 
 
 @given(CONTENDERS, st.randoms(use_true_random=False))
-def test_takeovers_end_and_nobody_takes_twice_from_the_same(policies, random):
-    """Whoever may, takes, in any order: as if ours and Karmada's controller raced each other."""
+def test_takeovers_end_and_none_repeats(policies, random):
+    """Policies take over in any order, as if our controller and Karmada's raced."""
     holder = random.choice(policies)
     history: list[tuple[Policy, Policy]] = []
     while takers := [each for each in policies if may_preempt(each, holder)]:

@@ -60,7 +60,7 @@ def policy_with(metadata=None, **spec):
             cluster_with(status={"resourceSummary": {"allocatable": {"memory": "1Gi", "cpu": "4 cores"}}}),
             "status.resourceSummary.allocatable[cpu]",
             "'4 cores' is not a quantity; accepted are",
-            id="a bad entry of a map is named by its key",
+            id="an invalid entry of a map is identified by its key",
         ),
         pytest.param(
             Cluster,
@@ -81,7 +81,7 @@ def policy_with(metadata=None, **spec):
             policy_with(placement={"replicaScheduling": {"replicaSchedulingType": "Split"}}),
             "spec.placement.replicaScheduling.replicaSchedulingType",
             "'Split' is not accepted; accepted are Duplicated, Divided",
-            id="a value that is none of those accepted",
+            id="a value that is not accepted",
         ),
         pytest.param(
             Policy,
@@ -111,10 +111,10 @@ def policy_with(metadata=None, **spec):
             "",
             id="a time without its offset",
         ),
-        pytest.param(Policy, [], "", "[] is an array; accepted is object", id="no object at all"),
+        pytest.param(Policy, [], "", "[] is an array; accepted is object", id="not an object"),
     ],
 )
-def test_errors_name_the_path_the_value_and_what_is_accepted(kind, raw, path, problem):
+def test_errors_name_the_path_the_value_and_the_accepted_values(kind, raw, path, problem):
     with pytest.raises(FieldError) as caught:
         convert(kind, raw)
     assert caught.value.path == path
@@ -125,7 +125,7 @@ def test_errors_name_the_path_the_value_and_what_is_accepted(kind, raw, path, pr
 
 
 @pytest.mark.parametrize("document", [b"", b"{", b"{}x", b"\xff", b'{"kind": "\xff"}', b'{"a": NaN}'], ids=repr)
-def test_what_is_no_json_is_said_to_be_none(document):
+def test_invalid_json_is_an_error(document):
     with pytest.raises(FieldError, match="not valid JSON"):
         decode_json(Cluster, document)
 
@@ -133,16 +133,16 @@ def test_what_is_no_json_is_said_to_be_none(document):
 @pytest.mark.parametrize(
     "document",
     [
-        pytest.param(b'{"x":' * 100_000, id="too deep to be read"),
-        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 3000, b"]" * 3000), id="too deep to be looked at again"),
+        pytest.param(b'{"x":' * 100_000, id="too deep to decode"),
+        pytest.param(b'{"metadata": 1, "x": %b%b}' % (b"[" * 3000, b"]" * 3000), id="too deep to convert"),
     ],
 )
-def test_nesting_without_end_is_refused(document):
+def test_extreme_nesting_is_rejected(document):
     with pytest.raises(FieldError, match="nested too deeply"):
         decode_json(Cluster, document)
 
 
-def test_null_means_absent_wherever_it_stands():
+def test_null_means_absent_everywhere():
     raw = policy_with(
         priority=None,
         placement={"clusterAffinity": None, "clusterAffinities": None, "spreadConstraints": None},
@@ -152,8 +152,8 @@ def test_null_means_absent_wherever_it_stands():
 
 
 @pytest.mark.parametrize("mode", ["Immediately", "Graciously", "Directly", "Gracefully", "Never"])
-def test_purge_modes_of_earlier_karmadas_are_no_obstacle(mode):
-    """Stored objects keep them: they were the default once, and an upgrade rewrites nothing."""
+def test_purge_modes_of_earlier_karmada_versions_are_accepted(mode):
+    """Stored objects keep them: they were the default, and an upgrade does not rewrite objects."""
     failover = {"application": {"decisionConditions": {}, "purgeMode": mode}, "cluster": {"purgeMode": mode}}
     assert convert(Policy, policy_with(failover=failover)).spec.failover.application.purge_mode == mode
     tasks = [{"fromCluster": "member1", "producer": "x", "reason": "Y", "purgeMode": mode}]
@@ -163,7 +163,7 @@ def test_purge_modes_of_earlier_karmadas_are_no_obstacle(mode):
     assert bound.spec.failover.cluster.purge_mode == bound.spec.graceful_eviction_tasks[0].purge_mode == mode
 
 
-def test_an_empty_list_of_groups_is_not_an_absent_one():
+def test_an_empty_list_of_groups_differs_from_an_absent_one():
     assert convert(Placement, {"clusterAffinities": []}).cluster_affinities == ()
     assert convert(Placement, {}).cluster_affinities is None
 
@@ -175,10 +175,12 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
         pytest.param(
             policy_with(placment={}),
             ["spec.placment: unknown field; did you mean placement?"],
-            id="a typing error",
+            id="a typo",
         ),
-        pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="nothing like it is known"),
-        pytest.param({**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top"),
+        pytest.param(policy_with(xyz={}), ["spec.xyz: unknown field"], id="no similar field"),
+        pytest.param(
+            {**policy_with(), "speck": {}}, ["speck: unknown field; did you mean spec?"], id="at the top level"
+        ),
         pytest.param(
             policy_with(placement={"clusterAffinity": {"clusterName": ["a"]}}),
             ["spec.placement.clusterAffinity.clusterName: unknown field; did you mean clusterNames?"],
@@ -195,25 +197,25 @@ def test_an_empty_list_of_groups_is_not_an_absent_one():
                 "spec.placement.clusterTolerations[0].keys: unknown field; did you mean key?",
                 "spec.placement.spreadConstraints[0].maxGroup: unknown field; did you mean maxGroups?",
             ],
-            id="every one of several",
+            id="several fields",
         ),
         pytest.param(
             policy_with(metadata={"name": "p", "managedFields": [], "selfLink": ""}),
             [],
-            id="metadata is not ours",
+            id="metadata is not checked",
         ),
         pytest.param(
             policy_with(resourceSelectors=[{**SELECTORS[0], "labelSelector": {"matchLabels": {"anything": "x"}}}]),
             [],
-            id="the keys of a map are nobody's fields",
+            id="the keys of a map are not fields",
         ),
     ],
 )
-def test_finds_fields_that_are_not_known(raw, errors):
+def test_unknown_fields(raw, errors):
     assert [str(error) for error in unknown_fields(Policy, raw)] == errors
 
 
-def test_a_changed_value_is_written_back_without_losing_what_is_not_known():
+def test_merging_a_change_keeps_unknown_fields():
     raw = policy_with(
         futureField={"kept": True},
         priority=1,
@@ -226,7 +228,7 @@ def test_a_changed_value_is_written_back_without_losing_what_is_not_known():
     assert merged(raw, before, after) == expected
 
 
-def test_entries_of_a_list_keep_what_is_not_known_when_others_come_and_go():
+def test_list_entries_keep_unknown_fields_when_others_change():
     raw = cluster_with(
         spec={
             "taints": [
@@ -241,7 +243,7 @@ def test_entries_of_a_list_keep_what_is_not_known_when_others_come_and_go():
     assert merged(raw, before, after)["spec"]["taints"] == [raw["spec"]["taints"][1]]
 
 
-def test_a_field_that_goes_away_is_removed():
+def test_merging_removes_a_field():
     raw = policy_with(priority=1, future=2)
     before = convert(Policy, raw)
     after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, priority=None))
@@ -268,7 +270,7 @@ VALUES = st.one_of(
 
 
 @given(VALUES)
-def test_what_was_encoded_decodes_to_the_same_value(value):
+def test_encoding_and_decoding_keeps_the_value(value):
     kind = type(value)
     assert decode_json(kind, encode_json(value)) == value
     assert convert(kind, builtins(value)) == value
@@ -276,7 +278,7 @@ def test_what_was_encoded_decodes_to_the_same_value(value):
 
 
 @given(VALUES, st.dictionaries(st.sampled_from(["x-one", "x-two"]), st.integers() | st.lists(st.integers())))
-def test_writing_back_an_unchanged_value_changes_nothing(value, extra):
+def test_merging_an_unchanged_value_changes_nothing(value, extra):
     raw = {**builtins(value), **extra}
     assert merged(raw, value, value) == raw
 
@@ -285,7 +287,7 @@ TAINTS = st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute", "c=1:NoSchedul
 
 
 @given(TAINTS, TAINTS)
-def test_a_change_of_a_list_arrives_and_loses_nothing_of_the_entries_that_stay(before, after):
+def test_merging_a_changed_list_keeps_the_remaining_entries(before, after):
     was, will_be = cluster(taints=before), cluster(taints=after)
     raw = builtins(was)
     for number, entry in enumerate(raw.get("spec", {}).get("taints", [])):
@@ -298,7 +300,7 @@ def test_a_change_of_a_list_arrives_and_loses_nothing_of_the_entries_that_stay(b
 
 
 @given(PLACEMENTS, PLACEMENTS)
-def test_what_is_written_back_decodes_to_the_changed_value(one, other):
+def test_a_merged_document_decodes_to_the_changed_value(one, other):
     before, after = policy(placement=one), policy(placement=other)
     assert convert(Policy, merged(builtins(before), before, after)) == after
 
@@ -324,7 +326,7 @@ def attempt(kind, raw):
 
 
 @given(VALUES, st.data())
-def test_whatever_stands_in_a_document_is_a_value_or_an_error_with_its_path(value, data):
+def test_any_document_is_a_value_or_an_error_with_its_path(value, data):
     raw = builtins(value)
     container, key = somewhere(raw, data)
     container[key] = data.draw(ANYTHING)
@@ -332,7 +334,7 @@ def test_whatever_stands_in_a_document_is_a_value_or_an_error_with_its_path(valu
     assert isinstance(outcome, type(value)) or (outcome.problem and "\n" not in str(outcome))
 
 
-def test_placements_can_stand_as_keys():
+def test_placements_are_hashable():
     selector = {"matchLabels": {"a": "1", "b": "2"}, "matchExpressions": [{"key": "a", "operator": "Exists"}]}
     turned = {**selector, "matchLabels": {"b": "2", "a": "1"}}
     one, same, other = (
@@ -348,7 +350,7 @@ def test_placements_can_stand_as_keys():
         pytest.param("""convert(Outer, {"inner": {"value": 1}})""", id="decoded JSON"),
     ],
 )
-def test_two_threads_need_a_type_for_the_first_time(use):
+def test_two_threads_decode_a_new_type_at_once(use):
     # In a process of its own: a half-read type is no exception, but SIGSEGV.
     program = f"""
         import threading

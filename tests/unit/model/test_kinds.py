@@ -46,5 +46,5 @@ def test_groups(api_version, group):
         ("v1", "Secret", "kubernetes", None),
     ],
 )
-def test_what_is_never_propagated(api_version, kind, namespace, reason):
+def test_reasons_why_a_resource_is_not_propagated(api_version, kind, namespace, reason):
     assert reason_not_propagated(api_version, kind, namespace) == reason

@@ -58,13 +58,13 @@ PROFILE = {
 }
 
 
-def test_every_field_of_a_policy_is_read_and_written_back():
+def test_a_policy_is_decoded_and_encoded_completely():
     # A zero is not the same as nothing said.
     assert builtins(convert(KubeAdmiralSpec, FULL)) == FULL
     assert unknown_fields(KubeAdmiralSpec, FULL) == []
 
 
-def test_what_is_not_said_is_none():
+def test_absent_fields_are_none():
     spec = convert(KubeAdmiralPolicy, {"spec": {"placement": [{"cluster": "a"}], "reschedulePolicy": {}}}).spec
     assert (spec.max_clusters, spec.auto_migration) == (None, None)
     assert spec.placement[0].preferences.weight is None
@@ -79,13 +79,13 @@ def test_what_is_not_said_is_none():
         ({"clusterSelector": {"a": 1}}, "clusterSelector[a]"),
     ],
 )
-def test_a_value_of_the_wrong_type_is_named(spec, path):
+def test_a_value_of_the_wrong_type_is_an_error_with_its_path(spec, path):
     with pytest.raises(FieldError) as raised:
         convert(KubeAdmiralSpec, spec)
     assert raised.value.path == path
 
 
-def test_every_field_of_a_profile_is_read():
+def test_a_profile_is_decoded_completely():
     profile = convert(SchedulingProfile, PROFILE)
     assert unknown_fields(SchedulingProfile, PROFILE) == []
     (plugin,) = profile.spec.plugins.filter.enabled
@@ -111,7 +111,7 @@ WHOLE = {"rescheduleWhen": WHEN, "replicaRescheduling": AVOID}
             {},
             {"replicaRescheduling": AVOID},
             {"disableRescheduling": False, **WHOLE},
-            id="empty: the CRD leaves open when",
+            id="empty: the CRD does not set rescheduleWhen",
         ),
         pytest.param(
             {"disableRescheduling": True},
@@ -127,7 +127,7 @@ WHOLE = {"rescheduleWhen": WHEN, "replicaRescheduling": AVOID}
                 **WHOLE,
                 "rescheduleWhen": {**WHEN, "clusterJoined": True, "policyContentChanged": False},
             },
-            id="what is said stays, the rest is completed",
+            id="given values stay, the rest is completed",
         ),
         pytest.param(
             {"rescheduleWhen": {}, "replicaRescheduling": {}},
@@ -162,7 +162,7 @@ def test_rescheduling(given_policy, by_crd, documented):
         pytest.param(
             {"autoMigration": {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True}},
             {"when": {"podUnschedulableFor": "5m"}, "keepUnschedulableReplicas": True},
-            id="what is said stays",
+            id="given values stay",
         ),
     ],
 )
@@ -178,7 +178,7 @@ def test_replicas_strategy(strategy, expected):
 
 
 @pytest.mark.parametrize("wrong", ["text", 3, [1], True])
-def test_what_is_of_the_wrong_type_is_for_others_to_refuse(wrong):
+def test_values_of_the_wrong_type_get_no_defaults(wrong):
     spec = {"reschedulePolicy": wrong, "autoMigration": wrong, "replicasStrategy": "Spread"}
     assert defaulted_spec(spec) == spec
 
@@ -204,7 +204,7 @@ SPECS = st.fixed_dictionaries(
 
 
 @given(SPECS, st.booleans())
-def test_what_has_its_defaults_gets_no_more_and_what_was_given_is_left_alone(spec, documented):
+def test_defaulting_is_idempotent_and_changes_no_given_value(spec, documented):
     before = copy.deepcopy(spec)
     once = defaulted_spec(spec, documented=documented)
     assert spec == before
@@ -235,7 +235,7 @@ STORED = {
 }
 
 
-def test_what_is_stored_is_the_core_s_cluster():
+def test_a_federated_cluster_is_converted():
     cluster = as_cluster(convert(FederatedCluster, STORED))
     assert (cluster.name, cluster.deleting, cluster.ready) == ("member1", True, False)
     assert cluster.metadata.labels == {"az": "a"}
@@ -246,25 +246,25 @@ def test_what_is_stored_is_the_core_s_cluster():
 @pytest.mark.parametrize(
     ("available", "used"),
     [
-        pytest.param({"cpu": "1500m"}, "2500m", id="what is not available"),
-        pytest.param({}, "4", id="all, if nothing is said to be available"),
-        pytest.param({"cpu": "-1"}, "5", id="more than there is, of an overcommitted cluster"),
-        pytest.param({"cpu": 4}, "0", id="nothing"),
+        pytest.param({"cpu": "1500m"}, "2500m", id="some is available"),
+        pytest.param({}, "4", id="no available amount: all is used"),
+        pytest.param({"cpu": "-1"}, "5", id="an overcommitted cluster"),
+        pytest.param({"cpu": 4}, "0", id="all is available"),
     ],
 )
-def test_what_is_used(available, used):
+def test_allocated_amounts(available, used):
     summary = member(allocatable={"cpu": 4}, available=available).status.resource_summary
     assert summary.allocatable == quantities({"cpu": 4})
     assert summary.allocated == {"cpu": Quantity.parse(used)}
 
 
-def test_a_cluster_that_reports_nothing():
+def test_a_cluster_without_status():
     cluster = as_cluster(convert(FederatedCluster, {"metadata": {"name": "new"}, "spec": None, "status": {}}))
     assert cluster.status.conditions == ()
     assert cluster.status.resource_summary.allocatable == {}
 
 
-def test_a_quantity_that_is_none_is_named():
+def test_an_invalid_quantity_is_an_error_with_its_path():
     with pytest.raises(FieldError) as raised:
         convert(FederatedCluster, {"metadata": {"name": "x"}, "status": {"resources": {"available": {"cpu": "much"}}}})
     assert raised.value.path == "status.resources.available[cpu]"

@@ -23,12 +23,12 @@ def label(key, operator, *values):
 
 
 @pytest.mark.parametrize(
-    ("affinity", "member", "meant"),
+    ("affinity", "member", "matches"),
     [
-        pytest.param({}, MEMBER, True, id="an empty affinity means every cluster"),
+        pytest.param({}, MEMBER, True, id="an empty affinity matches every cluster"),
         pytest.param({"clusterNames": ["member1"]}, MEMBER, True, id="a cluster by its name"),
         pytest.param({"clusterNames": ["member2"]}, MEMBER, False, id="another name"),
-        pytest.param({"clusterNames": []}, MEMBER, True, id="no names are no restriction"),
+        pytest.param({"clusterNames": []}, MEMBER, True, id="an empty list of names matches every cluster"),
         pytest.param({"exclude": ["member1"]}, MEMBER, False, id="an excluded cluster"),
         pytest.param({"clusterNames": ["member1"], "exclude": ["member1"]}, MEMBER, False, id="exclusion beats names"),
         pytest.param({"labelSelector": {"matchLabels": {"env": "prod"}}}, MEMBER, True, id="a label"),
@@ -38,10 +38,10 @@ def label(key, operator, *values):
             {"labelSelector": {"matchLabels": {"env": "dev"}}, "clusterNames": ["member1"]},
             MEMBER,
             False,
-            id="a name does not make up for a label",
+            id="name and label must both match",
         ),
-        pytest.param(label("env", "Wrong"), MEMBER, False, id="a broken label selector means nothing"),
-        pytest.param(label("env", "Gt", "1"), MEMBER, False, id="labels know no Gt"),
+        pytest.param(label("env", "Wrong"), MEMBER, False, id="an invalid label selector matches nothing"),
+        pytest.param(label("env", "Gt", "1"), MEMBER, False, id="Gt is invalid for labels"),
         pytest.param({"fieldSelector": {}}, MEMBER, True, id="an empty field selector"),
         pytest.param(field("region", "In", "north"), MEMBER, True, id="a region"),
         pytest.param(field("region", "NotIn", "north"), MEMBER, False, id="not this region"),
@@ -50,8 +50,8 @@ def label(key, operator, *values):
         pytest.param(field("provider", "In", "acme"), MEMBER, True, id="a provider"),
         pytest.param(field("provider", "DoesNotExist"), BARE, True, id="no provider"),
         pytest.param(field("continent", "In", "europe"), MEMBER, False, id="a field that clusters do not have"),
-        pytest.param(field("continent", "NotIn", "europe"), MEMBER, True, id="what clusters do not have is not in"),
-        pytest.param(field("region", "Wrong"), MEMBER, False, id="a broken field selector means nothing"),
+        pytest.param(field("continent", "NotIn", "europe"), MEMBER, True, id="NotIn holds for an unknown field"),
+        pytest.param(field("region", "Wrong"), MEMBER, False, id="an invalid field selector matches nothing"),
         pytest.param(field("zone", "In", "n2", "n9"), MEMBER, True, id="In: one zone is listed"),
         pytest.param(field("zone", "In", "n9"), MEMBER, False, id="In: no zone is listed"),
         pytest.param(field("zone", "In", "n1"), BARE, False, id="In: there are no zones"),
@@ -62,12 +62,12 @@ def label(key, operator, *values):
         pytest.param(field("zone", "Exists"), BARE, False, id="Exists: there are no zones"),
         pytest.param(field("zone", "DoesNotExist"), BARE, True, id="DoesNotExist: there are no zones"),
         pytest.param(field("zone", "DoesNotExist"), MEMBER, False, id="DoesNotExist: there are zones"),
-        pytest.param(field("zone", "Gt", "1"), MEMBER, False, id="zones know no Gt"),
-        pytest.param(field("zone", "In", "a zone"), cluster(zones=["a zone"]), True, id="zones are no label values"),
+        pytest.param(field("zone", "Gt", "1"), MEMBER, False, id="Gt is invalid for zones"),
+        pytest.param(field("zone", "In", "a zone"), cluster(zones=["a zone"]), True, id="a zone may be any text"),
     ],
 )
-def test_which_clusters_an_affinity_means(affinity, member, meant):
-    assert term(**affinity).matches(member) is meant
+def test_affinity_matches(affinity, member, matches):
+    assert term(**affinity).matches(member) is matches
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_which_clusters_an_affinity_means(affinity, member, meant):
         (label("env", "Wrong"), "the affinity has an invalid selector, which matches no cluster"),
     ],
 )
-def test_says_why_a_cluster_is_not_meant(affinity, reason):
+def test_the_reason_why_a_cluster_does_not_match(affinity, reason):
     assert term(**affinity).mismatch(MEMBER) == reason
 
 

@@ -8,7 +8,7 @@ from berthmaster.model.policy import defaulted, defaulted_placement
 @pytest.mark.parametrize(
     ("written", "stored"),
     [
-        pytest.param({}, {}, id="nothing comes of nothing"),
+        pytest.param({}, {}, id="an empty placement"),
         pytest.param(
             {"replicaScheduling": {}},
             {
@@ -42,7 +42,7 @@ from berthmaster.model.policy import defaulted, defaulted_placement
         pytest.param(
             {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
             {"spreadConstraints": [{"spreadByLabel": "rack", "minGroups": 2, "maxGroups": 3}]},
-            id="a label stands in for the field",
+            id="a label replaces the field",
         ),
     ],
 )
@@ -51,18 +51,18 @@ def test_placements(written, stored):
     assert defaulted_placement(placement(**stored)) == placement(**stored)
 
 
-def test_a_policy_is_for_its_own_namespace():
+def test_selectors_default_to_the_namespace_of_the_policy():
     stored = defaulted(policy(namespace=""))
     assert stored.metadata.namespace == "default"
     assert stored.spec.resource_selectors == (selector(namespace="default"),)
 
 
-def test_a_namespace_that_is_written_stays():
+def test_a_given_namespace_stays():
     stored = defaulted(policy(namespace="team", selectors=[selector(namespace="other"), selector()]))
     assert [each.namespace for each in stored.spec.resource_selectors] == ["other", "team"]
 
 
-def test_a_cluster_policy_is_for_all_namespaces():
+def test_selectors_of_a_cluster_policy_keep_an_empty_namespace():
     stored = defaulted(policy(cluster_scoped=True))
     assert stored.metadata.namespace == ""
     assert stored.spec.resource_selectors == (selector(),)
@@ -74,7 +74,7 @@ def test_scalars_have_the_values_of_the_crd():
     assert (spec.conflict_resolution, spec.propagate_deps) == ("Abort", False)
 
 
-def test_service_imports_bring_their_dependencies():
+def test_service_imports_propagate_their_dependencies():
     chosen = [selector("ServiceImport", "multicluster.x-k8s.io/v1alpha1")]
     assert defaulted(policy(selectors=chosen)).spec.propagate_deps
 

@@ -26,7 +26,7 @@ MAX = 2**63 - 1
         pytest.param("1G", 10**18, id="giga"),
         pytest.param("1T", 10**21, id="tera"),
         pytest.param("1P", 10**24, id="peta"),
-        pytest.param("1E", 10**27, id="an E with nothing behind it is exa"),
+        pytest.param("1E", 10**27, id="an E without digits is exa"),
         pytest.param("1Ki", 2**10 * 10**9, id="kibi"),
         pytest.param("1Mi", 2**20 * 10**9, id="mebi"),
         pytest.param("1Gi", 2**30 * 10**9, id="gibi"),
@@ -40,7 +40,7 @@ MAX = 2**63 - 1
         pytest.param("1.5", 15 * 10**8, id="a fraction"),
         pytest.param("1.5Gi", 3 * 2**29 * 10**9, id="a fraction of a binary suffix"),
         pytest.param(".5", 5 * 10**8, id="no digits before the point"),
-        pytest.param("5.", 5 * 10**9, id="no digits behind the point"),
+        pytest.param("5.", 5 * 10**9, id="no digits after the point"),
         pytest.param("0.0000000001", 1, id="finer than a nano rounds up"),
         pytest.param("-0.0000000001", -1, id="finer than a nano rounds away from zero"),
         pytest.param("1.1n", 2, id="a fraction of a nano rounds up"),
@@ -48,13 +48,13 @@ MAX = 2**63 - 1
         pytest.param("9223372036854775807", MAX * 10**9, id="the largest int64"),
         pytest.param("9223372036854775808", MAX * 10**9, id="one more saturates"),
         pytest.param("8Ei", MAX * 10**9, id="eight exbi saturate"),
-        pytest.param("-100E", -MAX * 10**9, id="the other end saturates"),
-        pytest.param("1e999999999999", MAX * 10**9, id="an absurd exponent saturates at once"),
-        pytest.param("1e-999999999999", 1, id="an absurdly small amount is the smallest"),
+        pytest.param("-100E", -MAX * 10**9, id="a negative amount saturates"),
+        pytest.param("1e999999999999", MAX * 10**9, id="a huge exponent saturates"),
+        pytest.param("1e-999999999999", 1, id="a tiny amount rounds up to one nano"),
         pytest.param("0e999999999999", 0, id="zero stays zero at any exponent"),
     ],
 )
-def test_reads_what_kubernetes_reads(text, nanos):
+def test_parse(text, nanos):
     quantity = Quantity.parse(text)
     assert quantity.nanos == nanos
     assert quantity.text == text
@@ -68,7 +68,7 @@ def test_reads_what_kubernetes_reads(text, nanos):
     ],
     ids=repr,
 )  # fmt: skip
-def test_refuses_what_is_no_quantity_and_says_what_is(text):
+def test_invalid_quantities_are_errors(text):
     with pytest.raises(InputError, match="is not a quantity; accepted are"):
         Quantity.parse(text)
 
@@ -77,17 +77,17 @@ def test_refuses_what_is_no_quantity_and_says_what_is(text):
     ("raw", "nanos"),
     [
         pytest.param(3, 3 * 10**9, id="an integer"),
-        pytest.param(0.1, 10**8, id="a float means what it says"),
+        pytest.param(0.1, 10**8, id="a float is read exactly"),
         pytest.param(1e21, MAX * 10**9, id="a float with an exponent"),
         pytest.param(1e-7, 100, id="a float with a negative exponent"),
     ],
 )
-def test_reads_plain_numbers(raw, nanos):
+def test_parse_numbers(raw, nanos):
     assert Quantity.parse(raw).nanos == nanos
 
 
 @pytest.mark.parametrize("raw", [float("nan"), float("inf")], ids=repr)
-def test_refuses_numbers_that_are_none(raw):
+def test_invalid_numbers_are_errors(raw):
     with pytest.raises(InputError):
         Quantity.parse(raw)
 
@@ -136,7 +136,7 @@ def test_rounds_away_from_zero(text, value, milli):
         ("1.5n", "2n"),
     ],
 )
-def test_prints_as_kubernetes_does(text, canonical):
+def test_canonical_text(text, canonical):
     assert Quantity.parse(text).canonical() == canonical
 
 
@@ -145,9 +145,9 @@ def test_prints_as_kubernetes_does(text, canonical):
     [
         pytest.param("1", "500m", "1500m", id="decimal"),
         pytest.param("1Gi", "512Mi", "1536Mi", id="binary"),
-        pytest.param("1Gi", "1G", "2073741824", id="the first has the format: no binary suffix divides it"),
-        pytest.param("0", "1Gi", "1Gi", id="zero has no say in the format"),
-        pytest.param("1", "-1", "0", id="nothing is left"),
+        pytest.param("1Gi", "1G", "2073741824", id="the format of the first, without a suffix that divides the sum"),
+        pytest.param("0", "1Gi", "1Gi", id="zero does not set the format"),
+        pytest.param("1", "-1", "0", id="the sum is zero"),
         pytest.param("8E", "8E", "9223372036854775807", id="saturating"),
     ],
 )
@@ -155,7 +155,7 @@ def test_sums_keep_the_format(first, second, total):
     assert (Quantity.parse(first) + Quantity.parse(second)).text == total
 
 
-def test_equal_amounts_are_equal_however_they_are_written():
+def test_equal_amounts_are_equal_in_any_format():
     assert Quantity.parse("1Gi") == Quantity.parse("1024Mi")
     assert len({Quantity.parse("1"), Quantity.parse("1000m")}) == 1
     assert Quantity.parse("1") != "1"
@@ -171,7 +171,7 @@ TEXTS = st.builds(
 
 
 @given(TEXTS)
-def test_canonical_text_means_the_same_amount_and_is_stable(text):
+def test_canonical_text_keeps_the_amount_and_is_stable(text):
     quantity = Quantity.parse(text)
     again = Quantity.parse(quantity.canonical())
     assert again == quantity

@@ -31,7 +31,7 @@ def requested(**pod):
 @pytest.mark.parametrize(
     ("pod", "requests"),
     [
-        pytest.param({}, {}, id="no containers ask for nothing"),
+        pytest.param({}, {}, id="no containers, no requests"),
         pytest.param(
             {"containers": [container({"cpu": "100m", "memory": "1Gi"}), container({"cpu": "400m"})]},
             {"cpu": "500m", "memory": "1Gi"},
@@ -40,7 +40,7 @@ def requested(**pod):
         pytest.param(
             {"containers": [container({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})]},
             {"cpu": "100m", "memory": "1Gi"},
-            id="a limit stands for an absent request only",
+            id="a limit is the default of an absent request",
         ),
         pytest.param(
             {"containers": [container({"cpu": "0"}, {"cpu": "1"})]},
@@ -50,7 +50,7 @@ def requested(**pod):
         pytest.param(
             {"containers": [container({"cpu": "1"})], "initContainers": [container({"cpu": "500m"})]},
             {"cpu": "1"},
-            id="an init container that asks for less counts nothing",
+            id="a smaller init container does not matter",
         ),
         pytest.param(
             {
@@ -58,7 +58,7 @@ def requested(**pod):
                 "initContainers": [container({"cpu": "3"}), container({"memory": "2Gi"})],
             },
             {"cpu": "3", "memory": "2Gi"},
-            id="init containers run one after the other: the hungriest of each resource counts",
+            id="init containers run in sequence: the largest of each resource counts",
         ),
         pytest.param(
             {
@@ -82,7 +82,7 @@ def requested(**pod):
                 "initContainers": [container({"cpu": "5"}), container({"cpu": "1"}, sidecar=True)],
             },
             {"cpu": "5"},
-            id="an init container does not wait for the sidecars behind it",
+            id="sidecars after an init container do not count",
         ),
         pytest.param(
             {
@@ -93,12 +93,12 @@ def requested(**pod):
                 ],
             },
             {"cpu": "6"},
-            id="limits stand for requests of init containers as well",
+            id="limits are the default requests of init containers",
         ),
         pytest.param(
             {"containers": [container({"cpu": "1"})], "overhead": {"cpu": "250m", "memory": "120Mi"}},
             {"cpu": "1250m", "memory": "120Mi"},
-            id="overhead comes on top",
+            id="overhead is added",
         ),
         pytest.param(
             {
@@ -108,21 +108,21 @@ def requested(**pod):
                 "overhead": {"cpu": "1"},
             },
             {"cpu": "3", "memory": "1Gi"},
-            id="what the pod as a whole asks for stands in place of its containers, overhead still on top",
+            id="requests of the pod replace those of its containers, overhead is added",
         ),
         pytest.param(
             {"containers": [container({"cpu": "1"})], "resources": {"limits": {"cpu": "4", "memory": "4Gi"}}},
             {"cpu": "1", "memory": "4Gi"},
-            id="a limit of the pod counts where no container asks",
+            id="a limit of the pod counts if no container requests the resource",
         ),
         pytest.param(
             {"containers": [container({"example.io/gpu": 2}), container({"example.io/gpu": 1})]},
             {"example.io/gpu": "3"},
-            id="extended resources count like all others",
+            id="extended resources count",
         ),
     ],
 )
-def test_what_a_pod_asks_for(pod, requests):
+def test_pod_requests(pod, requests):
     assert requested(**pod) == requests
 
 
@@ -132,7 +132,7 @@ INIT_CONTAINERS = st.lists(st.builds(container, AMOUNTS, AMOUNTS, sidecar=st.boo
 
 
 @given(CONTAINERS, INIT_CONTAINERS, st.sampled_from(["cpu", "memory"]))
-def test_a_pod_asks_for_the_most_that_runs_at_any_time(containers, init_containers, resource):
+def test_pod_requests_are_the_maximum_over_time(containers, init_containers, resource):
     def needs(each):
         return each["resources"]["requests"].get(resource, each["resources"]["limits"].get(resource, 0))
 
@@ -180,12 +180,12 @@ def resource(api_version, kind, **spec):
         pytest.param(
             resource("apps/v1", "Deployment", template={"spec": POD}),
             Replicas(1, NEEDS),
-            id="absent replicas are one",
+            id="the default is one replica",
         ),
         pytest.param(
             resource("apps/v1", "Deployment", replicas=None, template={"spec": POD}),
             Replicas(1, NEEDS),
-            id="so are null",
+            id="null is the default",
         ),
         pytest.param(resource("batch/v1", "Job", template={"spec": POD}), Replicas(1, NEEDS), id="a Job"),
         pytest.param(
@@ -196,7 +196,7 @@ def resource(api_version, kind, **spec):
         pytest.param(
             resource("batch/v1", "Job", parallelism=4, completions=2, template={"spec": POD}),
             Replicas(2, NEEDS),
-            id="a Job runs no more pods than it has to complete",
+            id="a Job runs at most as many pods as completions",
         ),
         pytest.param(
             resource("batch/v1", "Job", parallelism=2, completions=9, template={"spec": POD}),
@@ -213,7 +213,7 @@ def resource(api_version, kind, **spec):
         pytest.param(
             resource("apps/v1", "Deployment", template={}),
             Replicas(1, ReplicaRequirements()),
-            id="requirements are there though empty",
+            id="empty requirements",
         ),
     ],
 )
@@ -221,7 +221,7 @@ def test_replicas_of_known_kinds(raw, expected):
     assert replicas_of(raw) == expected
 
 
-def test_what_a_replica_asks_of_its_node():
+def test_node_claims():
     terms = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "Exists"}]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}, "podAffinity": {}}
     raw = deployment(
@@ -241,7 +241,7 @@ def test_what_a_replica_asks_of_its_node():
     assert requirements.priority_class_name == "high"
 
 
-def test_a_preference_for_nodes_is_no_requirement():
+def test_a_node_preference_is_not_a_requirement():
     preferred = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}
     assert replicas_of(deployment(pod_spec={"affinity": preferred})).requirements.node_claim is None
 
@@ -256,25 +256,27 @@ def widget(*groups, **spec):
 @pytest.mark.parametrize(
     ("raw", "path", "expected"),
     [
-        pytest.param(widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="number and needs"),
-        pytest.param(widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="no such entry: one replica"),
+        pytest.param(
+            widget({}, {"size": 5}, worker={"spec": POD}), WIDGET, Replicas(5, NEEDS), id="replicas and requirements"
+        ),
+        pytest.param(widget({}, worker={"spec": POD}), WIDGET, Replicas(1, NEEDS), id="a missing entry: one replica"),
         pytest.param(
             widget({}, {"size": 5}),
             ReplicaPath("example.io/v1", "Widget", "spec.groups[1].size"),
             Replicas(5, None),
-            id="nothing is known of its needs",
+            id="no pod template: unknown requirements",
         ),
         pytest.param(
             widget({}, {"size": 5}),
             ReplicaPath("example.io/v2", "Widget", "spec.groups[1].size"),
             Replicas(0, None),
-            id="a path is for its version alone",
+            id="a path applies to its version only",
         ),
         pytest.param(
             resource("apps/v1", "Deployment", replicas=3, shards=7),
             ReplicaPath("apps/v1", "Deployment", "spec.shards"),
             Replicas(7, None),
-            id="a path comes before what is known of a kind",
+            id="a path precedes the built-in one",
         ),
     ],
 )
@@ -296,7 +298,7 @@ def test_replicas_at_a_path(raw, path, expected):
         pytest.param(
             deployment(requests={"cpu": "1 core"}),
             "spec.template.spec.containers[0].resources.requests[cpu]: '1 core' is not a quantity; accepted are",
-            id="no quantity",
+            id="an invalid quantity",
         ),
         pytest.param(
             deployment(pod_spec={"initContainers": [{"resources": {"limits": {"cpu": "-1"}}}]}),
@@ -311,12 +313,12 @@ def test_replicas_at_a_path(raw, path, expected):
         pytest.param(
             deployment(pod_spec={"resources": {"requests": {"cpu": "-1"}}}),
             "spec.template.spec.resources.requests[cpu]: '-1' is negative",
-            id="a negative request of the pod as a whole",
+            id="a negative request at pod level",
         ),
         pytest.param(
             deployment(pod_spec={"containers": {}}),
             "spec.template.spec.containers: {} is an object; accepted is array",
-            id="containers that are no list",
+            id="containers that are not a list",
         ),
         pytest.param(
             resource("apps/v1", "Deployment", replicas=1),
@@ -326,7 +328,7 @@ def test_replicas_at_a_path(raw, path, expected):
         pytest.param(
             {"apiVersion": "apps/v1", "kind": "Deployment", "spec": "x"},
             "spec: 'x' is not accepted; accepted is an object",
-            id="a spec that is no object",
+            id="a spec that is not an object",
         ),
         pytest.param(
             resource("v1", "Pod", containers=[{"resources": {"requests": {"cpu": "x"}}}]),
@@ -335,13 +337,13 @@ def test_replicas_at_a_path(raw, path, expected):
         ),
     ],
 )
-def test_errors_have_their_path_in_the_resource(raw, message):
+def test_errors_have_the_path_in_the_resource(raw, message):
     with pytest.raises(FieldError) as caught:
         replicas_of(raw)
     assert str(caught.value).startswith(message)
 
 
-def test_a_path_through_what_is_no_list_is_an_error():
+def test_a_path_through_a_scalar_is_an_error():
     with pytest.raises(FieldError, match=r"^spec\.groups: 'x' is not accepted; accepted is an array$"):
         replicas_of(resource("example.io/v1", "Widget", groups="x"), [WIDGET])
 
@@ -354,7 +356,7 @@ def test_a_path_through_what_is_no_list_is_an_error():
         ("v1/Thing=size", ReplicaPath("v1", "Thing", "size")),
     ],
 )
-def test_paths_are_read_from_text(text, path):
+def test_parse_replica_paths(text, path):
     assert ReplicaPath.parse(text) == path
 
 
@@ -374,18 +376,18 @@ def test_paths_are_read_from_text(text, path):
         "a/b/c=[1]",
     ],
 )
-def test_refuses_what_is_no_path(text):
+def test_invalid_replica_paths_are_errors(text):
     with pytest.raises(InputError, match="accepted is GROUP/VERSION/KIND=PATH"):
         ReplicaPath.parse(text)
 
 
-def test_what_policies_see_of_a_resource():
+def test_the_template_of_a_resource():
     raw = deployment("web", namespace="team", labels={"app": "web"})
     assert template_of(raw) == Template(
         api_version="apps/v1", kind="Deployment", name="web", namespace="team", labels={"app": "web"}
     )
 
 
-def test_a_label_that_is_no_text_is_an_error():
+def test_a_label_that_is_not_text_is_an_error():
     with pytest.raises(FieldError, match=r"^metadata\.labels\[app\]: 1 is an int; accepted is str$"):
         template_of(deployment(labels={"app": 1}))

@@ -29,8 +29,8 @@ def expression(key, operator, *values):
         pytest.param(expression("env", "In", "dev", "prod"), True, id="In holds for a listed value"),
         pytest.param(expression("env", "In", "dev"), False, id="In fails for another value"),
         pytest.param(expression("zone", "In", "a"), False, id="In fails without the label"),
-        pytest.param(expression("tier", "In", ""), True, id="In finds an empty value"),
-        pytest.param(expression("zone", "In", ""), False, id="In does not take an absent label for an empty one"),
+        pytest.param(expression("tier", "In", ""), True, id="In holds for an empty value"),
+        pytest.param(expression("zone", "In", ""), False, id="In fails for an absent label and the empty value"),
         pytest.param(expression("env", "NotIn", "dev"), True, id="NotIn holds for another value"),
         pytest.param(expression("env", "NotIn", "prod"), False, id="NotIn fails for a listed value"),
         pytest.param(expression("zone", "NotIn", "a"), True, id="NotIn holds without the label"),
@@ -62,14 +62,14 @@ BROKEN = [
     pytest.param(expression("env", "In"), "values", "needs at least one value", id="In without values"),
     pytest.param(expression("env", "NotIn"), "values", "needs at least one value", id="NotIn without values"),
     pytest.param(expression("env", "Exists", "a"), "values", "takes no values", id="Exists with a value"),
-    pytest.param(expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with one"),
+    pytest.param(expression("env", "DoesNotExist", "a"), "values", "takes no values", id="DoesNotExist with a value"),
     pytest.param(expression("env", "In", "a", "b c"), "values[1]", "not a label value", id="a bad value"),
     pytest.param(expression("env", "In", "a" * 64), "values[0]", "not a label value", id="a long value"),
 ]
 
 
 @pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
-def test_says_what_is_broken_and_where(requirement, path, problem):
+def test_invalid_requirements_are_errors(requirement, path, problem):
     error = requirement_error(requirement, LABEL_OPERATORS)
     assert error.path == path
     assert problem in error.problem
@@ -77,7 +77,7 @@ def test_says_what_is_broken_and_where(requirement, path, problem):
 
 
 @pytest.mark.parametrize(("requirement", "path", "problem"), BROKEN)
-def test_a_broken_selector_matches_nothing(requirement, path, problem):  # noqa: ARG001 - one table for both
+def test_an_invalid_selector_matches_nothing(requirement, path, problem):  # noqa: ARG001 - one table for both
     selector = LabelSelector(match_labels={"env": "prod"}, match_expressions=(requirement,))
     assert selector.requirements() is None
     assert not selector.matches(LABELS)
@@ -97,9 +97,9 @@ def test_comparisons_need_exactly_one_int64(operator, values):
     ("selector", "matches"),
     [
         pytest.param(LabelSelector(), True, id="an empty selector matches everything"),
-        pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="a label that is there"),
+        pytest.param(LabelSelector(match_labels={"env": "prod"}), True, id="an existing label"),
         pytest.param(LabelSelector(match_labels={"env": "prod", "tier": "x"}), False, id="all labels must hold"),
-        pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="a value no label can have"),
+        pytest.param(LabelSelector(match_labels={"env": "not valid"}), False, id="an invalid label value"),
         pytest.param(
             LabelSelector(match_labels={"env": "prod"}, match_expressions=(expression("tier", "DoesNotExist"),)),
             False,
@@ -145,7 +145,7 @@ def test_label_values(value, valid):
         (expression("a", "Gt", "3"), "a Gt (3)"),
     ],
 )
-def test_requirements_read_well(requirement, text):
+def test_requirements_as_text(requirement, text):
     (parsed,) = parse_requirements([requirement], NODE_OPERATORS)
     assert str(parsed) == text
 
@@ -156,7 +156,7 @@ PAIRS = {"In": "NotIn", "Exists": "DoesNotExist"}
 
 
 @given(KEYS, st.sampled_from(sorted(PAIRS)), st.lists(st.sampled_from(["x", "y"]), min_size=1), LABEL_SETS)
-def test_an_operator_and_its_opposite_never_agree(key, operator, values, labels):
+def test_opposite_operators_never_agree(key, operator, values, labels):
     values = values if operator == "In" else []
     pair = [expression(key, operator, *values), expression(key, PAIRS[operator], *values)]
     one, other = parse_requirements(pair, LABEL_OPERATORS)
@@ -169,10 +169,10 @@ GOLD, SILVER, BARE = {"tier": "gold", "type": "virtual-node"}, {"tier": "silver"
 @pytest.mark.parametrize(
     ("text", "selected"),
     [
-        pytest.param("", [GOLD, SILVER, BARE], id="nothing asked selects everything"),
+        pytest.param("", [GOLD, SILVER, BARE], id="an empty selector selects everything"),
         pytest.param("tier=gold", [GOLD], id="equal"),
-        pytest.param("tier == gold", [GOLD], id="equal, twice and with spaces"),
-        pytest.param("tier!=gold", [SILVER, BARE], id="unequal, which a missing label is, too"),
+        pytest.param("tier == gold", [GOLD], id="a double equals sign and spaces"),
+        pytest.param("tier!=gold", [SILVER, BARE], id="unequal, including a missing label"),
         pytest.param("tier in (gold, silver)", [GOLD, SILVER], id="one of several"),
         pytest.param("tier notin (gold)", [SILVER, BARE], id="none of several"),
         pytest.param("tier", [GOLD, SILVER], id="present"),
@@ -182,7 +182,7 @@ GOLD, SILVER, BARE = {"tier": "gold", "type": "virtual-node"}, {"tier": "silver"
         pytest.param("tier=", [], id="an empty value"),
     ],
 )
-def test_selects(text, selected):
+def test_parsed_selectors_select(text, selected):
     selector = parse_selector(text)
     assert [each for each in (GOLD, SILVER, BARE) if selector.matches(each)] == selected
 
@@ -194,7 +194,7 @@ def test_selects(text, selected):
         "-bad=x", "tier=-bad", "x" * 5000,
     ],
 )  # fmt: skip
-def test_refuses(text):
+def test_invalid_selectors_are_errors(text):
     with pytest.raises(InputError) as caught:
         parse_selector(text)
     assert "\n" not in str(caught.value)

@@ -22,7 +22,7 @@ SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In
 @pytest.mark.parametrize(
     ("written", "path"),
     [
-        pytest.param({"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity", id="the only affinity"),
+        pytest.param({"clusterAffinity": {"labelSelector": WRONG}}, "clusterAffinity", id="the affinity"),
         pytest.param(
             {"clusterAffinities": [{"affinityName": "a"}, {"affinityName": "b", "labelSelector": WRONG}]},
             "clusterAffinities[1]",
@@ -56,17 +56,17 @@ SAID = "matchExpressions[1].operator: unknown operator 'Equals'; accepted are In
         ),
     ],
 )
-def test_broken_selectors_of_placements_are_found_wherever_they_stand(written, path):
+def test_invalid_selectors_of_placements(written, path):
     (error,) = policy_errors(policy(placement=placement(**written)))
     assert str(error) == f"spec.placement.{path}.labelSelector.{SAID}"
 
 
-def test_broken_resource_selectors_are_found():
+def test_invalid_resource_selectors():
     (error,) = policy_errors(policy(selectors=[selector(), selector(labelSelector=WRONG)]))
     assert str(error) == f"spec.resourceSelectors[1].labelSelector.{SAID}"
 
 
-def test_a_policy_has_to_select_something():
+def test_a_policy_must_have_a_selector():
     (error,) = policy_errors(policy(selectors=[]))
     assert str(error) == "spec.resourceSelectors: is empty; accepted are one or more selectors"
 
@@ -78,7 +78,7 @@ def test_a_policy_has_to_select_something():
         ({"ok": "c", "env": "not valid"}, "matchLabels[env]: 'not valid' is not a label value"),
     ],
 )
-def test_labels_that_no_object_can_have(labels, message):
+def test_invalid_labels(labels, message):
     (error,) = policy_errors(policy(selectors=[selector(labelSelector={"matchLabels": labels})]))
     assert str(error) == f"spec.resourceSelectors[0].labelSelector.{message}"
 
@@ -89,7 +89,7 @@ def test_labels_that_no_object_can_have(labels, message):
         pytest.param({"key": "region", "operator": "In", "values": ["a"]}, None, id="a region"),
         pytest.param({"key": "zone", "operator": "In", "values": ["a zone"]}, None, id="a zone of any text"),
         pytest.param({"key": "region", "operator": "Is"}, "operator: unknown operator 'Is'", id="a bad operator"),
-        pytest.param({"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown", id="zones in order"),
+        pytest.param({"key": "zone", "operator": "Gt", "values": ["1"]}, "operator: unknown", id="an order of zones"),
         pytest.param({"key": "region", "operator": "In"}, "values: operator In needs", id="no values"),
     ],
 )
@@ -105,7 +105,7 @@ def test_field_selectors(expression, problem):
         assert message.startswith(f"spec.placement.clusterAffinity.fieldSelector.matchExpressions[0].{problem}")
 
 
-def test_amounts_of_a_cluster_below_zero():
+def test_negative_amounts_of_a_cluster():
     negative = cluster(cpu="-1", allocated={"memory": "-1Mi", "cpu": 0})
     assert [str(error) for error in cluster_errors(negative)] == [
         "status.resourceSummary.allocatable[cpu]: '-1' is negative; accepted are quantities of 0 and more",
@@ -113,7 +113,7 @@ def test_amounts_of_a_cluster_below_zero():
     ]
 
 
-def test_ranges_of_resource_models_below_zero():
+def test_negative_ranges_of_resource_models():
     below, above = Quantity.parse("-1"), Quantity.parse("1")
     model = ResourceModel(
         grade=0, ranges=(ResourceModelRange("cpu", above, above), ResourceModelRange("cpu", below, below))
@@ -124,7 +124,7 @@ def test_ranges_of_resource_models_below_zero():
     assert paths == ["spec.resourceModels[0].ranges[1].min", "spec.resourceModels[0].ranges[1].max"]
 
 
-def test_requests_of_a_binding_below_zero():
+def test_negative_requests_of_a_binding():
     component = Component(
         name="worker", replicas=1, replica_requirements=ReplicaRequirements({"cpu": Quantity.parse("-2")})
     )
@@ -135,7 +135,7 @@ def test_requests_of_a_binding_below_zero():
     ]
 
 
-def test_nothing_is_wrong_with_what_the_builders_build():
+def test_the_values_of_the_test_builders_are_valid():
     assert [
         *cluster_errors(cluster(cpu=1)),
         *policy_errors(policy()),
