@@ -25,7 +25,7 @@ from e2e.controllers_process import start_controllers
 from e2e.processes import Process, Processes
 from workloads import generated
 
-from berthmaster.controllers.settings import Settings
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import ask
 from berthmaster.kube.http_client import HTTPClient, load_client
 from berthmaster.kube.informer import Informer
@@ -186,7 +186,7 @@ class Observer:
 def bare_rate(client: HTTPClient, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
     """Writes a second from as many threads as the scheduler has workers."""
     requests = [merge_patch(BINDINGS, key, patch)._replace(accept=ONLY_METADATA) for key, patch in patches]
-    with concurrent.futures.ThreadPoolExecutor(Settings().concurrent_bindings) as writers:
+    with concurrent.futures.ThreadPoolExecutor(ControllerSettings().concurrent_bindings) as writers:
         started_s = time.monotonic()
         list(writers.map(lambda request: ask(client, request), requests))
     return len(requests) / (time.monotonic() - started_s)

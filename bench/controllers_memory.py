@@ -19,7 +19,7 @@ from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
 from e2e.processes import Process, wait_for
 
-from berthmaster.controllers.binding_scheduler.bindings import Bindings
+from berthmaster.controllers.binding_scheduler.cache import BindingCache
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import ask
@@ -126,7 +126,7 @@ def show_fields(plane: ControlPlane) -> None:
     client, clock = load_client(plane.kubeconfig), SystemClock()
     metrics = ControllerMetrics()
     context = ControllerContext(client, clock, EventRecorder(client, clock, "bench", "bench", metrics.event), metrics)
-    clusters, bindings = context.informer(*KARMADA_CLUSTERS), Bindings(context)
+    clusters, bindings = context.informer(*KARMADA_CLUSTERS), BindingCache(context)
     for informer in context.informers.values():
         informer.start(client)
         informer.wait(_LIMIT_S)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
-from berthmaster.controllers.settings import GATES, EstimatorSettings, Settings
+from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import profile
@@ -162,9 +162,9 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
     ctx.exit(run(options, registrations))
 
 
-def _settings(given: dict[str, Any]) -> Settings:
+def _settings(given: dict[str, Any]) -> ControllerSettings:
     gates = FeatureGates.parse(given["feature_gates"], GATES)
-    return Settings(
+    return ControllerSettings(
         gates=gates,
         scheduler_name=given["scheduler_name"],
         profile=profile(

@@ -12,7 +12,7 @@ import berthmaster_cli.controllers
 from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.registry import Registration
-from berthmaster.controllers.settings import Settings
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import Reference
@@ -58,7 +58,7 @@ class Copying:
         return None
 
 
-def controller(context: ControllerContext, _settings: Settings) -> QueueController[Key]:
+def controller(context: ControllerContext, _settings: ControllerSettings) -> QueueController[Key]:
     maps = context.informer(CONFIG_MAPS, lambda raw: decode_json(ConfigMap, raw))
     queue: WorkQueue[Key] = WorkQueue(context.clock)
 

@@ -1,6 +1,6 @@
-"""What watches and writes: watch -> key -> reconcile -> write.
+"""Controllers: watch -> key -> reconcile -> write.
 
-Informers tell a controller of changes; it puts the keys of what may need work on a queue; workers take one key after
-the other, look at the latest state of it, and bring it about. A key is never worked on twice at the same time, and an
-error puts it back after a wait that grows. All state is in the API server, so that a restart loses nothing.
+Event handlers of informers add the keys of objects that may need work to a queue. Workers take one key at a time, read
+the latest state, and write what is missing. No two workers reconcile one key at the same time. A failed key is retried
+with backoff. All state is in the API server, so a restart loses nothing.
 """

@@ -1,4 +1,4 @@
-"""A controller: a queue of keys, and workers that reconcile one after the other."""
+"""A controller: a queue of keys, and workers that reconcile them."""
 
 import logging
 import threading
@@ -10,28 +10,31 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.logs import BurstFilter, bound, fields, new_reconcile_id
 
 K = TypeVar("K", bound=Hashable)
 K_contra = TypeVar("K_contra", bound=Hashable, contravariant=True)
+
 _LOG: Final = logging.getLogger("berthmaster.controllers")
+_STEPS: Final = logging.getLogger("berthmaster.controllers.steps")
+_STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Work that went well, and is to be looked at again in a while."""
+    """The result of a successful reconcile whose key must be reconciled again after some time."""
 
     after_s: float
 
 
 class Reconciler(Protocol[K_contra]):
-    """Brings about what should be."""
+    """Brings the actual state to the desired state."""
 
     def reconcile(self, key: K_contra) -> Requeue | None:
-        """Look at the latest state of what ``key`` names, and write what is missing.
+        """Read the latest state of the object with this key, and write what is missing.
 
         Raises:
-            ApiError: a write or a read failed: it is tried again.
+            ApiError: a read or a write failed. The key is retried with backoff.
         """
 
 
@@ -39,9 +42,9 @@ class ControllerLoad(NamedTuple):
     """How much a controller has to do.
 
     Attributes:
-        waiting: keys that wait, for their time or a worker.
-        longest_s: how long the work that began first is under way; 0 if nothing is.
-        dead_workers: workers that have ended although nobody stopped them.
+        waiting: keys in the queue, including those that wait for a time.
+        longest_s: the age of the oldest running reconcile; 0 if none runs.
+        dead_workers: workers that ended although the controller was not stopped.
     """
 
     waiting: int = 0
@@ -50,30 +53,32 @@ class ControllerLoad(NamedTuple):
 
 
 class Controller(Protocol):
-    """Something that runs while this process leads.
+    """A component that works while this process leads.
 
     Attributes:
-        name: as ``--controllers`` and metrics call it.
+        name: the name for ``--controllers`` and metrics.
     """
 
     name: str
 
     def load(self) -> ControllerLoad:
-        """How much there is to do; for metrics and health. Called from any thread, also before the start."""
+        """Return how much there is to do. Any thread may call it, also before ``start``."""
 
     def start(self) -> None:
-        """Start working. Informers have listed everything by then, and what they told is queued."""
+        """Start the workers. By then the informers are synced, and their events are queued."""
 
     def stop(self) -> None:
-        """Finish what is being worked on, and work on nothing any more. Returns when that is so, or given up."""
+        """Start no further reconcile, and wait until running ones end or a timeout passes."""
 
 
 class QueueController(Generic[K]):
-    """The workers of one queue.
+    """The workers of one queue. It implements ``Controller``.
+
+    Every record that is logged during a reconcile carries its ``reconcile_id``.
 
     Attributes:
-        name: as ``--controllers`` and metrics call it.
-        queue: the keys that wait; informers' handlers add to it.
+        name: the name for ``--controllers`` and metrics.
+        queue: the keys. Event handlers add to it.
     """
 
     def __init__(
@@ -97,20 +102,17 @@ class QueueController(Generic[K]):
         ]
 
     def start(self) -> None:
-        """See ``Controller``."""
         for thread in self._threads:
             thread.start()
         self._running = True
 
     def load(self) -> ControllerLoad:
-        """See ``Controller``."""
         now_s = self._clock.monotonic_s()
         longest_s = max((now_s - began_s for began_s in list(self._began_s.values())), default=0.0)
         dead = sum(not thread.is_alive() for thread in self._threads) if self._running else 0
         return ControllerLoad(len(self.queue), longest_s, dead)
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """See ``Controller``."""
         self._running = False
         self.queue.close()
         deadline_s = self._clock.monotonic_s() + timeout_s
@@ -122,30 +124,37 @@ class QueueController(Generic[K]):
         worker = threading.current_thread().name
         while (key := self.queue.take()) is not None:
             started_s = self._began_s[worker] = self._clock.monotonic_s()
-            result = self._reconcile(key)
+            with bound(reconcile_id=new_reconcile_id()):
+                result = self._reconcile(key)
             self.queue.done(key)
             del self._began_s[worker]
             self._metrics.reconciled(self.name, result, self._clock.monotonic_s() - started_s)
 
     def _reconcile(self, key: K) -> str:
-        """Work on one key; how that went, in a word."""
+        """Reconcile one key, and return the result as metrics name it."""
         try:
-            again = self._reconciler.reconcile(key)
+            requeue = self._reconciler.reconcile(key)
         except ApiError as error:
-            self.queue.retry(key, error.retry_after_s)
             level = logging.DEBUG if error.conflict else logging.WARNING
-            _LOG.log(level, "%s: to be tried again: %s", self.name, error, extra=fields(key=key))
+            self._retry(key, error, level, error.retry_after_s)
             return "conflict" if error.conflict else "error"
         except BerthmasterError as error:
-            self.queue.retry(key)
-            _LOG.warning("%s: to be tried again: %s", self.name, error, extra=fields(key=key))
+            self._retry(key, error, logging.WARNING)
             return "error"
-        except Exception:  # noqa: BLE001 - the outermost edge: a key that crashes must not end the others' worker
-            self.queue.retry(key)
-            _LOG.exception("%s: crashed", self.name, extra=fields(key=key))
+        except Exception:  # noqa: BLE001 - the outermost edge: a crash must not end the worker
+            _LOG.exception("%s: reconcile crashed", self.name, extra=fields(key=key, retry_s=self.queue.retry(key)))
             return "crash"
         self.queue.forget(key)
-        if again is None:
+        if requeue is None:
             return "success"
-        self.queue.add_after(key, again.after_s)
+        self.queue.add_after(key, requeue.after_s)
+        if _STEPS.isEnabledFor(logging.DEBUG):
+            _STEPS.debug("%s: requeued", self.name, extra=fields(key=key, after_s=requeue.after_s))
         return "requeued"
+
+    def _retry(self, key: K, error: BerthmasterError, level: int, at_least_s: float = 0.0) -> None:
+        retry_s = self.queue.retry(key, at_least_s)
+        log = _LOG if level > logging.DEBUG else _STEPS
+        log.log(
+            level, "%s: reconcile failed, will be retried: %s", self.name, error, extra=fields(key=key, retry_s=retry_s)
+        )

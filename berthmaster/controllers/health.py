@@ -1,4 +1,4 @@
-"""How a process of controllers is: whether it may stay, and whether it is ready."""
+"""The health of a controllers process: liveness and readiness."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -9,15 +9,14 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.serving.probes import Readiness
 
 STUCK_S: Final = 300.0
-"""Work on one key that is under way for so long will not end: every request in it has a limit far below."""
+"""A reconcile that runs for this long will not end: each of its requests has a much shorter timeout."""
 
 
-class Vitals:
-    """Answers the probes. Read from the probe server's threads.
+class ProcessHealth:
+    """Answers the probes. The threads of the probe server call it.
 
     Attributes:
-        stopping: whether the end has begun.
-        leading: asked for what readiness notes.
+        stopping: whether the process is stopping.
     """
 
     def __init__(
@@ -36,35 +35,41 @@ class Vitals:
         self._clock = clock
 
     def dead(self) -> str:
-        """Why only a new process helps; empty if this one is well."""
+        """Return why the process must be restarted; empty if it need not."""
         for each in self._controllers:
             load = each.load()
             if load.longest_s > STUCK_S:
-                return f"{each.name}: work on one key is under way for {load.longest_s:.0f} s"
+                return f"{each.name}: one reconcile has been running for {load.longest_s:.0f} s"
             if load.dead_workers:
-                return f"{each.name}: {load.dead_workers} of its workers have ended"
+                return f"{each.name}: {load.dead_workers} workers have ended"
         return self._election_problem()
 
-    def health(self) -> Readiness:
-        """Ready means: everything is known, so that this process could lead or does."""
+    def readiness(self) -> Readiness:
+        """Return ready once all informers are synced, for the leader and for standbys."""
         if self.stopping:
             return Readiness("stopping")
         informers = list(self._informers())
-        missing = [_lack(each) for each in informers if not each.listed]
+        missing = [
+            f"{each.collection.what} ({each.problem})" if each.problem else each.collection.what
+            for each in informers
+            if not each.listed
+        ]
         if missing:
             return Readiness(f"not synced: {'; '.join(missing)}")
-        lost = [f"{each.collection.what} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
-                for each in informers if each.problem]  # fmt: skip
-        owed = [f"{each.owed} changes of {each.collection.what} have to be told again: the log says why"
-                for each in informers if each.owed]  # fmt: skip
+        lost = [
+            f"{each.collection.what} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
+            for each in informers
+            if each.problem
+        ]
+        owed = [
+            f"{each.owed} events of {each.collection.what} failed and will be handled again, see the log"
+            for each in informers
+            if each.owed
+        ]
         return Readiness("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
 
 
 def stale_s(informer: Informer[Any], clock: Clock) -> float:
-    """How long an informer hears nothing any more; 0 if it does."""
+    """Return for how long an informer has had no watch, in seconds; 0 if it has one."""
     lost_at = informer.lost_at
     return (clock.now() - lost_at).total_seconds() if lost_at is not None else 0.0
-
-
-def _lack(informer: Informer[Any]) -> str:
-    return f"{informer.collection.what} ({informer.problem})" if informer.problem else informer.collection.what

@@ -1,25 +1,26 @@
-"""What each controller may do, as data: the page of the docs, the chart and the doctor are checked against it.
+"""The access rights of each controller, as data. The docs, the chart and the doctor are checked against it.
 
-The least that works. ``get`` stands where one object is read anew before a write; lists and watches are the informers'.
+These are the least rights that work. ``get`` is for objects that are read again before a write. ``list`` and ``watch``
+are for informers.
 """
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 Scope = Literal["cluster", "lease", "estimators"]
-"""Where a rule holds: everywhere, in the namespace of the lease, or in that of the estimators' Services."""
+"""Where a rule applies: in the cluster, in the lease's namespace, or in the namespace of the estimators' Services."""
 
 
-class Rule(NamedTuple):
+class AccessRule(NamedTuple):
     """Verbs on resources of one API group.
 
     Attributes:
         group: the API group; empty for the core, ``*`` for all.
-        resources: their plural names, subresources among them.
-        verbs: what may be done.
-        why: what for, in half a line.
-        scope: where.
-        named: only with the name of the lease; a verb that makes things knows no names.
+        resources: plural names, including subresources.
+        verbs: the allowed verbs.
+        why: the purpose.
+        scope: where the rule applies.
+        named: whether the rule is restricted to the lease by name. ``create`` cannot be restricted.
     """
 
     group: str
@@ -30,7 +31,7 @@ class Rule(NamedTuple):
     named: bool = False
 
     def as_manifest(self, name: str = "") -> dict[str, Any]:
-        """As a Role writes it."""
+        """Return the rule as a Role contains it; ``name`` is the lease's."""
         rule: dict[str, Any] = {
             "apiGroups": [self.group],
             "resources": list(self.resources),
@@ -44,40 +45,44 @@ _BINDINGS_STATUS: Final = ("resourcebindings/status", "clusterresourcebindings/s
 _POLICIES: Final = ("propagationpolicies", "clusterpropagationpolicies")
 
 RUNTIME: Final = (
-    Rule("coordination.k8s.io", ("leases",), ("create",), "leader election", "lease"),
-    Rule("coordination.k8s.io", ("leases",), ("get", "update"), "leader election", "lease", named=True),
-    Rule("events.k8s.io", ("events",), ("create", "patch"), "events and their series"),
+    AccessRule("coordination.k8s.io", ("leases",), ("create",), "leader election", "lease"),
+    AccessRule("coordination.k8s.io", ("leases",), ("get", "update"), "leader election", "lease", named=True),
+    AccessRule("events.k8s.io", ("events",), ("create", "patch"), "events and their series"),
 )
-"""Whatever runs."""
+"""Every process needs these."""
 
-RULES: Final[dict[str, tuple[Rule, ...]]] = {
+RULES: Final[dict[str, tuple[AccessRule, ...]]] = {
     "binding-scheduler": (
-        Rule("cluster.karmada.io", ("clusters",), ("list", "watch"), "the fleet"),
-        Rule("work.karmada.io", _BINDINGS, ("list", "watch", "patch"), "what to schedule, and where it goes"),
-        Rule("work.karmada.io", _BINDINGS_STATUS, ("patch",), "what came of it"),
+        AccessRule("cluster.karmada.io", ("clusters",), ("list", "watch"), "cluster state"),
+        AccessRule("work.karmada.io", _BINDINGS, ("list", "watch", "patch"), "bindings and their assignments"),
+        AccessRule("work.karmada.io", _BINDINGS_STATUS, ("patch",), "the result of scheduling"),
     ),
     "preemption": (
-        Rule("policy.karmada.io", _POLICIES, ("get", "list", "watch", "patch"), "claims; clearing priority drops"),
-        Rule("*", ("*",), ("get", "list", "watch", "patch"), "templates of the kinds that policies select"),
+        AccessRule(
+            "policy.karmada.io", _POLICIES, ("get", "list", "watch", "patch"), "claims; clearing priority drops"
+        ),
+        AccessRule("*", ("*",), ("get", "list", "watch", "patch"), "templates of the kinds that policies select"),
     ),
     "workload-rebalancer": (
-        Rule("apps.karmada.io", ("workloadrebalancers",), ("get", "list", "watch", "delete"), "what to do; its TTL"),
-        Rule("apps.karmada.io", ("workloadrebalancers/status",), ("patch",), "what came of it"),
-        Rule("work.karmada.io", _BINDINGS, ("get", "patch"), "spec.rescheduleTriggeredAt"),
+        AccessRule(
+            "apps.karmada.io", ("workloadrebalancers",), ("get", "list", "watch", "delete"), "requests and their TTL"
+        ),
+        AccessRule("apps.karmada.io", ("workloadrebalancers/status",), ("patch",), "results"),
+        AccessRule("work.karmada.io", _BINDINGS, ("get", "patch"), "spec.rescheduleTriggeredAt"),
     ),
 }
-"""By controller, on top of what the runtime needs."""
+"""By controller, in addition to ``RUNTIME``."""
 
-ESTIMATORS: Final = Rule("", ("services",), ("get",), "where the estimators are", "estimators")
+ESTIMATORS: Final = AccessRule("", ("services",), ("get",), "addresses of the estimators", "estimators")
 """With ``--enable-scheduler-estimator``."""
 
 
-def rules_of(controllers: Sequence[str], *, elects: bool = True, estimators: bool = False) -> Iterator[Rule]:
-    """All that a process with some controllers may do.
+def rules_of(controllers: Sequence[str], *, elects: bool = True, estimators: bool = False) -> Iterator[AccessRule]:
+    """Yield the rules that a process with these controllers needs.
 
     Args:
-        controllers: their names.
-        elects: whether it stands for election.
+        controllers: names of controllers.
+        elects: whether the process takes part in leader election.
         estimators: whether the binding scheduler asks estimators.
     """
     yield from (rule for rule in RUNTIME if elects or rule.scope != "lease")

@@ -1,4 +1,4 @@
-"""Which controllers there are, and which of them run."""
+"""The controllers, and which of them run."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -6,59 +6,43 @@ from typing import Final
 
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.settings import Settings
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.errors import InputError, shown
-from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, FeatureGates, Gate
+from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, Gate
 
 ALL: Final = "*"
 
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A controller that can be run.
+    """A controller that can run.
 
     Attributes:
-        name: as ``--controllers`` writes it.
-        build: makes it; imports it no earlier.
-        by_default: whether ``*`` means it too.
-        gate: without which it does not run; None for none.
+        name: the name for ``--controllers``.
+        build: creates the controller, and imports its modules only then.
+        by_default: whether ``*`` includes it.
+        gate: the feature gate that it needs; None for none.
     """
 
     name: str
-    build: Callable[[ControllerContext, Settings], Controller]
+    build: Callable[[ControllerContext, ControllerSettings], Controller]
     by_default: bool = True
     gate: Gate | None = None
 
 
-def _binding_scheduler(context: ControllerContext, settings: Settings) -> Controller:
-    from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options  # noqa: PLC0415 - see Registration
-    from berthmaster.controllers.binding_scheduler.estimating import estimating  # noqa: PLC0415 - the same
-    from berthmaster.controllers.binding_scheduler.failover import FailoverOptions  # noqa: PLC0415 - the same
-    from berthmaster.controllers.binding_scheduler.metrics import (  # noqa: PLC0415 - the same
-        PrometheusEstimatorMeter,
-        PrometheusMeter,
-    )
+def _binding_scheduler(context: ControllerContext, settings: ControllerSettings) -> Controller:
+    from berthmaster.controllers.binding_scheduler.controller import BindingScheduler  # noqa: PLC0415 - see Registration
 
-    asked = settings.estimators
-    estimators = None if asked is None else estimating(asked, context, PrometheusEstimatorMeter())
-    after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
-    options = Options(
-        scheduler_name=settings.scheduler_name,
-        workers=settings.concurrent_bindings,
-        profile=settings.profile,
-        priorities=settings.gates.on(PRIORITY_BASED_SCHEDULING),
-        failover=FailoverOptions(after_s, settings.scheduler_name),
-    )
-    return BindingScheduler(context, options, PrometheusMeter(), estimators)
+    return BindingScheduler(context, settings)
 
 
-def _workload_rebalancer(context: ControllerContext, settings: Settings) -> Controller:
+def _workload_rebalancer(context: ControllerContext, settings: ControllerSettings) -> Controller:
     from berthmaster.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
 
     return controller(context, settings.concurrent_rebalancers)
 
 
-def _preemption(context: ControllerContext, _settings: Settings) -> Controller:
+def _preemption(context: ControllerContext, _settings: ControllerSettings) -> Controller:
     from berthmaster.controllers.preemption import controller  # noqa: PLC0415 - see Registration
 
     return controller(context)
@@ -72,15 +56,15 @@ REGISTRY: Final[tuple[Registration, ...]] = (
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:
-    """The controllers that switches leave on, as kube-controller-manager's ``--controllers``.
+    """Return the enabled controllers, by the rules of kube-controller-manager's ``--controllers``.
 
     Args:
-        switches: ``*`` means all that are on by default; a name turns one on, ``-name`` turns one off, wherever they
-            stand.
-        known: all there are.
+        switches: ``*`` enables all controllers that are on by default, ``NAME`` enables one, and ``-NAME`` disables
+            one. Their order does not matter.
+        known: all controllers.
 
     Raises:
-        InputError: a name is unknown, or nothing is left.
+        InputError: a name is unknown, or no controller is enabled.
     """
     names = [each.name for each in known]
     for switch in switches:
@@ -95,19 +79,19 @@ def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Reg
     ]
     if not found:
         raise InputError(
-            f"--controllers: {shown(','.join(switches))} leaves none; known are {', '.join(names) or 'none'}"
+            f"--controllers: {shown(','.join(switches))} enables none; known are {', '.join(names) or 'none'}"
         )
     return found
 
 
 def gated(chosen: Sequence[Registration], gates: FeatureGates) -> list[Registration]:
-    """Those of the chosen controllers that no gate keeps from running.
+    """Return those of the chosen controllers whose feature gate is on.
 
     Raises:
-        InputError: all are kept from it.
+        InputError: none is left.
     """
     found = [each for each in chosen if each.gate is None or gates.on(each.gate)]
     if not found:
         needed = ", ".join(f"{each.name} needs {each.gate.name}=true" for each in chosen if each.gate is not None)
-        raise InputError(f"--feature-gates: nothing is left to run: {needed}")
+        raise InputError(f"--feature-gates: no controller is left to run: {needed}")
     return found

@@ -1,4 +1,4 @@
-"""What a person can set for the controllers; each takes from it what concerns it."""
+"""The settings of the controllers, as plain data. Each controller reads those that concern it."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,13 +18,16 @@ GATES = (POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, WORKLOAD_AFFINITY)
 
 @dataclass(frozen=True, slots=True)
 class EstimatorSettings:
-    """Where Karmada's scheduler estimators are, one Service ``PREFIX-CLUSTER`` each.
+    """How to find Karmada's scheduler estimators, and how to connect to them.
+
+    Without TLS, connections are plain text, as Karmada's are by default.
 
     Attributes:
-        namespace, prefix, port: of their Services.
-        timeout_s: how long all answers together may take.
-        ca_file, cert_file, key_file: whom to trust, and who we are; PEM. Without them it is plain text.
-        verify: check their certificates.
+        namespace, prefix, port: their Services: the namespace, the part of the names before ``-CLUSTER``, the port.
+        timeout_s: how long a decision waits for all answers together.
+        ca_file: the CA of their certificates.
+        cert_file, key_file: the client certificate and its key.
+        verify: whether to verify their certificates.
     """
 
     namespace: str = "karmada-system"
@@ -36,19 +39,28 @@ class EstimatorSettings:
     key_file: Path | None = None
     verify: bool = True
 
+    @property
+    def tls(self) -> bool:
+        """Whether connections use TLS: with a CA, or without verification."""
+        return self.ca_file is not None or not self.verify
+
+    def service(self, cluster: str) -> str:
+        """Return the name of a cluster's Service."""
+        return f"{self.prefix}-{cluster}"
+
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ControllerSettings:
     """How the controllers behave.
 
     Attributes:
-        gates: which features are on.
-        scheduler_name: bindings with this ``spec.schedulerName`` are ours.
-        profile: how to decide.
-        concurrent_bindings, concurrent_rebalancers: workers.
-        failover: what happens to what is on clusters that are not ready.
-        failover_toleration_s: how long one may be not ready before that.
-        estimators: whom to ask for free room; None for nobody.
+        gates: the feature gates.
+        scheduler_name: the ``spec.schedulerName`` of the bindings that the binding scheduler schedules.
+        profile: the plugins of decisions.
+        concurrent_bindings, concurrent_rebalancers: the number of workers. They mostly wait for the API server.
+        failover: what happens to replicas on clusters that are not ready.
+        failover_toleration_s: how long a cluster may be not ready before failover.
+        estimators: the scheduler estimators; None asks none.
     """
 
     gates: FeatureGates = field(default_factory=lambda: FeatureGates(GATES))

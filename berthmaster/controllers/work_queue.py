@@ -1,7 +1,6 @@
-"""Keys that wait for work: each once, never two workers at the same one, those that failed after a growing wait.
+"""A queue of keys: each key once, never with two workers at the same time, failed keys after a backoff.
 
-Only keys are queued: whoever takes one reads the latest state, so that any number of changes in between are one piece
-of work.
+Only keys are queued. A worker reads the latest state, so that any number of events for a key become one reconcile.
 """
 
 import heapq
@@ -21,9 +20,8 @@ class WorkQueue(Generic[K]):
     """Safe for several threads.
 
     Args:
-        clock: tells when a wait is over.
-        first_wait_s, longest_wait_s: after a key's first failure it waits the first of them, and twice as long after
-            each further one, up to the second.
+        clock: the time.
+        first_wait_s, longest_wait_s: the backoff after a key's first failure, and its limit. It doubles in between.
     """
 
     def __init__(
@@ -43,18 +41,18 @@ class WorkQueue(Generic[K]):
         self._closed = False
 
     def __len__(self) -> int:
-        """How many keys wait, those that wait for their time among them."""
+        """Return the number of waiting keys, including those that wait for a time."""
         with self._changed:
             return len(self._dirty) + len(self._due_s)
 
     def add(self, key: K) -> None:
-        """Have a key worked on; if it is just being worked on, once more afterwards."""
+        """Queue a key. If a worker has it, it is queued again when the worker is done."""
         with self._changed:
             self._due_s.pop(key, None)
             self._add(key)
 
     def add_after(self, key: K, wait_s: float) -> None:
-        """Have a key worked on when some time has passed; what is due earlier stays so."""
+        """Queue a key after some seconds. If it is due earlier already, nothing changes."""
         if wait_s <= 0:
             self.add(key)
             return
@@ -67,20 +65,21 @@ class WorkQueue(Generic[K]):
             heapq.heappush(self._later, (due_s, self._count, key))
             self._changed.notify()
 
-    def retry(self, key: K, at_least_s: float = 0.0) -> None:
-        """Work on a key has failed: have it worked on again, the later the more often it failed."""
+    def retry(self, key: K, at_least_s: float = 0.0) -> float:
+        """Queue a failed key with backoff, and return the wait in seconds, at least ``at_least_s``."""
         with self._changed:
             failures = self._failures[key] = self._failures.get(key, 0) + 1
-        wait_s = min(self._longest_wait_s, self._first_wait_s * 2 ** min(failures - 1, 62))
-        self.add_after(key, max(wait_s, at_least_s))
+        wait_s = max(min(self._longest_wait_s, self._first_wait_s * 2.0 ** min(failures - 1, 62)), at_least_s)
+        self.add_after(key, wait_s)
+        return wait_s
 
     def forget(self, key: K) -> None:
-        """Work on a key went well: its next failure is a first one again."""
+        """Reset the backoff of a key."""
         with self._changed:
             self._failures.pop(key, None)
 
     def take(self) -> K | None:
-        """Wait for a key and take it; None once the queue is closed. ``done`` has to follow."""
+        """Wait for a key and take it; None once the queue is closed. The caller must call ``done``."""
         with self._changed:
             while not self._closed:
                 wait_s = self._promote()
@@ -92,7 +91,7 @@ class WorkQueue(Generic[K]):
             return None
 
     def done(self, key: K) -> None:
-        """A key that was taken is not being worked on any more."""
+        """Give a taken key back."""
         with self._changed:
             self._taken.discard(key)
             if key in self._dirty:
@@ -100,7 +99,7 @@ class WorkQueue(Generic[K]):
                 self._changed.notify()
 
     def close(self) -> None:
-        """Give no more keys out, and let go whoever waits for one."""
+        """Return no more keys, and release the threads that wait in ``take``."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -114,19 +113,19 @@ class WorkQueue(Generic[K]):
             self._changed.notify()
 
     def _push(self, key: K) -> None:
-        """A key is ready to be worked on."""
+        """Append a key to those that are ready."""
         self._ready.append(key)
 
     def _pop(self) -> K | None:
-        """The key to be worked on next; None if none is ready."""
+        """Remove and return the next key; None if none is ready."""
         return self._ready.popleft() if self._ready else None
 
     def _promote(self) -> float | None:
-        """Move what is due to those that are ready; how long until the next one is, None for no next one."""
+        """Queue the keys that are due, and return the seconds until the next one is; None if none waits."""
         now_s = self._clock.monotonic_s()
         while self._later:
             due_s, _, key = self._later[0]
-            if self._due_s.get(key) != due_s:  # it was added, or put to an earlier time, meanwhile
+            if self._due_s.get(key) != due_s:  # the key was added, or its time changed
                 heapq.heappop(self._later)
             elif due_s <= now_s:
                 heapq.heappop(self._later)

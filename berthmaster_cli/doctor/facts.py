@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from cryptography import x509
 
-from berthmaster.controllers.rbac import Rule
+from berthmaster.controllers.rbac import AccessRule
 from certs.bundle import EMPTY, Bundle
 
 SCHEDULER_NAME: Final = "berthmaster"
@@ -247,7 +247,7 @@ class AccessFacts:
 
     user: str
     groups: tuple[str, ...]
-    denied: Sequence[tuple[Rule, str]]
+    denied: Sequence[tuple[AccessRule, str]]
     checked: int
 
 

@@ -1,4 +1,7 @@
-"""The binding scheduler: takes over the bindings that name it, and assigns them to clusters.
+"""The binding scheduler: assigns the bindings that name it to clusters.
 
-It behaves as karmada-scheduler does; where it is better on purpose, ``docs/differences.md`` says how.
+It behaves as karmada-scheduler does. ``docs/differences.md`` lists the intended differences.
+
+A binding passes through these modules: ``event_handlers`` updates the ``cache`` and the ``queue``; the ``reconciler``
+takes a key, calls ``decide`` (and with it ``failover``) through the ``cache``, and sends the ``writes``.
 """

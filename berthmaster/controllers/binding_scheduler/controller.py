@@ -1,110 +1,87 @@
-"""The binding scheduler put together."""
+"""The binding scheduler as a controller: its parts, its workers and its ticker."""
 
 import logging
 import threading
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from berthmaster.controllers.binding_scheduler.bindings import Bindings
-from berthmaster.controllers.binding_scheduler.desk import Desk
-from berthmaster.controllers.binding_scheduler.estimating import Estimating
+from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler, SchedulingMeter
-from berthmaster.controllers.binding_scheduler.watching import IncomingMeter, Watching
+from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller import ControllerLoad, QueueController
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.estimators.estimators import open_estimators
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
+from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING
 from berthmaster.runtime.logs import log_exceptions
-from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.profile import Profile
 
 NAME: Final = "binding-scheduler"
 _TICK_S: Final = 1.0
 _LOG: Final = logging.getLogger("berthmaster.controllers")
 
 
-class Meter(SchedulingMeter, IncomingMeter, Protocol):
-    """All that the binding scheduler counts."""
-
-    def waiting(self, lengths: dict[str, int], assumptions: int) -> None:
-        """How many bindings wait, by the name of the queue, and how many assumptions hold."""
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How bindings are scheduled.
-
-    Attributes:
-        scheduler_name: the ``spec.schedulerName`` of the bindings that are taken.
-        workers: how many are worked on at the same time; most of that time is waiting for the API server.
-        profile: how decisions are made.
-        priorities: more important bindings go first (gate ``PriorityBasedScheduling``).
-        failover: what happens to workloads on clusters that are not ready.
-    """
-
-    scheduler_name: str = "berthmaster"
-    workers: int = 16
-    profile: Profile = field(default_factory=karmada_profile)
-    priorities: bool = True
-    failover: FailoverOptions = field(default_factory=FailoverOptions)
-
-
 class BindingScheduler:
-    """See ``Controller``."""
+    """Schedules bindings. It implements ``Controller``."""
 
     name = NAME
 
     def __init__(
-        self, context: ControllerContext, options: Options, meter: Meter, estimating: Estimating | None = None
+        self, context: ControllerContext, settings: ControllerSettings, metrics: SchedulingMetrics | None = None
     ) -> None:
-        self._meter = meter
-        self._estimating = estimating
-        # The first informer is the first to tell: what bindings have on its way counts on clusters that are known.
-        clusters = context.informer(*KARMADA_CLUSTERS)
-        self._bindings = Bindings(context)
-        self._desk = Desk(
-            options.profile, context.clock, options.failover, estimating.ask if estimating is not None else None
+        """Subscribe to clusters and bindings; nothing runs before ``start``.
+
+        Raises:
+            InputError: the settings of the estimators are invalid, or gRPC is not installed.
+        """
+        self._metrics = metrics or SchedulingMetrics()
+        self._estimators = (
+            None
+            if settings.estimators is None
+            else open_estimators(settings.estimators, context.client, context.clock, self._metrics)
         )
-        self._queue = SchedulingQueue(context.clock, self._priority if options.priorities else lambda _: 0)
-        self._watching = Watching(self._bindings, self._desk, self._queue, meter, options.scheduler_name)
-        reconciler = BindingReconciler(
-            self._bindings,
-            self._desk,
-            self._queue,
-            context.client,
-            context.recorder,
-            meter,
+        # Clusters come first: replicas that are assumed for a binding count only on known clusters.
+        clusters = context.informer(*KARMADA_CLUSTERS)
+        self._bindings = BindingCache(context)
+        after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
+        self._clusters = ClusterCache(
+            settings.profile,
             context.clock,
-            options.scheduler_name,
+            FailoverOptions(after_s, settings.scheduler_name),
+            None if self._estimators is None else self._estimators.max_available,
+        )
+        by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
+        self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
+        self._handlers = EventHandlers(
+            self._bindings, self._clusters, self._queue, self._metrics, settings.scheduler_name, self._estimators
+        )
+        reconciler = BindingReconciler(
+            self._bindings, self._clusters, self._queue, context, self._metrics, settings.scheduler_name
         )
         self._workers: QueueController[Key] = QueueController(
-            NAME, reconciler, self._queue, context.metrics, context.clock, options.workers
+            NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
         )
         self._stopping = threading.Event()
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
-        if estimating is not None:
-            clusters.subscribe(estimating.cluster_changed)
-        clusters.subscribe(self._watching.cluster_changed)
-        self._bindings.subscribe(self._watching.binding_changed)
+        clusters.subscribe(self._handlers.cluster_changed)
+        self._bindings.subscribe(self._handlers.binding_changed)
 
     def load(self) -> ControllerLoad:
-        """See ``Controller``."""
         return self._workers.load()
 
     def start(self) -> None:
-        """See ``Controller``."""
         self._workers.start()
         self._ticker.start()
 
     def stop(self) -> None:
-        """See ``Controller``."""
         self._stopping.set()
         self._workers.stop()
         self._ticker.join(_TICK_S)
-        if self._estimating is not None:
-            self._estimating.close()
+        if self._estimators is not None:
+            self._estimators.close()
 
     def _priority(self, key: Key) -> int:
         binding = self._bindings.get(key)
@@ -113,10 +90,10 @@ class BindingScheduler:
 
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
-            # The thread's outermost edge: without it nothing would be woken any more.
-            log_exceptions(self._look, _LOG, "%s: the ticker crashed", NAME)
+            # Without the ticker no unschedulable binding would be activated any more.
+            log_exceptions(self._housekeep, _LOG, "%s: the ticker crashed", NAME)
 
-    def _look(self) -> None:
-        self._desk.expire()
-        self._watching.wake()
-        self._meter.waiting(self._queue.lengths(), self._desk.assumptions())
+    def _housekeep(self) -> None:
+        self._clusters.expire()
+        self._handlers.activate_unschedulable()
+        self._metrics.waiting(self._queue.lengths(), self._clusters.assumed_count())

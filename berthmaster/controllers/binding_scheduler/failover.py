@@ -1,7 +1,7 @@
-"""Where the replicas of clusters that stay not ready go (``--failover=not-ready``): pure.
+"""Failover: replace assigned clusters that stay not ready (``--failover=not-ready``). Pure functions.
 
-Karmada leaves this to taints and evictions by its controllers. Here what is healthy keeps what it has; what is lost is
-placed on ready clusters, of the group that the assignment came from if they hold it, else of the groups after it.
+Karmada leaves this to taints and to evictions by other controllers. Here healthy replicas stay. Lost replicas go to
+ready clusters: first of the group of the assignment, then of the groups after it.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ class FailoverOptions:
     """What happens to workloads on clusters that are not ready.
 
     Attributes:
-        after_s: how long a cluster may be not ready; None if nothing is to happen (Karmada's taints see to it).
-        producer: by which name eviction tasks say who made them.
+        after_s: how long a cluster may be not ready; None disables failover.
+        producer: the ``producer`` of graceful eviction tasks.
     """
 
     after_s: float | None = None
@@ -34,12 +34,12 @@ class FailoverOptions:
 
 @dataclass(frozen=True, slots=True)
 class Replacement:
-    """An assignment without the clusters that are lost.
+    """An assignment without lost clusters.
 
     Attributes:
         clusters: replicas by cluster.
-        group: the group that it counts as coming from; empty without groups.
-        left: the clusters that are left.
+        group: the group that the status names for it; empty without groups.
+        left: the lost clusters that it leaves.
     """
 
     clusters: dict[str, int]
@@ -48,33 +48,33 @@ class Replacement:
 
 
 def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) -> Replacement | str:
-    """Where a workload goes without some of its clusters, or why it has to stay.
+    """Return an assignment without lost clusters, or the reason why the workload must stay.
 
     Args:
-        scheduler: decides; clusters of its fleet that are not ready take nothing over.
+        scheduler: schedules. Clusters of its fleet that are not ready get no more replicas.
         request: the workload with its whole assignment.
-        lost: the clusters of its assignment that are given up.
+        lost: the assigned clusters to leave.
     """
     kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
     remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
     unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
     left = tuple(sorted(lost & request.current.keys()))
     problems = []
-    for turn, placement in enumerate(_turns(scheduler, request)):
-        if turn and kept and not _divided(request):
-            break  # copies that are kept are of the first group: its next decision would take away all others again
+    for index, placement in enumerate(_placements_by_group(scheduler, request)):
+        if index and kept and not _divided(request):
+            break  # kept copies belong to the first group: its next decision would remove copies in other groups
         asked = replace(remaining, placement=placement)
-        found = _rest(scheduler, asked, unready) if turn else _whole(scheduler, asked, unready)
+        found = _rest(scheduler, asked, unready) if index else _whole(scheduler, asked, unready)
         if isinstance(found, str):
             problems.append(found)
             continue
         clusters, group = found
-        return Replacement(clusters, request.observed_group if turn and kept else group, left)
+        return Replacement(clusters, request.observed_group if index and kept else group, left)
     return "; ".join(dict.fromkeys(problems)) or "there is no other cluster"
 
 
 def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple[GracefulEvictionTask, ...]:
-    """The tasks by which Karmada takes the workload off the clusters that are left, once it runs elsewhere."""
+    """Return the tasks with which Karmada removes the workload from the lost clusters once it runs elsewhere."""
     cluster_failover = binding.spec.failover.cluster if binding.spec.failover is not None else None
     purge_mode = (cluster_failover.purge_mode if cluster_failover is not None else "") or "Gracefully"
     replicas = {target.name: target.replicas for target in binding.spec.clusters}
@@ -85,7 +85,7 @@ def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple
             producer=producer,
             reason=REASON,
             purge_mode=purge_mode,
-            message="the cluster has not been ready for longer than is tolerated",
+            message="the cluster was not ready for longer than the toleration",
             replicas=replicas[name] or None,
             clusters_before_failover=tuple(sorted(replicas)),
         )
@@ -94,8 +94,8 @@ def eviction_tasks(binding: Binding, found: Replacement, producer: str) -> tuple
     )
 
 
-def _turns(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
-    """The placement cut down to the group that the assignment came from, then to each one after it."""
+def _placements_by_group(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
+    """Yield the placement reduced to the group of the assignment, then to each group after it."""
     terms = request.placement.cluster_affinities
     if terms is None:
         yield request.placement
@@ -106,14 +106,14 @@ def _turns(scheduler: Scheduler, request: Request) -> Iterator[Placement]:
 
 
 _Found = tuple[dict[str, int], str] | str
-"""Replicas by cluster and the group that they come from, or why there are none."""
+"""Replicas by cluster and their group, or the reason why there are none."""
 
 
 def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
-    """What a group makes of all of a workload, with what is kept counted in.
+    """Schedule the whole workload in one group.
 
-    Where that takes from what is kept - fixed weights look at no assignment, labels may have changed since - the group
-    is asked for the rest alone; not so under spread constraints, which only hold for the whole.
+    The result may take replicas from healthy clusters: static weights ignore the assignment, and labels may have
+    changed. Then only the missing replicas are scheduled, except with spread constraints, which need the whole.
     """
     kept = request.current
     full = {**(request.bounds or {}), **dict.fromkeys(unready & kept.keys(), 0)}
@@ -125,12 +125,12 @@ def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _
         return _gaining(request, decision.assignment, decision.group)
     strategy = strategy_of(request.placement.replica_scheduling)
     if request.placement.spread_constraints and strategy is not Strategy.STATIC_WEIGHT:
-        return "what is healthy would have to move"
+        return "healthy replicas would have to move"
     return _rest(scheduler, request, unready)
 
 
 def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
-    """What is kept, and where a group puts only what is missing."""
+    """Keep the healthy replicas, and schedule only the missing ones in one group."""
     missing = request.replicas - sum(request.current.values()) if _divided(request) else request.replicas
     elsewhere = request.evicted_from | unready
     decision = scheduler.schedule(replace(request, current={}, replicas=max(0, missing), evicted_from=elsewhere))
@@ -140,7 +140,7 @@ def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _F
 
 
 def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) -> bool:
-    """Whether an assignment takes nothing from what is kept, and adds nothing to what of it is not ready."""
+    """Whether an assignment takes no kept replicas away, and adds none to kept clusters that are not ready."""
     kept = request.current
     if not _divided(request):
         return kept.keys() <= clusters.keys()
@@ -152,7 +152,7 @@ def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) 
 
 
 def _together(request: Request, decision: Decision) -> dict[str, int]:
-    """What is kept and what a later group adds to it."""
+    """Return the kept replicas plus those that a group adds."""
     if not _divided(request):
         return {**request.current, **decision.assignment}
     names = [*request.current, *(name for name in decision.assignment if name not in request.current)]
@@ -165,10 +165,10 @@ def _divided(request: Request) -> bool:
 
 
 def _gaining(request: Request, clusters: dict[str, int], group: str | None) -> _Found:
-    """An assignment, if anything is gained anywhere, or nothing is missing: only to lose a cluster helps nobody."""
+    """Return an assignment if it adds replicas somewhere, or none are missing; otherwise staying is better."""
     kept = sum(request.current.values())
     if _divided(request) and kept and kept >= request.replicas:
         return clusters, group or ""
     if any(replicas > request.current.get(name, -1) for name, replicas in clusters.items()):
         return clusters, group or ""
-    return "no ready cluster takes their place"
+    return "no ready cluster can take its place"

@@ -1,4 +1,4 @@
-"""The binding scheduler's metrics; where karmada-scheduler has the same, the rest of the name is the same."""
+"""The binding scheduler's metrics. Those that karmada-scheduler has too share the rest of the name with it."""
 
 from typing import Final
 
@@ -7,62 +7,53 @@ from prometheus_client import Counter, Gauge, Histogram
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 ATTEMPTS: Final = Counter(
-    "berthmaster_scheduler_schedule_attempts", "Bindings that were tried.", ("result", "schedule_type")
+    "berthmaster_scheduler_schedule_attempts", "Scheduling attempts.", ("result", "schedule_type")
 )
 DURATION: Final = Histogram(
-    "berthmaster_scheduler_e2e_scheduling_duration_seconds", "From the decision to the last write.",
+    "berthmaster_scheduler_e2e_scheduling_duration_seconds", "Time from the decision to the last write.",
     ("result", "schedule_type"), buckets=_BUCKETS,
 )  # fmt: skip
 INCOMING: Final = Counter(
-    "berthmaster_scheduler_queue_incoming_bindings", "Bindings that came into the queue, by what made them.", ("event",)
+    "berthmaster_scheduler_queue_incoming_bindings", "Bindings added to the queue, by event.", ("event",)
 )
-PENDING: Final = Gauge("berthmaster_scheduler_pending_bindings", "Bindings that wait.", ("queue",))
+PENDING: Final = Gauge("berthmaster_scheduler_pending_bindings", "Bindings in the queue, by part.", ("queue",))
 ASSUMPTIONS: Final = Gauge(
-    "berthmaster_scheduler_assumed_assignments", "Assignments that do not show in their cluster's numbers yet."
+    "berthmaster_scheduler_assumed_assignments", "Assignments that do not show in their cluster's status yet."
 )
-
-
 ESTIMATES: Final = Counter(
-    "berthmaster_scheduler_estimates", "Scheduler estimators that decisions asked, by what came of it.", ("result",)
+    "berthmaster_scheduler_estimates", "Requests to scheduler estimators, by result.", ("result",)
 )
 ESTIMATING: Final = Histogram(
-    "berthmaster_scheduler_estimating_duration_seconds", "How long decisions waited for estimators.", buckets=_BUCKETS
+    "berthmaster_scheduler_estimating_duration_seconds", "Time that decisions waited for estimators.", buckets=_BUCKETS
 )
 BROKEN_ESTIMATORS: Final = Gauge(
-    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator no decision waits for."
+    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator decisions do not wait for."
 )
 
 
-class PrometheusEstimatorMeter:
-    """See ``berthmaster.controllers.estimators.estimators.Meter``."""
-
-    def asked(self, result: str) -> None:
-        """See ``Meter``."""
-        ESTIMATES.labels(result).inc()
-
-    def took(self, seconds: float) -> None:
-        """See ``Meter``."""
-        ESTIMATING.observe(seconds)
-
-    def broken(self, clusters: int) -> None:
-        """See ``Meter``."""
-        BROKEN_ESTIMATORS.set(clusters)
-
-
-class PrometheusMeter:
-    """See ``Meter``."""
+class SchedulingMetrics:
+    """Counts what the binding scheduler does. It is also ``EstimatorMetrics``."""
 
     def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
-        """See ``SchedulingMeter``."""
+        """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics."""
         ATTEMPTS.labels(result, schedule_type).inc()
         DURATION.labels(result, schedule_type).observe(seconds)
 
     def incoming(self, event: str) -> None:
-        """See ``IncomingMeter``."""
+        """Count a binding that was added to the queue, by the event's name in karmada-scheduler's metrics."""
         INCOMING.labels(event).inc()
 
-    def waiting(self, lengths: dict[str, int], assumptions: int) -> None:
-        """See ``Meter``."""
+    def waiting(self, lengths: dict[str, int], assumed: int) -> None:
+        """Set the length of each part of the queue, and the number of assumed assignments."""
         for queue, count in lengths.items():
             PENDING.labels(queue).set(count)
-        ASSUMPTIONS.set(assumptions)
+        ASSUMPTIONS.set(assumed)
+
+    def estimated(self, result: str) -> None:
+        ESTIMATES.labels(result).inc()
+
+    def waited_for_estimators(self, seconds: float) -> None:
+        ESTIMATING.observe(seconds)
+
+    def broken_estimators(self, clusters: int) -> None:
+        BROKEN_ESTIMATORS.set(clusters)

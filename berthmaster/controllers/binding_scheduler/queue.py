@@ -1,7 +1,8 @@
-"""The bindings that wait: the most important first, and those that fit nowhere apart until there is more room.
+"""The queue of bindings: highest priority first; unschedulable bindings wait until a cluster has more capacity.
 
-What karmada-scheduler does with three queues (``internal/queue``): active, backoff, unschedulable. Unlike there, a
-priority that changes counts at once, and what fits nowhere is woken when a cluster gains room, not every five minutes.
+karmada-scheduler has three queues (``internal/queue``): active, backoff and unschedulable. Two things differ here. A
+changed priority counts at once. A cluster that gains capacity activates unschedulable bindings; they do not wait for
+the next five-minute flush.
 """
 
 import heapq
@@ -15,30 +16,30 @@ from berthmaster.runtime.clock import Clock
 
 FIRST_WAIT_S: Final = 1.0
 LONGEST_WAIT_S: Final = 10.0
-LATE_TURN: Final = 32
-"""Of so many keys that are taken at least one is a late one, so that these do not wait for the end of all work."""
-LONGEST_PARKING_S: Final = 300.0
-"""How long a binding that fits nowhere is left alone at most, even if no cluster is seen to change."""
+LATE_SHARE: Final = 32
+"""Of this many keys that are taken, at least one is a late key. Late keys so progress during a long burst."""
+LONGEST_UNSCHEDULABLE_S: Final = 300.0
+"""An unschedulable binding is tried again after this time even if no cluster changes."""
 
 
 class SchedulingQueue(WorkQueue[Key]):
-    """A work queue that gives the key of the highest priority first; among equals, the one that waited longest."""
+    """A work queue that returns the key with the highest priority first; among equals, the one that waited longest."""
 
     def __init__(self, clock: Clock, priority_of: Callable[[Key], int]) -> None:
         super().__init__(clock, FIRST_WAIT_S, LONGEST_WAIT_S)
         self._priority_of = priority_of
         self._heap: list[tuple[int, int, Key]] = []
         self._entry: dict[Key, tuple[int, int, Key]] = {}
-        self._parked: dict[Key, float] = {}
+        self._unschedulable: dict[Key, float] = {}
         self._order = 0
         self._late: set[Key] = set()
         self._late_order: deque[Key] = deque()
-        self._turn = 0
+        self._taken_count = 0
 
     def add(self, key: Key) -> None:
-        """See ``WorkQueue``; a key that waits already is moved to where its priority of now puts it."""
+        """Queue a key. If it waits already, it moves to the position of its current priority."""
         with self._changed:
-            self._parked.pop(key, None)
+            self._unschedulable.pop(key, None)
             if key in self._late:
                 self._late.discard(key)
                 if key not in self._taken:
@@ -48,7 +49,7 @@ class SchedulingQueue(WorkQueue[Key]):
                 self._push(key)
 
     def add_late(self, key: Key) -> None:
-        """Have a key worked on after those that wait now and come later; at once if there are none."""
+        """Queue a key behind all keys that are not late, present and future ones."""
         with self._changed:
             if key not in self._dirty:
                 self._late.add(key)
@@ -56,49 +57,49 @@ class SchedulingQueue(WorkQueue[Key]):
 
     @property
     def busy(self) -> bool:
-        """Whether keys wait to be worked on, late ones aside."""
+        """Whether keys that are not late wait for a worker."""
         return len(self._dirty) > len(self._late)
 
-    def park(self, key: Key) -> None:
-        """Leave a key alone until it is woken, added, or five minutes have passed."""
+    def add_unschedulable(self, key: Key) -> None:
+        """Hold a key back until it is activated or added, at most five minutes."""
         with self._changed:
             if key not in self._dirty:
-                self._parked[key] = self._clock.monotonic_s()
+                self._unschedulable[key] = self._clock.monotonic_s()
 
-    def wake(self, keys: Iterable[Key] | None = None) -> int:
-        """Have parked keys worked on, all of them or those of ``keys``; how many that are.
+    def activate(self, keys: Iterable[Key]) -> int:
+        """Queue those of the keys that are unschedulable or being reconciled; return how many that are.
 
-        Those being worked on are looked at once more: what was decided for them may have missed why they are woken.
+        A key that is being reconciled is queued once more: its decision may have missed the change.
         """
         with self._changed:
-            asleep = self._parked.keys() | self._taken
-            woken = list(asleep) if keys is None else [key for key in keys if key in asleep]
-            for key in woken:
+            unschedulable = self._unschedulable.keys() | self._taken
+            activated = [key for key in keys if key in unschedulable]
+            for key in activated:
                 self.add(key)
-            return len(woken)
+            return len(activated)
 
-    def wake_old(self) -> None:
-        """Wake the keys that were parked long ago."""
+    def activate_expired(self) -> None:
+        """Queue the keys that were unschedulable for five minutes."""
         with self._changed:
-            before_s = self._clock.monotonic_s() - LONGEST_PARKING_S
-            self.wake([key for key, since_s in self._parked.items() if since_s <= before_s])
+            before_s = self._clock.monotonic_s() - LONGEST_UNSCHEDULABLE_S
+            self.activate([key for key, since_s in self._unschedulable.items() if since_s <= before_s])
 
-    def asleep(self) -> list[Key]:
-        """The keys that are left alone, or are just being worked on and may be left alone next."""
+    def unschedulable(self) -> list[Key]:
+        """Return the keys that are unschedulable, and those that are being reconciled and may be next."""
         with self._changed:
-            return list(self._parked.keys() | self._taken)
+            return list(self._unschedulable.keys() | self._taken)
 
-    def leave(self, key: Key) -> None:
-        """A key means nothing any more."""
+    def remove(self, key: Key) -> None:
+        """Forget a key that needs no more work: its wait, its backoff and its failures."""
         with self._changed:
-            self._parked.pop(key, None)
+            self._unschedulable.pop(key, None)
             self._due_s.pop(key, None)
             self._failures.pop(key, None)
 
     def lengths(self) -> dict[str, int]:
-        """How many keys wait, by Karmada's names for where."""
+        """Return the number of waiting keys, by Karmada's names of the queues."""
         with self._changed:
-            return {"active": len(self._dirty), "backoff": len(self._due_s), "unschedulable": len(self._parked)}
+            return {"active": len(self._dirty), "backoff": len(self._due_s), "unschedulable": len(self._unschedulable)}
 
     def _push(self, key: Key) -> None:
         if key in self._late:
@@ -109,20 +110,20 @@ class SchedulingQueue(WorkQueue[Key]):
         heapq.heappush(self._heap, entry)
 
     def _pop(self) -> Key | None:
-        self._turn += 1
+        self._taken_count += 1
         first, second = self._pop_first, self._pop_late
-        if self._turn % LATE_TURN == 0:
+        if self._taken_count % LATE_SHARE == 0:
             first, second = second, first
         key = first() or second()
         if key is not None:
-            self._parked.pop(key, None)  # its time came by itself
+            self._unschedulable.pop(key, None)
         return key
 
     def _pop_first(self) -> Key | None:
         while self._heap:
             entry = heapq.heappop(self._heap)
             key = entry[2]
-            if self._entry.get(key) is entry:  # else it was moved
+            if self._entry.get(key) is entry:  # else it has a newer entry
                 del self._entry[key]
                 return key
         return None
@@ -130,7 +131,7 @@ class SchedulingQueue(WorkQueue[Key]):
     def _pop_late(self) -> Key | None:
         while self._late_order:
             key = self._late_order.popleft()
-            if key in self._late:  # else it was added as any other
+            if key in self._late:  # else it is not late any more
                 self._late.discard(key)
                 return key
         return None

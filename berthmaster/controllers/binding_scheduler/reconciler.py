@@ -1,27 +1,37 @@
-"""One binding at a time: decide, write where it goes, write its status, tell people."""
+"""Reconcile one binding: decide, write the assignment, write the status, record events, log the decision."""
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.bindings import Bindings, collection_of
-from berthmaster.controllers.binding_scheduler.desk import Desk
-from berthmaster.controllers.binding_scheduler.eligibility import eligible
-from berthmaster.controllers.binding_scheduler.plan import QUOTA_EXCEEDED, SCHEDULED, SCHEDULER_ERROR, Verdict, Version
+from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache, collection_of
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text
+from berthmaster.controllers.binding_scheduler.event_handlers import eligible
+from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
-from berthmaster.controllers.binding_scheduler.step import Step
+from berthmaster.controllers.binding_scheduler.writes import (
+    QUOTA_EXCEEDED,
+    SCHEDULED,
+    SCHEDULER_ERROR,
+    SchedulingResult,
+    Version,
+    status_write,
+    targets,
+)
 from berthmaster.controllers.controller import Requeue
-from berthmaster.kube.client import APIClient, ask
-from berthmaster.kube.events import Recorder, Reference
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.kube.client import ask
+from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.scheduling.karmada.trigger import Trigger
 
 _ACTION: Final = "Scheduling"
@@ -29,173 +39,179 @@ _SUCCEEDED: Final = "ScheduleBindingSucceed"
 _FAILED: Final = "ScheduleBindingFailed"
 _FAILOVER_BLOCKED: Final = "FailoverBlocked"
 
-
-class SchedulingMeter(Protocol):
-    """Counts what the binding scheduler does."""
-
-    def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
-        """A binding was scheduled, or could not be; the names are those of karmada-scheduler's metrics."""
+_LOG: Final = logging.getLogger("berthmaster.binding_scheduler")
+_LOG.addFilter(BurstFilter(per_s=100, burst=1000))
+_STEPS: Final = logging.getLogger("berthmaster.binding_scheduler.steps")
+_STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _PatchResponse(msgspec.Struct, frozen=True):
     metadata: Version
 
 
-class _Report(NamedTuple):
-    """What a binding's status is to say of an assignment that was written.
+class _PendingStatus(NamedTuple):
+    """The status and events of an assignment that was written, and whose status was not.
 
     Attributes:
-        binding: as it was written.
-        step: what was decided.
-        at: when; a second try, after an answer was lost, says the same.
+        binding: the binding after the assignment was written.
+        decision: the decision.
+        at: the time of the decision. A retry after a lost response writes the same time.
     """
 
     binding: Binding
-    step: Step
+    decision: BindingDecision
     at: datetime
 
 
 class BindingReconciler:
-    """See ``Reconciler``.
+    """Reconciles bindings. It implements ``Reconciler``.
 
-    While others wait to be assigned, what one's status and events have to say of its own assignment waits until they
-    are: in a burst that halves the time until everything is where it should be. A process that ends meanwhile loses
-    nothing but events: the binding itself says which group it is of, and a status that lags behind is completed.
+    While other bindings wait for an assignment, the status and the events of this one are delayed. In a burst that
+    halves the time until every workload is assigned. A process that ends meanwhile loses only events: the binding
+    itself records the group of its assignment, and the next process completes a stale status.
     """
 
     def __init__(
         self,
-        bindings: Bindings,
-        desk: Desk,
+        bindings: BindingCache,
+        clusters: ClusterCache,
         queue: SchedulingQueue,
-        client: APIClient,
-        recorder: Recorder,
-        meter: SchedulingMeter,
-        clock: Clock,
+        context: ControllerContext,
+        metrics: SchedulingMetrics,
         scheduler_name: str,
     ) -> None:
         self._bindings = bindings
-        self._desk = desk
+        self._clusters = clusters
         self._queue = queue
-        self._client = client
-        self._recorder = recorder
-        self._meter = meter
-        self._clock = clock
+        self._client = context.client
+        self._recorder = context.recorder
+        self._clock = context.clock
+        self._metrics = metrics
         self._scheduler_name = scheduler_name
-        self._reports: dict[Key, _Report] = {}
+        self._pending: dict[Key, _PendingStatus] = {}
 
     def reconcile(self, key: Key) -> Requeue | None:
-        """See ``Reconciler``."""
         binding = self._bindings.get(key)
-        self._desk.settle(key, binding)
+        self._clusters.observe(key, binding)
         if binding is None:
-            self._reports.pop(key, None)
+            self._pending.pop(key, None)
         else:
-            binding = self._reported(key, binding)
+            binding = self._complete(key, binding)
         if binding is None or not self._concerns(binding):
-            self._queue.leave(key)
+            self._queue.remove(key)
             return None
         started_s = self._clock.monotonic_s()
-        step = self._desk.decide(key, binding)
+        decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
+        for attempt in decision.attempts:
+            _STEPS.debug("group tried", extra=fields(binding=_name(key), **attempt))
         try:
-            self._write(key, binding, step)
+            self._write(key, binding, decision)
         except ApiError as error:
-            self._attempted("error", step, started_s)
+            self._finish("error", key, decision, started_s, error)
             if error.not_found:
-                self._desk.settle(key, None)
+                self._clusters.observe(key, None)
                 return None
             raise
-        if step.tried:
-            self._attempted("scheduled" if step.verdict.ok else "unschedulable", step, started_s)
-        if step.waits_for_room:
-            self._queue.park(key)
-        return Requeue(step.again_s) if step.again_s is not None else None
+        if decision.attempted:
+            self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
+        else:
+            _STEPS.debug("unchanged", extra=fields(binding=_name(key), trigger=decision.trigger.value))
+        if decision.waits_for_capacity:
+            self._queue.add_unschedulable(key)
+        return Requeue(decision.requeue_after_s) if decision.requeue_after_s is not None else None
 
     def _concerns(self, binding: Binding) -> bool:
-        """Whether there is anything to decide for a binding, now that its turn has come."""
+        """Whether the latest version of a binding still needs a decision."""
         return (
             eligible(binding, self._scheduler_name)
             and binding.metadata.deletion_timestamp is None
             and binding.spec.placement is not None
         )
 
-    def _write(self, key: Key, binding: Binding, step: Step) -> None:
-        """Bring a step about. What fails half way is completed by the next step for the binding."""
+    def _write(self, key: Key, binding: Binding, decision: BindingDecision) -> None:
+        """Write a decision. If a write fails half way, the next decision for the binding completes it."""
         now = self._clock.now()
-        if step.write is None:
-            self._write_status(key, binding, step, now)
-            self._tell(binding, step)
+        if decision.write is None:
+            self._write_status(key, binding, decision, now)
+            self._record_events(binding, decision)
             return
         try:
-            version = self._patched(key, step.write.patch(binding))
-        except BerthmasterError as error:  # an answer that cannot be read is as good as none
-            self._desk.unsure(key, step)
+            version = self._patch(key, decision.write.patch(binding))
+        except BerthmasterError as error:  # a response that cannot be decoded counts as lost
+            self._clusters.mark_unconfirmed(key, decision)
             if isinstance(error, ApiError) and error.rejected:
-                self._refused(key, binding, step, error)
+                self._refused(key, binding, decision, error)
             raise
-        latest = step.write.applied(binding, version)
-        self._bindings.written(key, binding, latest)
-        self._reports[key] = _Report(latest, step, now)
+        latest = decision.write.applied(binding, version)
+        self._bindings.add_written(key, binding, latest)
+        self._pending[key] = _PendingStatus(latest, decision, now)
         if self._queue.busy:
             self._queue.add_late(key)
+            _STEPS.debug("status delayed", extra=fields(binding=_name(key)))
         else:
-            self._reported(key, latest)
+            self._complete(key, latest)
 
-    def _refused(self, key: Key, binding: Binding, step: Step, error: ApiError) -> None:
-        """Say why an assignment is not taken, by a quota for one; others may have its room until it is tried again."""
-        self._desk.settle(key, binding)
+    def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> None:
+        """Report an assignment that the API server refused, and free its capacity until the next try."""
+        self._clusters.observe(key, binding)
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
-        told = replace(step, verdict=Verdict(reason, str(error)), warning="")
-        with suppress(ApiError):  # the refusal counts, and is tried again
-            self._write_status(key, binding, told, self._clock.now())
-        self._tell(binding, told)
+        refused = replace(decision, result=SchedulingResult(reason, str(error)), warning="")
+        with suppress(ApiError):  # the caller raises the refusal itself
+            self._write_status(key, binding, refused, self._clock.now())
+        self._record_events(binding, refused)
 
-    def _reported(self, key: Key, binding: Binding) -> Binding:
-        """The binding, after what there is to say of its last assignment was said, in its status and to people."""
-        report = self._reports.get(key)
-        if report is None:
+    def _complete(self, key: Key, binding: Binding) -> Binding:
+        """Write the pending status and events of the last assignment, and return the binding after that."""
+        pending = self._pending.get(key)
+        if pending is None:
             return binding
-        after, written = binding, report.binding
-        if written.metadata.uid == binding.metadata.uid:  # else it was deleted and made anew meanwhile
-            if written.spec.scheduler_name == binding.spec.scheduler_name:  # else another scheduler says how it is
+        after, written = binding, pending.binding
+        if written.metadata.uid == binding.metadata.uid:  # else it was deleted and created again
+            if written.spec.scheduler_name == binding.spec.scheduler_name:  # else the status is another scheduler's
                 try:
-                    after = self._write_status(key, binding, report.step, report.at, of=written)
+                    after = self._write_status(key, binding, pending.decision, pending.at, of=written)
                 except ApiError as error:
                     if not error.rejected:
                         raise
-                    # It may be refused for good: what is to be decided next does not wait for it, and says it again.
-            self._tell(binding, report.step)
-        del self._reports[key]
+                    # The refusal may be permanent. The next decision does not wait, and writes the status again.
+            self._record_events(binding, pending.decision)
+        del self._pending[key]
         return after
 
     def _write_status(
-        self, key: Key, binding: Binding, step: Step, now: datetime, of: Binding | None = None
+        self, key: Key, binding: Binding, decision: BindingDecision, now: datetime, of: Binding | None = None
     ) -> Binding:
-        """Write what a step has to say in the status, if anything; the binding as it is then.
+        """Write a decision to the status if it changes, and return the binding after that.
 
-        With ``of`` it is said of an earlier binding, as that step had written it: the group and the time of scheduling
-        count for the next decision, whatever has come of the binding since.
+        ``of`` is the binding that the decision was written to, if the binding has changed since. The group and the
+        time of scheduling count for the next decision even then.
         """
-        status = step.status_write(binding, now, of or binding)
+        status = status_write(binding, decision.result, now, refresh=decision.refresh, of=of)
         if not status:
             return binding
-        after = status.applied(binding, self._patched(key, status.patch(binding), "status"))
-        self._bindings.written(key, binding, after)
+        after = status.applied(binding, self._patch(key, status.patch(binding), "status"))
+        self._bindings.add_written(key, binding, after)
         return after
 
-    def _patched(self, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Version:
-        """Patch the binding; the rest of what it is afterwards is known here, and need not be sent back."""
+    def _patch(self, key: Key, patch: Mapping[str, Any], subresource: str = "") -> Version:
+        """Patch the binding. The response holds only metadata, because the rest is known here."""
         request = merge_patch(collection_of(key), key, patch, subresource)
-        return decode_json(_Answer, ask(self._client, request._replace(accept=ONLY_METADATA))).metadata
+        version = decode_json(_PatchResponse, ask(self._client, request._replace(accept=ONLY_METADATA))).metadata
+        if _STEPS.isEnabledFor(logging.DEBUG):
+            what = f"{subresource or 'assignment'} written"
+            _STEPS.debug(what, extra=fields(binding=_name(key), resource_version=version.resource_version))
+        return version
 
-    def _tell(self, binding: Binding, step: Step) -> None:
-        """Say it on the binding and on its workload, if it is news."""
-        if step.warning:
-            self._record(binding, "Warning", _FAILOVER_BLOCKED, step.warning)
-        if step.verdict.ok and (step.tried or _failed(binding)):
-            self._record(binding, "Normal", _SUCCEEDED, step.verdict.message)
-        elif not step.verdict.ok and not _says(binding, step.verdict.message):
-            self._record(binding, "Warning", _FAILED, step.verdict.message)
+    def _record_events(self, binding: Binding, decision: BindingDecision) -> None:
+        """Record events on the binding and on its workload, unless the condition has the same message already."""
+        if decision.warning:
+            self._record(binding, "Warning", _FAILOVER_BLOCKED, decision.warning)
+        conditions = [each for each in binding.status.conditions if each.type == SCHEDULED]
+        result = decision.result
+        if result.ok and (decision.attempted or any(each.status == "False" for each in conditions)):
+            self._record(binding, "Normal", _SUCCEEDED, result.message)
+        elif not result.ok and not any(each.message == result.message for each in conditions):
+            self._record(binding, "Warning", _FAILED, result.message)
 
     def _record(self, binding: Binding, kind: str, reason: str, note: str) -> None:
         meta, resource = binding.metadata, binding.spec.resource
@@ -206,16 +222,32 @@ class BindingReconciler:
                 regarding, "Normal" if kind == "Normal" else "Warning", reason, _ACTION, note, related
             )
 
-    def _attempted(self, result: str, step: Step, started_s: float) -> None:
-        schedule_type = "ScaleSchedule" if step.trigger is Trigger.SCALE else "ReconcileSchedule"
-        self._meter.attempted(result, schedule_type, self._clock.monotonic_s() - started_s)
+    def _finish(
+        self, outcome: str, key: Key, decision: BindingDecision, started_s: float, error: ApiError | None = None
+    ) -> None:
+        """Count a scheduling attempt and log it: one record per decision."""
+        duration_s = self._clock.monotonic_s() - started_s
+        schedule_type = "ScaleSchedule" if decision.trigger is Trigger.SCALE else "ReconcileSchedule"
+        self._metrics.attempted(outcome, schedule_type, duration_s)
+        if not _LOG.isEnabledFor(logging.INFO):
+            return
+        before = targets(decision.binding)
+        after = before if decision.clusters is None else decision.clusters
+        values: dict[str, object] = {
+            "binding": _name(key),
+            "trigger": decision.trigger.value,
+            "group": decision.result.group,
+            "before": assignment_text(before),
+            "after": assignment_text(before if error is not None else after),
+            "duration_ms": round(duration_s * 1000, 3),
+            "reason": decision.result.reason if error is None else error.reason,
+        }
+        if error is not None or not decision.result.ok:
+            values["problem"] = decision.result.message if error is None else str(error)
+        if decision.warning:
+            values["warning"] = decision.warning
+        _LOG.info("not written" if outcome == "error" else outcome, extra=fields(**values))
 
 
-def _failed(binding: Binding) -> bool:
-    """Whether the binding's condition says that it could not be scheduled."""
-    return any(each.type == SCHEDULED and each.status == "False" for each in binding.status.conditions)
-
-
-def _says(binding: Binding, message: str) -> bool:
-    """Whether the binding's condition says so already."""
-    return any(each.type == SCHEDULED and each.message == message for each in binding.status.conditions)
+def _name(key: Key) -> str:
+    return f"{key[0]}/{key[1]}" if key[0] else key[1]

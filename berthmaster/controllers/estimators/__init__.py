@@ -1,6 +1,6 @@
-"""What estimators inside members say: Karmada's ``karmada-scheduler-estimator-*``, asked over gRPC.
+"""The client of Karmada's ``karmada-scheduler-estimator-*``, one in each member cluster, over gRPC.
 
-An estimator sees the nodes, quotas and affinities of its cluster, of which the control plane only has sums. What it
-says limits the replicas that a decision assigns to its cluster (``berthmaster.scheduling.request.Request.bounds``). If
-no estimator answers in time, the cluster's summary decides alone.
+An estimator sees the nodes, quotas and affinities of its cluster. The control plane only has sums. The answers limit
+the replicas that a decision assigns (``bounds`` of ``berthmaster.scheduling.request.Request``). If an estimator does
+not answer in time, the cluster's summary decides alone.
 """

@@ -1,101 +1,156 @@
-"""All estimators of a fleet, asked at the same time."""
+"""The estimators of all clusters: which of them a decision asks, and the requests to them."""
 
 import asyncio
 import logging
+import os
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from berthmaster.controllers.estimators.breaker import Breaker
-from berthmaster.controllers.estimators.link import Directory, Link, Metadata, Result
+from berthmaster.controllers.estimators.cluster_estimator import (
+    CircuitBreaker,
+    ClusterEstimator,
+    EstimateResult,
+    EstimatorConnector,
+    Metadata,
+)
+from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import encode_requirements
+from berthmaster.controllers.settings import EstimatorSettings
+from berthmaster.kube.client import APIClient
+from berthmaster.model.binding import BindingSpec
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
+from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")
 
 _LOG: Final = logging.getLogger("berthmaster.estimators")
-_LOOKUPS_AT_ONCE: Final = 16
-_GRACE_S: Final = 1.0  # for the loop to notice that the time is up
+_MAX_LOOKUPS: Final = 16
+_GRACE_S: Final = 1.0  # for the event loop to notice the timeout
 _CLOSING_LIMIT_S: Final = 5.0
 _MAX_DESCRIPTION: Final = 512
 
 
-class Meter(Protocol):
-    """Counts; called from the estimators' thread."""
+class EstimatorMetrics(Protocol):
+    """Counts requests to estimators. Its methods are called from the thread of the event loop."""
 
-    def asked(self, result: str) -> None:
-        """An estimator was asked for a decision; ``result`` is the value of a ``Result``."""
+    def estimated(self, result: str) -> None:
+        """Count a request of a decision; ``result`` is the value of an ``EstimateResult``."""
 
-    def took(self, seconds: float) -> None:
-        """A decision waited so long for all that it asked."""
+    def waited_for_estimators(self, seconds: float) -> None:
+        """Count the time that a decision waited for all answers."""
 
-    def broken(self, clusters: int) -> None:
-        """So many clusters have an estimator that is not waited for."""
+    def broken_estimators(self, clusters: int) -> None:
+        """Set the number of clusters whose circuit breaker is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorQuery:
+    """A question to the estimators, for one decision.
+
+    Attributes:
+        clusters: the clusters that pass the filters in any group that may be tried, each once.
+        requirements: what a replica needs. None asks for pod slots.
+        workload: the workload's kind and name, for the logs of the estimators.
+    """
+
+    clusters: Sequence[str]
+    requirements: ReplicaRequirements | None
+    workload: str
+
+
+def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
+    """Return the query for a decision; None if capacity does not matter for it.
+
+    The function reads the scheduler: the caller must not change it at the same time.
+    """
+    if not request.replicas:
+        return None
+    compiled = scheduler.compile(request.placement)
+    groups = compiled.groups[0 if request.fresh else compiled.group_index(request.observed_group) :]
+    if not _needs_capacity(request, groups):
+        return None
+    rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}
+    clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
+    resource = spec.resource
+    name = f"{resource.namespace}/{resource.name}" if resource.namespace else resource.name
+    return EstimatorQuery(clusters, spec.replica_requirements, f"{resource.kind} {name}") if clusters else None
+
+
+def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:
+    """Whether capacity can change the decision. It cannot for copies and static weights on all clusters that fit."""
+    if strategy_of(request.placement.replica_scheduling) in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}:
+        return True
+    return bool(request.placement.spread_constraints) or any(group.overflow for group in groups)
 
 
 class Estimators:
-    """The estimators of the clusters that have arrived and not left. Safe for several threads.
+    """The estimators of the added clusters. Safe for several threads.
 
-    All connections live in one event loop on a thread of its own: gRPC's blocking interface would start a thread for
-    each cluster that is asked.
+    All connections belong to one event loop in its own thread. gRPC's blocking interface would start a thread for each
+    cluster that is asked.
     """
 
-    def __init__(self, directory: Directory, clock: Clock, meter: Meter) -> None:
-        self._directory = directory
+    def __init__(
+        self, connector: EstimatorConnector, clock: Clock, metrics: EstimatorMetrics, timeout_s: float
+    ) -> None:
+        """Start the event loop. ``timeout_s`` limits how long a decision waits for all answers together."""
+        self._connector = connector
         self._clock = clock
-        self._meter = meter
-        self._links: dict[str, Link] = {}
+        self._metrics = metrics
+        self._timeout_s = timeout_s
+        self._clusters: dict[str, ClusterEstimator] = {}
         self._closed = False
         self._loop = asyncio.new_event_loop()
-        self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="estimator-lookup")
+        self._lookups = ThreadPoolExecutor(_MAX_LOOKUPS, thread_name_prefix="estimator-lookup")
         self._loop.set_default_executor(self._lookups)
         self._thread = threading.Thread(target=self._loop.run_forever, name="estimators", daemon=True)
         self._thread.start()
 
     def add(self, cluster: str) -> None:
-        """A cluster arrived, or is still there: connect to its estimator in the background."""
+        """Connect to a cluster's estimator in the background, unless that was done already."""
         if not self._closed:
             self._loop.call_soon_threadsafe(self._add, cluster)
 
     def remove(self, cluster: str) -> None:
-        """A cluster left: hang up."""
+        """Close the connection to a cluster's estimator."""
         if not self._closed:
             self._submit(self._remove(cluster))
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait until each estimator was connected to, or that failed; whether it came to that in time."""
+        """Wait until the first connection to each estimator succeeded or failed; return False on timeout."""
         try:
-            self._submit(self._dialled()).result(timeout_s)
+            self._submit(self._wait_until_connected()).result(timeout_s)
         except TimeoutError:
             return False
         return True
 
-    def max_available(
-        self, clusters: Iterable[str], requirements: ReplicaRequirements | None, described: str, timeout_s: float
-    ) -> dict[str, int]:
-        """How many more replicas fit each cluster, as its estimator says; those that do not answer are left out.
+    def max_available(self, query: EstimatorQuery, timeout_s: float | None = None) -> dict[str, int]:
+        """Ask for the available replicas by cluster. Clusters whose estimator does not answer are missing.
 
-        All are asked at once, under one deadline. Nothing makes this fail.
+        All estimators are asked at once, under one deadline. The call blocks and raises no error.
 
         Args:
-            clusters: whom to ask.
-            requirements: what a replica needs; None where that is not known, which asks for pods alone.
-            described: the workload, for people who read the estimators' logs.
-            timeout_s: how long to wait at most.
+            query: the clusters and the requirements.
+            timeout_s: the deadline; the one of the constructor by default.
         """
         if self._closed:
             return {}
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            encoded = encode_requirements(requirements)
+            encoded = encode_requirements(query.requirements)
         except InputError as error:
-            _LOG.warning("requirements cannot be told", extra=fields(workload=described, problem=str(error)))
+            _LOG.warning("cannot encode requirements", extra=fields(workload=query.workload, problem=str(error)))
             return {}
-        metadata = (("object", _printable(described)),)
-        asked = self._submit(self._ask(list(clusters), encoded, metadata, timeout_s))
+        metadata = (("object", _printable(query.workload)),)
+        asked = self._submit(self._ask(query.clusters, encoded, metadata, timeout_s))
         try:
             return asked.result(timeout_s + _GRACE_S)
         except TimeoutError:
@@ -103,7 +158,7 @@ class Estimators:
             return {}
 
     def close(self) -> None:
-        """Hang up everywhere; not to be used any more."""
+        """Close all connections. The object is unusable afterwards."""
         self._closed = True
         closing = self._submit(self._close())
         try:
@@ -120,38 +175,58 @@ class Estimators:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def _add(self, cluster: str) -> None:
-        if cluster not in self._links:
-            self._links[cluster] = Link(cluster, self._directory, Breaker(self._clock))
+        if cluster not in self._clusters:
+            self._clusters[cluster] = ClusterEstimator(cluster, self._connector, CircuitBreaker(self._clock))
 
     async def _remove(self, cluster: str) -> None:
-        link = self._links.pop(cluster, None)
-        if link is not None:
-            await link.close()
+        estimator = self._clusters.pop(cluster, None)
+        if estimator is not None:
+            await estimator.close()
 
-    async def _dialled(self) -> None:
-        await asyncio.gather(*(link.dialled() for link in list(self._links.values())))
+    async def _wait_until_connected(self) -> None:
+        await asyncio.gather(*(each.wait_until_connected() for each in list(self._clusters.values())))
 
     async def _ask(
-        self, clusters: list[str], requirements: bytes, metadata: Metadata, timeout_s: float
+        self, clusters: Sequence[str], requirements: bytes, metadata: Metadata, timeout_s: float
     ) -> dict[str, int]:
-        links = [link for name in clusters if (link := self._links.get(name)) is not None]
+        estimators = [each for name in clusters if (each := self._clusters.get(name)) is not None]
         began_s = self._clock.monotonic_s()
-        results = await asyncio.gather(*(link.ask(requirements, metadata, timeout_s) for link in links))
-        self._meter.took(self._clock.monotonic_s() - began_s)
+        results = await asyncio.gather(*(each.ask(requirements, metadata, timeout_s) for each in estimators))
+        self._metrics.waited_for_estimators(self._clock.monotonic_s() - began_s)
         for result, _ in results:
-            self._meter.asked(result.value)
-        self._meter.broken(sum(not link.breaker.waited_for for link in self._links.values()))
+            self._metrics.estimated(result.value)
+        self._metrics.broken_estimators(sum(not each.breaker.closed for each in self._clusters.values()))
         return {
-            link.cluster: replicas
-            for link, (result, replicas) in zip(links, results, strict=True)
-            if result is Result.ANSWERED
+            each.cluster: replicas
+            for each, (result, replicas) in zip(estimators, results, strict=True)
+            if result is EstimateResult.ANSWERED
         }
 
     async def _close(self) -> None:
-        links, self._links = list(self._links.values()), {}
-        await asyncio.gather(*(link.close() for link in links))
+        estimators, self._clusters = list(self._clusters.values()), {}
+        await asyncio.gather(*(each.close() for each in estimators))
 
 
-def _printable(described: str) -> str:
-    """The text as gRPC's metadata takes it: printable ASCII, bounded."""
-    return "".join(each if " " <= each <= "~" else "?" for each in described[:_MAX_DESCRIPTION])
+def open_estimators(
+    settings: EstimatorSettings, client: APIClient, clock: Clock, metrics: EstimatorMetrics
+) -> Estimators:
+    """Create the estimators, without clusters. The caller must close them.
+
+    Raises:
+        InputError: the settings contradict each other, a file is invalid, or gRPC is not installed.
+    """
+    check_tls(settings)
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its lines are not JSON, and failures are logged here
+    try:
+        from berthmaster.controllers.estimators.channels import GRPCConnector  # noqa: PLC0415 - an optional dependency
+    except ModuleNotFoundError as error:
+        raise InputError(
+            f"scheduler estimators need gRPC, and {error.name} is not installed: "
+            "pip install 'berthmaster[estimator]', or leave them disabled"
+        ) from None
+    return Estimators(GRPCConnector(client, settings), clock, metrics, settings.timeout_s)
+
+
+def _printable(text: str) -> str:
+    """Return the text as gRPC metadata: printable ASCII of bounded length."""
+    return "".join(each if " " <= each <= "~" else "?" for each in text[:_MAX_DESCRIPTION])

@@ -1,22 +1,34 @@
 """The messages of ``MaxAvailableReplicas`` (karmada ``pkg/estimator/service``, ``pkg/estimator/pb``).
 
-What Kubernetes defines - quantities, node selectors, tolerations - stands in them as bytes: its own protobuf messages
-(``k8s.io/api/core/v1/generated.proto``), without the envelope that the API server would put around them.
+The messages contain types of Kubernetes (quantities, node selectors, tolerations) as bytes: the protobuf messages of
+``k8s.io/api/core/v1/generated.proto``, without the envelope of the API server.
+
+The wire format (protobuf.dev/programming-guides/encoding) is implemented here: the few fields need less code than their
+descriptors, and no install needs a protobuf library. Tests compare the results with that library.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from berthmaster.controllers.estimators.protobuf import entries, int32, integer, message, text
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
+from berthmaster.model.errors import ServiceError
 from berthmaster.model.meta import Value
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
 METHOD: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas"
 
+_VARINT: Final = 0
+_FIXED64: Final = 1
+_LENGTH: Final = 2
+_FIXED32: Final = 5
+_FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
+_MAX_VARINT_BYTES: Final = 10
+_MASK_64: Final = 2**64 - 1
+_MASK_32: Final = 2**32 - 1
 
-class _Requirement(Value, frozen=True):
+
+class _SelectorRequirement(Value, frozen=True):
     """``core/v1.NodeSelectorRequirement``."""
 
     key: str = ""
@@ -24,73 +36,75 @@ class _Requirement(Value, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class _Term(Value, frozen=True):
+class _SelectorTerm(Value, frozen=True):
     """``core/v1.NodeSelectorTerm``."""
 
-    match_expressions: tuple[_Requirement, ...] = ()
-    match_fields: tuple[_Requirement, ...] = ()
+    match_expressions: tuple[_SelectorRequirement, ...] = ()
+    match_fields: tuple[_SelectorRequirement, ...] = ()
 
 
 class _NodeSelector(Value, frozen=True):
     """``core/v1.NodeSelector``."""
 
-    node_selector_terms: tuple[_Term, ...] = ()
+    node_selector_terms: tuple[_SelectorTerm, ...] = ()
 
 
 def encode_requirements(requirements: ReplicaRequirements | None) -> bytes:
-    """A ``ReplicaRequirements``: what one replica needs; the same for every cluster that is asked.
+    """Encode a ``ReplicaRequirements`` message. All clusters get the same.
 
     Raises:
-        InputError: the node affinity is none.
+        InputError: the node affinity is invalid.
     """
     if requirements is None:
         return b""
     amounts = requirements.resource_request.items()
     claim = requirements.node_claim
     return (
-        (message(1, _node_claim(claim)) if claim is not None else b"")
-        + text(3, requirements.namespace)
-        + text(4, requirements.priority_class_name)
-        + entries(5, ((name, text(1, amount.canonical())) for name, amount in amounts))
+        (_message(1, _node_claim(claim)) if claim is not None else b"")
+        + _text(3, requirements.namespace)
+        + _text(4, requirements.priority_class_name)
+        + _entries(5, ((name, _text(1, amount.canonical())) for name, amount in amounts))
     )
 
 
 def encode_request(cluster: str, requirements: bytes) -> bytes:
-    """A ``MaxAvailableReplicasRequest`` about a cluster, with encoded requirements.
+    """Encode a ``MaxAvailableReplicasRequest`` with encoded requirements.
 
-    The requirements are there even where they are empty: that asks for pods alone, while their absence means nothing.
+    Empty requirements are present in the message: they ask for pod slots. Absent requirements would mean nothing.
     """
-    return text(1, cluster) + message(2, requirements)
+    return _text(1, cluster) + _message(2, requirements)
 
 
-def max_replicas(answer: bytes) -> int:
-    """What a ``MaxAvailableReplicasResponse`` says.
+def max_replicas(response: bytes) -> int:
+    """Decode the number in a ``MaxAvailableReplicasResponse``.
 
     Raises:
-        ServiceError: it cannot be read.
+        ServiceError: the response is not a protobuf message.
     """
-    return int32(answer, 1)
+    return _int32(response, 1)
 
 
 def _node_claim(claim: NodeClaim) -> bytes:
     selector = ((key, value.encode()) for key, value in claim.node_selector.items())
-    affinity = b"" if claim.hard_node_affinity is None else message(4, _affinity(claim.hard_node_affinity))
-    return entries(2, selector) + affinity + b"".join(message(5, _toleration(each)) for each in claim.tolerations)
+    affinity = b"" if claim.hard_node_affinity is None else _message(4, _affinity(claim.hard_node_affinity))
+    return _entries(2, selector) + affinity + b"".join(_message(5, _toleration(each)) for each in claim.tolerations)
 
 
 def _affinity(raw: object) -> bytes:
     selector = convert(_NodeSelector, raw)
     return b"".join(
-        message(1, _requirements(1, term.match_expressions) + _requirements(2, term.match_fields))
+        _message(1, _requirements(1, term.match_expressions) + _requirements(2, term.match_fields))
         for term in selector.node_selector_terms
     )
 
 
-def _requirements(number: int, requirements: Sequence[_Requirement]) -> bytes:
+def _requirements(number: int, requirements: Sequence[_SelectorRequirement]) -> bytes:
     return b"".join(
-        message(
+        _message(
             number,
-            text(1, each.key) + text(2, each.operator) + b"".join(message(3, value.encode()) for value in each.values),
+            _text(1, each.key)
+            + _text(2, each.operator)
+            + b"".join(_message(3, value.encode()) for value in each.values),
         )
         for each in requirements
     )
@@ -99,9 +113,84 @@ def _requirements(number: int, requirements: Sequence[_Requirement]) -> bytes:
 def _toleration(toleration: Toleration) -> bytes:
     seconds = toleration.toleration_seconds
     return (
-        text(1, toleration.key)
-        + text(2, toleration.operator)
-        + text(3, toleration.value)
-        + text(4, toleration.effect)
-        + (b"" if seconds is None else integer(5, seconds))
+        _text(1, toleration.key)
+        + _text(2, toleration.operator)
+        + _text(3, toleration.value)
+        + _text(4, toleration.effect)
+        + (b"" if seconds is None else _integer(5, seconds))
     )
+
+
+def _message(number: int, content: bytes) -> bytes:
+    """Encode a message or bytes field, even if it is empty."""
+    return _varint(number << 3 | _LENGTH) + _varint(len(content)) + content
+
+
+def _text(number: int, content: str) -> bytes:
+    """Encode a string field; an empty string is omitted."""
+    return _message(number, content.encode()) if content else b""
+
+
+def _integer(number: int, value: int) -> bytes:
+    """Encode an ``int32`` or ``int64`` field, even if it is 0."""
+    return _varint(number << 3 | _VARINT) + _varint(value & _MASK_64)
+
+
+def _entries(number: int, pairs: Iterable[tuple[str, bytes]]) -> bytes:
+    """Encode a map field from strings to bytes (or encoded strings), sorted by key."""
+    return b"".join(_message(number, _text(1, key) + _message(2, value)) for key, value in sorted(pairs))
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _int32(content: bytes, number: int) -> int:
+    """Decode the ``int32`` in a field of a message; 0 if it is absent, the last value if it is repeated.
+
+    Raises:
+        ServiceError: the content is not a protobuf message.
+    """
+    value = 0
+    for found, each in _integers(content):
+        if found == number:
+            value = each & _MASK_32
+    return value - 2**32 if value >= 2**31 else value
+
+
+def _integers(content: bytes) -> Iterator[tuple[int, int]]:
+    """Yield number and value of each integer field, and skip the other fields."""
+    position = 0
+    while position < len(content):
+        tag, position = _read_varint(content, position)
+        number, kind = tag >> 3, tag & 7
+        if not number:
+            raise ServiceError("the response is not a protobuf message: a field has the number 0")
+        if kind == _VARINT:
+            value, position = _read_varint(content, position)
+            yield number, value
+            continue
+        if kind == _LENGTH:
+            size, position = _read_varint(content, position)
+        elif kind in _FIXED_SIZES:
+            size = _FIXED_SIZES[kind]
+        else:
+            raise ServiceError(f"the response is not a protobuf message: field {number} has the wire type {kind}")
+        position += size
+        if position > len(content):
+            raise ServiceError("the response is not a protobuf message: a field is truncated")
+
+
+def _read_varint(content: bytes, position: int) -> tuple[int, int]:
+    """Decode an integer, and return it with the position after it."""
+    value = 0
+    for index, byte in enumerate(content[position : position + _MAX_VARINT_BYTES]):
+        value |= (byte & 0x7F) << 7 * index
+        if byte < 0x80:
+            return value & _MASK_64, position + index + 1
+    raise ServiceError("the response is not a protobuf message: an integer is truncated")

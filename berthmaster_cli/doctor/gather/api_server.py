@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.rbac import Rule, rules_of
+from berthmaster.controllers.rbac import AccessRule, rules_of
 from berthmaster.kube.client import read_body
 from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError
@@ -125,7 +125,7 @@ class AccessQuestion(NamedTuple):
         attributes: the ``resourceAttributes`` of a ``SelfSubjectAccessReview``.
     """
 
-    rule: Rule
+    rule: AccessRule
     attributes: dict[str, str]
 
     @property
@@ -137,7 +137,7 @@ class AccessQuestion(NamedTuple):
         return f"{self.attributes['verb']} {'.'.join(filter(None, (resource, self.attributes['group'])))}{where}"
 
 
-def questions(rules: Iterable[Rule], setup: Setup) -> Iterator[AccessQuestion]:
+def questions(rules: Iterable[AccessRule], setup: Setup) -> Iterator[AccessQuestion]:
     """Yield a question for each verb and resource of the rules."""
     for rule in rules:
         for listed in rule.resources:

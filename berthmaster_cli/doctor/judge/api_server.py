@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from berthmaster.controllers.rbac import Rule
+from berthmaster.controllers.rbac import AccessRule
 from berthmaster_cli.doctor.facts import AccessFacts, Facts, Observed, ServedKinds, ServerFacts, Setup, Unobserved
 from berthmaster_cli.doctor.fields import REQUIRED_KINDS, RequiredKind
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
@@ -150,7 +150,7 @@ def access(facts: Facts) -> Iterator[Finding]:
             yield failed("rights/asked", message, remedy)
         return
     user = observed.user or "this user"
-    denied: dict[Rule, list[str]] = defaultdict(list)
+    denied: dict[AccessRule, list[str]] = defaultdict(list)
     for rule, permission in observed.denied:
         denied[rule].append(permission)
     for rule, missing in denied.items():
@@ -159,7 +159,7 @@ def access(facts: Facts) -> Iterator[Finding]:
         yield _allowed(observed, user)
 
 
-def _denied(rule: Rule, missing: list[str], user: str, setup: Setup) -> Finding:
+def _denied(rule: AccessRule, missing: list[str], user: str, setup: Setup) -> Finding:
     if rule.group == _ALL:
         # The chart grants this for the kinds that its values name.
         remedy = "List every kind that policies select in controllers.templates of the chart's values"

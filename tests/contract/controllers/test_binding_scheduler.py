@@ -19,9 +19,10 @@ from faults import Fault, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from kube_store import JSON
 
-from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
-from berthmaster.controllers.binding_scheduler.controller import BindingScheduler, Options
+from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
+from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import APIRequest
 from berthmaster.runtime.clock import SystemClock
@@ -47,7 +48,7 @@ class Counting:
     def incoming(self, event: str) -> None:
         pass
 
-    def waiting(self, lengths: dict[str, int], assumptions: int) -> None:
+    def waiting(self, lengths: dict[str, int], assumed: int) -> None:
         pass
 
     def record(self, _regarding: Any, _kind: str, reason: str, *_: Any) -> None:
@@ -131,7 +132,7 @@ def scheduler(api: KubeInMemory) -> Iterator[Counting]:
     """A scheduler that runs for a while."""
     counting = Counting()
     context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
-    controller = BindingScheduler(context, Options(workers=4), counting)
+    controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4), counting)
     for informer in context.informers.values():
         informer.start(api)
     for informer in context.informers.values():

@@ -187,8 +187,8 @@ def test_not_synced_it_says_what_is_missing_and_stands_for_no_election(kube, sta
     process = start()
     time.sleep(0.3)
     assert process.probe("readyz") is None
-    assert "configmaps" in process.runtime._vitals.health().problem
-    assert "503" in process.runtime._vitals.health().problem
+    assert "configmaps" in process.runtime._health.readiness().problem
+    assert "503" in process.runtime._health.readiness().problem
     assert process.probe("livez") == "ok\n", "a new process would fare no better"
     assert LEASE not in kube.api.objects
     kube.storm = lambda _verb: ""

@@ -15,7 +15,7 @@ from e2e.processes import Ports
 from kube_over_http import KubeOverHttp, Storm, no_storm, storm_of
 from runtime_thread import RuntimeThread
 
-from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
+from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.model.decode import builtins

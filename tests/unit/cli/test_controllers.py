@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from berthmaster.controllers import run as running
 from berthmaster.controllers.registry import Registration
-from berthmaster.controllers.settings import EstimatorSettings, Settings
+from berthmaster.controllers.settings import ControllerSettings, EstimatorSettings
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, WORKLOAD_AFFINITY
 from berthmaster_cli import controllers
 from berthmaster_cli.main import main
@@ -50,7 +50,7 @@ def test_the_defaults(invoke):
     lease = options.lease
     assert (lease.namespace, lease.name) == ("karmada-system", "berthmaster-controllers")
     assert (lease.lease_s, lease.renew_s, lease.retry_s) == (15, 10.0, 2.0)
-    plain = Settings()
+    plain = ControllerSettings()
     given = options.settings
     assert str(given.gates) == str(plain.gates)
     assert replace(given, gates=plain.gates, profile=plain.profile) == plain
@@ -109,7 +109,7 @@ def test_flags_win_over_the_environment_and_that_over_the_file(invoke, tmp_path)
     [
         pytest.param(["--controllers=scheduler"], "'scheduler' is unknown; known are binding-scheduler, preemption, "
                      "workload-rebalancer", id="an unknown controller"),
-        pytest.param(["--controllers=-binding-scheduler"], "leaves none", id="no controller"),
+        pytest.param(["--controllers=-binding-scheduler"], "enables none", id="no controller"),
         pytest.param(["--controllers=preemption"], "preemption needs PolicyPreemption=true", id="a closed gate"),
         pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are PolicyPreemption, "
                      "PriorityBasedScheduling, WorkloadAffinity", id="an unknown gate"),

@@ -11,7 +11,7 @@ from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import SystemClock
 
 
-class Meter:
+class FakeMetrics:
     def __init__(self) -> None:
         self.results: list[tuple[str, str]] = []
 
@@ -21,7 +21,7 @@ class Meter:
 
 
 class Doing:
-    """A reconciler that does what the test says, one thing a time."""
+    """A reconciler that runs the steps of the test in order."""
 
     def __init__(self, *steps) -> None:
         self.steps = list(steps)
@@ -38,8 +38,8 @@ class Doing:
 class Running:
     def __init__(self, reconciler: Doing, workers: int = 1) -> None:
         self.queue: WorkQueue[str] = WorkQueue(SystemClock(), first_wait_s=0.001)
-        self.meter = Meter()
-        self.controller = QueueController("toy", reconciler, self.queue, self.meter, SystemClock(), workers)
+        self.metrics = FakeMetrics()
+        self.controller = QueueController("toy", reconciler, self.queue, self.metrics, SystemClock(), workers)
 
 
 def wait_until(check) -> None:
@@ -52,26 +52,26 @@ def wait_until(check) -> None:
 @pytest.mark.parametrize(
     ("step", "results"),
     [
-        pytest.param(None, ["success"], id="all went well"),
-        pytest.param(Requeue(0.001), ["requeued", "success"], id="to be looked at again"),
-        pytest.param(ApiError(409, "Conflict", "x"), ["conflict", "success"], id="somebody else wrote"),
+        pytest.param(None, ["success"], id="success"),
+        pytest.param(Requeue(0.001), ["requeued", "success"], id="requeue"),
+        pytest.param(ApiError(409, "Conflict", "x"), ["conflict", "success"], id="conflict"),
         pytest.param(ApiError(429, "", "x", 0.01), ["error", "success"], id="too many requests"),
-        pytest.param(ApiError(0, "", "x"), ["error", "success"], id="nobody answers"),
-        pytest.param(BerthmasterError("x"), ["error", "success"], id="an error of ours"),
-        pytest.param(ZeroDivisionError(), ["crash", "success"], id="a mistake in the code"),
+        pytest.param(ApiError(0, "", "x"), ["error", "success"], id="no response"),
+        pytest.param(BerthmasterError("x"), ["error", "success"], id="an expected error"),
+        pytest.param(ZeroDivisionError(), ["crash", "success"], id="a crash"),
     ],
 )
-def test_what_becomes_of_a_key(step, results, caplog):
+def test_the_results_of_a_key(step, results, caplog):
     caplog.set_level(logging.CRITICAL)
     running = Running(Doing(step))
     running.queue.add("a")
     running.controller.start()
-    wait_until(lambda: len(running.meter.results) == len(results))
+    wait_until(lambda: len(running.metrics.results) == len(results))
     running.controller.stop()
-    assert running.meter.results == [("toy", result) for result in results]
+    assert running.metrics.results == [("toy", result) for result in results]
 
 
-def test_stopping_finishes_what_is_under_way_and_begins_nothing_new():
+def test_stop_finishes_running_reconciles_and_starts_no_others():
     let_go, begun, finished = threading.Event(), threading.Event(), []
 
     def slowly() -> None:
@@ -87,10 +87,10 @@ def test_stopping_finishes_what_is_under_way_and_begins_nothing_new():
     threading.Timer(0.1, let_go.set).start()
     running.controller.stop()
     assert finished == ["a"]
-    assert running.meter.results == [("toy", "success")]
+    assert running.metrics.results == [("toy", "success")]
 
 
-def test_stopping_gives_up_what_does_not_end():
+def test_stop_times_out():
     let_go, begun = threading.Event(), threading.Event()
     running = Running(Doing(lambda: begun.set() or (let_go.wait(5) and None)))
     running.queue.add("a")
@@ -102,7 +102,7 @@ def test_stopping_gives_up_what_does_not_end():
     let_go.set()
 
 
-def test_the_load_says_what_waits_and_how_long_the_oldest_work_takes():
+def test_the_load_has_the_queue_length_and_the_oldest_reconcile():
     let_go, begun = threading.Event(), threading.Event()
     running = Running(Doing(lambda: begun.set() or (let_go.wait(5) and None)))
     clock = FakeClock()
@@ -120,13 +120,13 @@ def test_the_load_says_what_waits_and_how_long_the_oldest_work_takes():
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_worker_that_died_is_seen():
+def test_a_dead_worker_is_counted():
     running = Running(Doing())
 
     def broken(*_: object) -> None:
         raise SystemExit
 
-    running.meter.reconciled = broken
+    running.metrics.reconciled = broken
     running.queue.add("a")
     running.controller.start()
     wait_until(lambda: running.controller.load().dead_workers == 1)

@@ -1,4 +1,4 @@
-"""``docs/controllers.md`` says what the code says."""
+"""``docs/controllers.md`` agrees with the code."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
 from berthmaster.controllers import metrics
-from berthmaster.controllers.rbac import ESTIMATORS, RULES, RUNTIME, Rule
+from berthmaster.controllers.rbac import ESTIMATORS, RULES, RUNTIME, AccessRule
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.controllers.settings import GATES
 from berthmaster_cli.controllers import command
@@ -24,18 +24,18 @@ ALL_RULES = [
 METRICS = [each for each in vars(metrics).values() if isinstance(each, MetricWrapperBase)]
 
 
-def row(who: str, rule: Rule) -> str:
+def row(who: str, rule: AccessRule) -> str:
     where = f"{PLACES[rule.scope]}{', that lease' if rule.named else ''}"
     resources = ", ".join(f"`{each}`" for each in rule.resources)
     return f"| {who} | {where} | {rule.group or 'core'} | {resources} | {', '.join(rule.verbs)} | {rule.why} |"
 
 
 @pytest.mark.parametrize(("who", "rule"), ALL_RULES, ids=str)
-def test_every_right_stands_there(who, rule):
+def test_every_access_rule_is_documented(who, rule):
     assert row(who, rule) in PAGE.splitlines()
 
 
-def test_no_right_stands_there_that_is_not_given():
+def test_the_page_has_no_other_access_rules():
     section = PAGE.partition("## Rights")[2].partition("\n## ")[0]
     rows = [line for line in section.splitlines() if line.startswith("|")][2:]
     assert rows == [row(who, rule) for who, rule in ALL_RULES]
@@ -44,24 +44,24 @@ def test_no_right_stands_there_that_is_not_given():
 @pytest.mark.parametrize(
     "option", [each for each in command.params if each.name != "config"], ids=lambda each: each.name
 )
-def test_every_option_stands_there(option):
+def test_every_option_is_documented(option):
     assert isinstance(option, click.Option)
     assert re.search(rf"`{max(option.opts, key=len)}`", PAGE)
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
-def test_every_gate_stands_there(gate):
+def test_every_gate_is_documented(gate):
     default = str(gate.default).lower()
     assert f"| `{gate.name}` | {gate.stage} | {default} | {gate.summary} |" in PAGE.splitlines()
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric._name)
-def test_every_metric_stands_there(metric):
+def test_every_metric_is_documented(metric):
     name = f"{metric._name}_total" if isinstance(metric, Counter) else metric._name
     [line] = [line for line in PAGE.splitlines() if line.startswith("| `") and f"`{name}`" in line]
     assert all(label in line for label in metric._labelnames)
 
 
 @pytest.mark.parametrize("registration", REGISTRY, ids=lambda each: each.name)
-def test_every_controller_stands_there(registration):
+def test_every_controller_is_documented(registration):
     assert f"| `{registration.name}` |" in PAGE

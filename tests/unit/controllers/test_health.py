@@ -3,7 +3,7 @@ import pytest
 from fake_clock import FakeClock
 
 from berthmaster.controllers.controller import ControllerLoad
-from berthmaster.controllers.health import STUCK_S, Vitals, stale_s
+from berthmaster.controllers.health import STUCK_S, ProcessHealth, stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
 from berthmaster.serving.probes import Readiness
@@ -23,8 +23,8 @@ class Toy:
     def stop(self) -> None: ...
 
 
-class Well:
-    """A process that is well until told otherwise."""
+class Process:
+    """A healthy process; the tests change its parts."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -35,68 +35,70 @@ class Well:
         for informer in self.informers:
             informer.replace({})
             informer.confirm()
-        self.vitals = Vitals(
+        self.health = ProcessHealth(
             [self.toy], lambda: self.informers, lambda: self.leading, lambda: self.election, self.clock
         )
 
 
 @pytest.fixture
-def process() -> Well:
-    return Well()
+def process() -> Process:
+    return Process()
 
 
-def test_well_it_is_alive_and_ready(process):
-    assert process.vitals.dead() == ""
-    assert process.vitals.health() == Readiness("", "leading")
+def test_a_healthy_process_is_alive_and_ready(process):
+    assert process.health.dead() == ""
+    assert process.health.readiness() == Readiness("", "leading")
     process.leading = False
-    assert process.vitals.health() == Readiness("", "standing by"), "a standby is ready as well"
+    assert process.health.readiness() == Readiness("", "standing by"), "a standby is ready as well"
 
 
 @pytest.mark.parametrize(
-    ("load", "told"),
+    ("load", "problem"),
     [
-        pytest.param(ControllerLoad(waiting=10_000), "", id="much to do is no illness"),
-        pytest.param(ControllerLoad(longest_s=STUCK_S), "", id="slow work neither"),
+        pytest.param(ControllerLoad(waiting=10_000), "", id="a long queue is healthy"),
+        pytest.param(ControllerLoad(longest_s=STUCK_S), "", id="a slow reconcile is healthy"),
         pytest.param(
-            ControllerLoad(longest_s=STUCK_S + 1), "toy: work on one key is under way for 301 s", id="stuck work"
+            ControllerLoad(longest_s=STUCK_S + 1),
+            "toy: one reconcile has been running for 301 s",
+            id="a stuck reconcile",
         ),
-        pytest.param(ControllerLoad(dead_workers=1), "toy: 1 of its workers have ended", id="a worker that died"),
+        pytest.param(ControllerLoad(dead_workers=1), "toy: 1 workers have ended", id="a dead worker"),
     ],
 )
-def test_only_what_a_new_process_would_mend_is_death(process, load, told):
+def test_only_problems_that_a_restart_solves_fail_liveness(process, load, problem):
     process.toy.now = load
-    assert process.vitals.dead() == told
-    assert not process.vitals.health().problem
+    assert process.health.dead() == problem
+    assert not process.health.readiness().problem
 
 
-def test_a_dead_election_is_death(process):
+def test_a_dead_election_fails_liveness(process):
     process.election = "the lease was looked at 40 s ago"
-    assert process.vitals.dead() == "the lease was looked at 40 s ago"
+    assert process.health.dead() == "the lease was looked at 40 s ago"
 
 
-def test_what_is_not_listed_is_named(process):
+def test_informers_that_are_not_synced_are_named(process):
     missing = Informer(Collection.of("v1", "policies"), len, process.clock)
     process.informers.append(missing)
-    assert process.vitals.health().problem == "not synced: policies"
+    assert process.health.readiness().problem == "not synced: policies"
     missing.lose("404 not found")
-    assert process.vitals.health().problem == "not synced: policies (404 not found)"
-    assert process.vitals.dead() == ""
+    assert process.health.readiness().problem == "not synced: policies (404 not found)"
+    assert process.health.dead() == ""
 
 
-def test_what_is_lost_later_is_a_note(process):
-    process.informers[0].lose("nobody answers")
+def test_a_lost_watch_is_a_note(process):
+    process.informers[0].lose("no response")
     process.clock.pass_by(12)
-    assert process.vitals.health() == Readiness("", "leading; bindings not watched since 12 s: nobody answers")
+    assert process.health.readiness() == Readiness("", "leading; bindings not watched since 12 s: no response")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
 
 
-def test_changes_that_a_handler_failed_at_are_a_note(process):
+def test_events_whose_handler_failed_are_a_note(process):
     process.informers[0].subscribe(lambda *_: 1 // 0)
     process.informers[0].put(("", "a"), msgspec.Raw(b"{}"))
-    told = "leading; 1 changes of bindings have to be told again: the log says why"
-    assert process.vitals.health() == Readiness("", told)
+    note = "leading; 1 events of bindings failed and will be handled again, see the log"
+    assert process.health.readiness() == Readiness("", note)
 
 
-def test_stopping_it_is_not_ready(process):
-    process.vitals.stopping = True
-    assert process.vitals.health() == Readiness("stopping")
+def test_a_stopping_process_is_not_ready(process):
+    process.health.stopping = True
+    assert process.health.readiness() == Readiness("stopping")

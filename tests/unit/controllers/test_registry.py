@@ -1,6 +1,6 @@
 import pytest
 
-from berthmaster.controllers.rbac import RULES, RUNTIME, Rule, rules_of
+from berthmaster.controllers.rbac import RULES, RUNTIME, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
 from berthmaster.controllers.settings import GATES
 from berthmaster.model.errors import InputError
@@ -8,7 +8,7 @@ from berthmaster.runtime.feature_gates import FeatureGates
 
 
 def registration(name: str, *, by_default: bool = True) -> Registration:
-    return Registration(name, lambda _parts, _settings: pytest.fail("nobody builds it here"), by_default)
+    return Registration(name, lambda _parts, _settings: pytest.fail("it must not be built"), by_default)
 
 
 KNOWN = (registration("one"), registration("two"), registration("three", by_default=False))
@@ -28,7 +28,7 @@ KNOWN = (registration("one"), registration("two"), registration("three", by_defa
     ],
     ids=str,
 )
-def test_switches_choose(switches, names):
+def test_switches_select_controllers(switches, names):
     assert [each.name for each in selected(switches, KNOWN)] == names
 
 
@@ -37,13 +37,13 @@ def test_switches_choose(switches, names):
     [
         (["four"], "'four' is unknown; known are one, two, three"),
         (["*", "-four"], "'four' is unknown"),
-        ([], "leaves none"),
-        (["one", "-one"], "leaves none"),
-        (["-one"], "leaves none"),
+        ([], "enables none"),
+        (["one", "-one"], "enables none"),
+        (["-one"], "enables none"),
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused(switches, words):
+def test_invalid_switches_are_an_error(switches, words):
     with pytest.raises(InputError, match=words):
         selected(switches, KNOWN)
 
@@ -53,12 +53,12 @@ def test_every_controller_has_rules():
 
 
 @pytest.mark.parametrize("rule", [*RUNTIME, *(rule for rules in RULES.values() for rule in rules)], ids=str)
-def test_no_rule_gives_a_verb_for_everything(rule):
+def test_no_rule_allows_all_verbs(rule):
     assert "*" not in rule.verbs
     assert set(rule.verbs) <= {"get", "list", "watch", "create", "update", "patch", "delete"}
 
 
-def test_rules_follow_what_runs():
+def test_rules_depend_on_the_controllers():
     everything = list(rules_of(["binding-scheduler"], elects=True, estimators=True))
     assert {rule.scope for rule in everything} == {"cluster", "lease", "estimators"}
     least = list(rules_of(["workload-rebalancer"], elects=False, estimators=True))
@@ -69,12 +69,12 @@ def test_rules_follow_what_runs():
 @pytest.mark.parametrize(
     ("rule", "named"),
     [
-        (Rule("g", ("things",), ("create",), "x"), False),
-        (Rule("g", ("things",), ("get",), "x", named=True), True),
+        (AccessRule("g", ("things",), ("create",), "x"), False),
+        (AccessRule("g", ("things",), ("get",), "x", named=True), True),
     ],
-    ids=["what makes things", "what touches one"],
+    ids=["create", "get by name"],
 )
-def test_a_rule_as_a_role_writes_it(rule, named):
+def test_a_rule_as_a_manifest(rule, named):
     manifest = rule.as_manifest("it")
     assert manifest["apiGroups"] == ["g"]
     assert manifest.get("resourceNames") == (["it"] if named else None)
@@ -88,7 +88,7 @@ PREEMPTION = [each for each in REGISTRY if each.name == "preemption"]
     [
         pytest.param("", False, id="is off by default"),
         pytest.param("PolicyPreemption=true", True, id="runs with its gate"),
-        pytest.param("PolicyPreemption=false,WorkloadAffinity=true", False, id="and with no other one"),
+        pytest.param("PolicyPreemption=false,WorkloadAffinity=true", False, id="does not run with another gate"),
     ],
 )
 def test_preemption_runs_behind_its_gate(gates, runs):
@@ -97,6 +97,6 @@ def test_preemption_runs_behind_its_gate(gates, runs):
     assert "binding-scheduler" in names
 
 
-def test_who_asks_for_preemption_alone_is_told_of_the_gate():
+def test_preemption_alone_without_its_gate_is_an_error():
     with pytest.raises(InputError, match="PolicyPreemption=true"):
         gated(PREEMPTION, FeatureGates(GATES))

@@ -18,14 +18,14 @@ def queue(clock) -> WorkQueue[str]:
 
 
 def ready(queue: WorkQueue[str]) -> list[str]:
-    """Take all that can be taken now."""
+    """Take all keys that are ready."""
     with queue._changed:
         queue._promote()
         count = len(queue._ready)
     return [key for _ in range(count) if (key := queue.take()) is not None]
 
 
-def test_keys_come_in_their_order_and_each_once(queue):
+def test_keys_are_returned_in_order_and_once(queue):
     for key in "abcab":
         queue.add(key)
     assert len(queue) == 3
@@ -33,7 +33,7 @@ def test_keys_come_in_their_order_and_each_once(queue):
     assert len(queue) == 0
 
 
-def test_a_key_that_is_worked_on_waits_until_that_is_done(queue):
+def test_a_taken_key_waits_until_it_is_done(queue):
     queue.add("a")
     assert queue.take() == "a"
     queue.add("a")
@@ -42,7 +42,7 @@ def test_a_key_that_is_worked_on_waits_until_that_is_done(queue):
     assert ready(queue) == ["a"]
 
 
-def test_failures_wait_longer_and_longer_until_one_goes_well(queue, clock):
+def test_backoff_grows_until_forget(queue, clock):
     waits = []
     for _ in range(6):
         queue.retry("a")
@@ -56,7 +56,7 @@ def test_failures_wait_longer_and_longer_until_one_goes_well(queue, clock):
     assert queue._due_s["a"] - clock.monotonic_s() == 1
 
 
-def test_a_server_that_asks_to_be_left_alone_is(queue, clock):
+def test_a_retry_waits_at_least_the_given_time(queue, clock):
     queue.retry("a", at_least_s=5)
     clock.pass_by(4.9)
     assert ready(queue) == []
@@ -64,16 +64,16 @@ def test_a_server_that_asks_to_be_left_alone_is(queue, clock):
     assert ready(queue) == ["a"]
 
 
-def test_a_change_does_not_wait_for_the_end_of_a_failures_wait(queue, clock):
+def test_an_added_key_does_not_wait_for_its_backoff(queue, clock):
     queue.retry("a")
     queue.add("a")
     assert ready(queue) == ["a"]
     queue.done("a")
     clock.pass_by(10)
-    assert ready(queue) == [], "the wait is forgotten"
+    assert ready(queue) == [], "the backoff is over"
 
 
-def test_of_two_times_the_earlier_counts(queue, clock):
+def test_the_earliest_time_counts(queue, clock):
     queue.add_after("a", 5)
     queue.add_after("a", 2)
     queue.add_after("a", 7)
@@ -84,12 +84,12 @@ def test_of_two_times_the_earlier_counts(queue, clock):
     assert ready(queue) == []
 
 
-def test_no_wait_is_now(queue):
+def test_a_wait_of_zero_is_immediate(queue):
     queue.add_after("a", 0)
     assert ready(queue) == ["a"]
 
 
-def test_closed_it_lets_everybody_go_and_takes_nothing(queue):
+def test_a_closed_queue_releases_all_waiters_and_accepts_nothing(queue):
     found: list[str | None] = []
     waiting = [threading.Thread(target=lambda: found.append(queue.take())) for _ in range(3)]
     for thread in waiting:
@@ -103,7 +103,7 @@ def test_closed_it_lets_everybody_go_and_takes_nothing(queue):
     assert len(queue) == 0
 
 
-def test_no_key_is_ever_with_two_workers_and_no_change_is_lost():
+def test_no_two_workers_have_the_same_key_and_no_change_is_lost():
     queue: WorkQueue[int] = WorkQueue(SystemClock())
     keys, lock = 20, threading.Lock()
     wanted, done, busy = [0] * keys, [0] * keys, set()

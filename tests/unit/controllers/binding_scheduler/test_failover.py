@@ -1,4 +1,4 @@
-"""Where the replicas of clusters that stay not ready go."""
+"""Where the replicas of lost clusters go."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ DYNAMIC = {
 }
 STATIC = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
 DUPLICATED = {"replicaSchedulingType": "Duplicated"}
-RATHER_M3 = {
+PREFER_M3 = {
     **STATIC,
     "weightPreference": {
         "staticWeightList": [
@@ -40,16 +40,22 @@ def groups(*names: list[str], strategy: dict[str, Any]) -> dict[str, Any]:
 def replaced(
     asked: dict[str, Any],
     current: dict[str, int],
-    room: dict[str, int],
+    free: dict[str, int],
     lost: set[str],
-    wavering: str = "",
+    unready: str = "",
     replicas: int | None = None,
 ) -> Replacement | str:
-    """What becomes of a workload; ``room`` are free cores by cluster, those that are ``lost`` are not ready.
+    """Fail a workload over.
 
-    One that is ``wavering`` is not ready either, but not for long. ``replicas`` are as many as there are unless told.
+    Args:
+        asked: its placement.
+        current: its assignment.
+        free: free cores by cluster.
+        lost: the clusters that were not ready for too long.
+        unready: a cluster that is not ready, but not lost yet.
+        replicas: the wanted replicas; by default as many as assigned.
     """
-    fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost | {wavering}) for name, cores in room.items())
+    fleet = Fleet(cluster(name, cpu=cores, ready=name not in lost | {unready}) for name, cores in free.items())
     divided = asked["replicaScheduling"]["replicaSchedulingType"] == "Divided"
     if replicas is None:
         replicas = sum(current.values()) if divided else max(current.values())
@@ -64,7 +70,7 @@ def replaced(
 
 
 @pytest.mark.parametrize(
-    ("asked", "current", "room", "lost", "expected"),
+    ("asked", "current", "free", "lost", "expected"),
     [
         pytest.param(
             groups(["m1", "m2", "m3"], strategy=DYNAMIC),
@@ -72,7 +78,7 @@ def replaced(
             {"m1": 10, "m2": 10, "m3": 10},
             {"m2"},
             {"m1": 3, "m3": 1},
-            id="the group holds it: what is healthy stays and the rest is divided over the ready ones",
+            id="the group has capacity: healthy replicas stay and the rest is divided over ready clusters",
         ),
         pytest.param(
             groups(["m1", "m2"], ["m3"], strategy=DYNAMIC),
@@ -80,7 +86,7 @@ def replaced(
             {"m1": 0, "m2": 10, "m3": 10},
             {"m2"},
             {"m1": 2, "m3": 2},
-            id="the group is full: the next one takes what is missing",
+            id="the group is full: the next group takes the missing replicas",
         ),
         pytest.param(
             groups(["m1"], ["m2"], ["m3"], strategy=DYNAMIC),
@@ -88,7 +94,7 @@ def replaced(
             {"m1": 10, "m2": 1, "m3": 10},
             {"m1"},
             {"m3": 4},
-            id="a group that is too small is passed over",
+            id="a group that is too small is skipped",
         ),
         pytest.param(
             groups(["m1", "m2", "m3"], strategy=DYNAMIC),
@@ -96,7 +102,7 @@ def replaced(
             {"m1": 2, "m2": 10, "m3": 10},
             {"m2", "m3"},
             {"m1": 4},
-            id="a candidate that is not ready takes nothing over",
+            id="a candidate that is not ready gets no replicas",
         ),
         pytest.param(
             groups(["m1", "m2", "m3"], strategy=STATIC),
@@ -104,7 +110,7 @@ def replaced(
             {"m1": 0, "m2": 0, "m3": 0},
             {"m3"},
             {"m1": 3, "m2": 3},
-            id="static weights divide over those that are ready",
+            id="static weights divide over the ready clusters",
         ),
         pytest.param(
             groups(["m1"], ["m2"], strategy=DUPLICATED),
@@ -115,34 +121,36 @@ def replaced(
             id="a copy on the only cluster of its group goes to the next group",
         ),
         pytest.param(
-            groups(["m1", "m2", "m3"], strategy=RATHER_M3),
+            groups(["m1", "m2", "m3"], strategy=PREFER_M3),
             {"m1": 5, "m2": 5},
             {"m1": 0, "m2": 0, "m3": 0},
             {"m2"},
             {"m1": 6, "m3": 4},
-            id="fixed weights divide what is missing and take nothing from what is healthy",
+            id="static weights divide the missing replicas and take none from healthy clusters",
         ),
     ],
 )
-def test_ready_clusters_take_over(
-    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], expected: dict[str, int]
+def test_ready_clusters_take_lost_replicas(
+    asked: dict[str, Any], current: dict[str, int], free: dict[str, int], lost: set[str], expected: dict[str, int]
 ):
-    found = replaced(asked, current, room, lost)
+    found = replaced(asked, current, free, lost)
     assert isinstance(found, Replacement), found
     assert found.clusters == expected
     assert found.left == tuple(sorted(lost & current.keys()))
 
 
-@pytest.mark.parametrize("strategy", [pytest.param(DYNAMIC, id="by room"), pytest.param(STATIC, id="by fixed weights")])
-def test_a_cluster_that_keeps_what_it_has_and_is_not_ready_takes_nothing_over(strategy: dict[str, Any]):
+@pytest.mark.parametrize(
+    "strategy", [pytest.param(DYNAMIC, id="by available replicas"), pytest.param(STATIC, id="by static weights")]
+)
+def test_a_kept_cluster_that_is_not_ready_gets_no_more_replicas(strategy: dict[str, Any]):
     asked = groups(["m1", "m2", "m3"], strategy=strategy)
-    found = replaced(asked, {"m1": 2, "m2": 2}, {"m1": 10, "m2": 10, "m3": 10}, {"m1"}, wavering="m2")
+    found = replaced(asked, {"m1": 2, "m2": 2}, {"m1": 10, "m2": 10, "m3": 10}, {"m1"}, unready="m2")
     assert isinstance(found, Replacement), found
     assert found.clusters == {"m2": 2, "m3": 2}
 
 
 @pytest.mark.parametrize(
-    ("asked", "current", "room", "lost", "said"),
+    ("asked", "current", "free", "lost", "problem"),
     [
         pytest.param(
             groups(["m1", "m2"], strategy=DYNAMIC),
@@ -150,26 +158,31 @@ def test_a_cluster_that_keeps_what_it_has_and_is_not_ready_takes_nothing_over(st
             {"m1": 3, "m2": 10},
             {"m2"},
             "replicas",
-            id="nobody has the room",
+            id="no cluster has the capacity",
         ),
         pytest.param(
-            groups(["m1"], strategy=DYNAMIC), {"m1": 2}, {"m1": 5}, {"m1"}, "none of 1 clusters fits", id="it is alone"
+            groups(["m1"], strategy=DYNAMIC),
+            {"m1": 2},
+            {"m1": 5},
+            {"m1"},
+            "none of 1 clusters fits",
+            id="there is no other cluster",
         ),
         pytest.param(
             groups(["m1", "m2"], strategy=DUPLICATED),
             {"m1": 2, "m2": 2},
             {"m1": 5, "m2": 5},
             {"m2"},
-            "no ready cluster takes their place",
-            id="copies elsewhere are no reason to give one up",
+            "no ready cluster can take its place",
+            id="a lost copy stays if the other clusters have their copy already",
         ),
         pytest.param(
             groups(["m1", "m2"], ["m3"], strategy=DUPLICATED),
             {"m1": 2, "m2": 2},
             {"m1": 5, "m2": 5, "m3": 5},
             {"m2"},
-            "no ready cluster takes their place",
-            id="a copy in the next group would be taken away again while its group has others",
+            "no ready cluster can take its place",
+            id="a copy in the next group would be removed while its own group has others",
         ),
         pytest.param(
             {
@@ -179,27 +192,27 @@ def test_a_cluster_that_keeps_what_it_has_and_is_not_ready_takes_nothing_over(st
             {"m1": 5, "m2": 7},
             {"m1": 0, "m2": 0, "m3": 6, "m4": 6},
             {"m2"},
-            "what is healthy would have to move",
-            id="the spread constraint is only met if what is healthy moves",
+            "healthy replicas would have to move",
+            id="the spread constraint requires healthy replicas to move",
         ),
     ],
 )
-def test_it_stays_where_it_is_when_nobody_takes_over(
-    asked: dict[str, Any], current: dict[str, int], room: dict[str, int], lost: set[str], said: str
+def test_a_workload_stays_without_a_replacement(
+    asked: dict[str, Any], current: dict[str, int], free: dict[str, int], lost: set[str], problem: str
 ):
-    found = replaced(asked, current, room, lost)
+    found = replaced(asked, current, free, lost)
     assert isinstance(found, str), found
-    assert said in found
+    assert problem in found
 
 
 @pytest.mark.parametrize(
     ("kept", "group"),
     [
-        pytest.param(True, "g1", id="with a part of it still in its group, that group goes on counting"),
-        pytest.param(False, "g2", id="with nothing left there, the group that took over counts"),
+        pytest.param(True, "g1", id="with replicas left in the first group, that group stays"),
+        pytest.param(False, "g2", id="with no replicas left there, the new group counts"),
     ],
 )
-def test_the_group_it_counts_as_coming_from(*, kept: bool, group: str):
+def test_the_group_of_the_new_assignment(*, kept: bool, group: str):
     current = {"m1": 1, "m2": 1} if kept else {"m2": 1}
     found = replaced(groups(["m1", "m2"], ["m3"], strategy=DYNAMIC), current, {"m1": 0, "m2": 5, "m3": 5}, {"m2"})
     assert isinstance(found, Replacement), found
@@ -209,22 +222,22 @@ def test_the_group_it_counts_as_coming_from(*, kept: bool, group: str):
 @pytest.mark.parametrize(
     ("given", "purge_mode"),
     [
-        pytest.param({}, "Gracefully", id="gracefully unless told"),
+        pytest.param({}, "Gracefully", id="gracefully by default"),
         pytest.param(
             {"failover": FailoverBehavior(cluster=ClusterFailoverBehavior("Directly"))},
             "Directly",
-            id="as the policy says",
+            id="as the policy requires",
         ),
     ],
 )
-def test_karmada_is_asked_to_take_it_off_the_lost_cluster(given: dict[str, Any], purge_mode: str):
+def test_an_eviction_task_removes_the_workload_from_the_lost_cluster(given: dict[str, Any], purge_mode: str):
     workload: Binding = binding(replicas=3, clusters={"m1": 1, "m2": 2}, **given)
     (task,) = eviction_tasks(workload, Replacement({"m1": 3}, "g1", ("m2",)), "me")
     assert (task.from_cluster, task.producer, task.replicas, task.purge_mode) == ("m2", "me", 2, purge_mode)
     assert task.clusters_before_failover == ("m1", "m2")
 
 
-def test_a_cluster_that_is_being_left_already_is_not_left_twice():
+def test_a_cluster_with_an_eviction_task_gets_no_second_one():
     workload = binding(clusters={"m2": 2}, graceful_eviction_tasks=(GracefulEvictionTask("m2"),))
     assert eviction_tasks(workload, Replacement({"m1": 2}, "", ("m2",)), "me") == ()
 
@@ -232,9 +245,9 @@ def test_a_cluster_that_is_being_left_already_is_not_left_twice():
 @pytest.mark.parametrize(
     ("replicas", "expected"),
     [
-        pytest.param(5, {"m1": 5}, id="what is healthy is just enough"),
-        pytest.param(3, {"m1": 3}, id="what is healthy is more than enough"),
-        pytest.param(6, {"m1": 6}, id="one is missing"),
+        pytest.param(5, {"m1": 5}, id="healthy replicas are just enough"),
+        pytest.param(3, {"m1": 3}, id="healthy replicas are more than enough"),
+        pytest.param(6, {"m1": 6}, id="one replica is missing"),
     ],
 )
 def test_a_workload_that_was_scaled_down_leaves_the_lost_cluster_first(replicas: int, expected: dict[str, int]):

@@ -1,4 +1,4 @@
-"""What is said of an assignment whose turn to be told of comes later, because others wait to be assigned."""
+"""The delayed status and events of an assignment, refused writes, and the log of decisions."""
 
 from typing import Any
 
@@ -8,11 +8,11 @@ from fake_clock import FakeClock
 from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS
-from berthmaster.controllers.binding_scheduler.desk import Desk
+from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS, ClusterCache
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
+from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
@@ -23,7 +23,7 @@ PATH = RESOURCE_BINDINGS.object(KEY)
 
 
 class Store:
-    """Bindings as they are stored now, and the uid and reason of each event about one."""
+    """A binding cache that reads the API server, and a recorder of events by uid and reason."""
 
     def __init__(self, api: KubeInMemory) -> None:
         self._api = api
@@ -33,7 +33,7 @@ class Store:
         found = self._api.get(RESOURCE_BINDINGS.object(key))
         return None if found is None else convert(Binding, found)
 
-    def written(self, *_: Any) -> None:
+    def add_written(self, *_: Any) -> None:
         pass
 
     def attempted(self, *_: Any) -> None:
@@ -45,10 +45,10 @@ class Store:
 
 
 class Bench:
-    """A reconciler with a queue in which another binding waits.
+    """A reconciler whose queue holds another binding.
 
     Attributes:
-        desk: knows of one cluster.
+        clusters: a cache with one cluster.
     """
 
     def __init__(self) -> None:
@@ -57,18 +57,17 @@ class Bench:
         self.store = Store(self.api)
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self.queue.add(OTHER)
-        self.desk = Desk(karmada_profile(), clock, FailoverOptions())
-        self.desk.cluster_changed(cluster("m", cpu=10))
-        self._reconciler = BindingReconciler(
-            self.store, self.desk, self.queue, self.api, self.store, self.store, clock, "berthmaster"
-        )
+        self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions())
+        self.clusters.update_cluster(cluster("m", cpu=10))
+        context = ControllerContext(self.api, clock, self.store, None)
+        self._reconciler = BindingReconciler(self.store, self.clusters, self.queue, context, self.store, "berthmaster")
 
-    def settle(self) -> None:
-        """Nobody waits any more."""
+    def empty_queue(self) -> None:
+        """Finish the other binding."""
         self.queue.done(self.queue.take())
 
     def put(self, replicas: int = 1) -> str:
-        """A binding that nobody has assigned; its uid."""
+        """Create an unassigned binding, and return its uid."""
         stored = self.api.put(PATH, {
             "apiVersion": "work.karmada.io/v1alpha2",
             "kind": "ResourceBinding",
@@ -100,7 +99,7 @@ def bench() -> Bench:
 SUCCEEDED = "ScheduleBindingSucceed"
 
 
-def test_while_others_wait_neither_status_nor_event_tells_of_it_and_then_both_do_once(bench):
+def test_status_and_event_are_delayed_while_other_bindings_wait(bench):
     uid = bench.put()
     bench.work()
     assert bench.api.get(PATH)["spec"]["clusters"] == [{"name": "m", "replicas": 1}]
@@ -111,15 +110,15 @@ def test_while_others_wait_neither_status_nor_event_tells_of_it_and_then_both_do
     assert bench.store.events == [(uid, SUCCEEDED)]
 
 
-def test_if_nobody_waits_all_is_told_at_once(bench):
-    bench.settle()
+def test_status_and_event_are_written_at_once_if_no_binding_waits(bench):
+    bench.empty_queue()
     uid = bench.put()
     bench.work()
     assert bench.status["conditions"][0]["status"] == "True"
     assert bench.store.events == [(uid, SUCCEEDED)]
 
 
-def test_what_was_scaled_meanwhile_is_told_of_both_times(bench):
+def test_a_binding_that_was_scaled_meanwhile_gets_two_events(bench):
     uid = bench.put()
     bench.work()
     bench.api.edit(PATH, spec={"replicas": 2})
@@ -129,7 +128,7 @@ def test_what_was_scaled_meanwhile_is_told_of_both_times(bench):
     assert bench.status["schedulerObservedGeneration"] == bench.api.get(PATH)["metadata"]["generation"]
 
 
-def test_what_was_made_anew_meanwhile_is_not_told_of_its_predecessor(bench):
+def test_a_binding_that_was_created_again_gets_no_event_of_its_predecessor(bench):
     before = bench.put()
     bench.work()
     bench.api.remove(PATH)
@@ -143,11 +142,11 @@ def test_what_was_made_anew_meanwhile_is_not_told_of_its_predecessor(bench):
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param({"clusters": None}, id="it was evicted"),
-        pytest.param({"suspension": {"scheduling": True}}, id="it was suspended"),
+        pytest.param({"clusters": None}, id="the assignment was removed"),
+        pytest.param({"suspension": {"scheduling": True}}, id="scheduling was suspended"),
     ],
 )
-def test_the_status_tells_of_an_assignment_although_the_binding_has_changed_since(bench, change):
+def test_the_status_of_an_assignment_is_written_although_the_binding_has_changed(bench, change):
     bench.put()
     bench.work()
     generation = bench.api.get(PATH)["metadata"]["generation"]
@@ -158,7 +157,7 @@ def test_the_status_tells_of_an_assignment_although_the_binding_has_changed_sinc
     assert [each[1] for each in bench.store.events] == [SUCCEEDED]
 
 
-def test_a_rescheduling_that_is_asked_for_before_the_status_is_written_is_done(bench):
+def test_a_rescheduling_that_is_requested_before_the_status_is_written_happens(bench):
     uid = bench.put()
     bench.work()
     bench.api.edit(PATH, spec={"rescheduleTriggeredAt": "2026-01-02T00:00:00Z"})
@@ -167,7 +166,7 @@ def test_a_rescheduling_that_is_asked_for_before_the_status_is_written_is_done(b
     assert bench.status["lastScheduledTime"] == "2026-01-02T00:00:00Z"
 
 
-def test_the_status_of_what_another_scheduler_has_taken_over_is_left_to_it(bench):
+def test_the_status_of_a_binding_of_another_scheduler_is_not_written(bench):
     bench.put()
     bench.work()
     bench.api.edit(PATH, spec={"schedulerName": "default-scheduler"})
@@ -176,15 +175,15 @@ def test_the_status_of_what_another_scheduler_has_taken_over_is_left_to_it(bench
 
 
 @pytest.mark.parametrize(
-    ("status", "reason", "told"),
+    ("status", "reason", "expected"),
     [
         pytest.param(403, "QuotaExceeded", "QuotaExceeded", id="by a quota"),
         pytest.param(403, "Forbidden", "SchedulerError", id="by a webhook"),
         pytest.param(422, "Invalid", "SchedulerError", id="by a schema"),
     ],
 )
-def test_an_assignment_that_is_refused_is_told_of_once_and_keeps_no_room(bench, status, reason, told):
-    bench.settle()
+def test_a_refused_assignment_is_reported_once_and_frees_its_capacity(bench, status, reason, expected):
+    bench.empty_queue()
     uid = bench.put()
     bench.api.before = only(
         lambda request: None if request.path.endswith("/status") else refuse(status, reason)(request), "PATCH"
@@ -192,16 +191,16 @@ def test_an_assignment_that_is_refused_is_told_of_once_and_keeps_no_room(bench, 
     for _ in range(2):
         with pytest.raises(ApiError):
             bench.work()
-        assert bench.desk.assumptions() == 0
+        assert bench.clusters.assumed_count() == 0
     [condition] = bench.status["conditions"]
-    assert (condition["status"], condition["reason"]) == ("False", told)
+    assert (condition["status"], condition["reason"]) == ("False", expected)
     assert bench.store.events == [(uid, "ScheduleBindingFailed")]
     bench.api.before = nothing
     bench.work()
     assert bench.status["conditions"][0]["reason"] == "Success"
 
 
-def test_a_status_that_is_refused_keeps_nobody_from_being_assigned(bench):
+def test_a_refused_status_does_not_block_the_next_assignment(bench):
     bench.put()
     bench.work()
     bench.api.before = only(refuse(403, "Forbidden"), "PATCH", part="/status")
@@ -216,19 +215,19 @@ def test_a_status_that_is_refused_keeps_nobody_from_being_assigned(bench):
     assert bench.status["conditions"][0]["status"] == "True"
 
 
-def test_a_refusal_that_says_nothing_of_the_assignment_is_only_tried_again(bench):
-    bench.settle()
+def test_a_temporary_refusal_is_retried_without_a_report(bench):
+    bench.empty_queue()
     bench.put()
     bench.api.before = only(refuse(429, "TooManyRequests"), "PATCH")
     with pytest.raises(ApiError):
         bench.work()
     bench.api.before = nothing
     assert (bench.status, bench.store.events) == ({}, [])
-    assert bench.desk.assumptions() == 1, "it is as good as written"
+    assert bench.clusters.assumed_count() == 1, "the write may have happened"
 
 
-def test_who_read_that_it_failed_reads_that_it_is_well_again(bench):
-    bench.settle()
+def test_a_success_after_a_failure_gets_an_event(bench):
+    bench.empty_queue()
     uid = bench.put()
     bench.work()
     bench.api.edit(PATH, spec={"placement": {"spreadConstraints": [{"spreadByField": "cluster", "minGroups": 2}]}})

@@ -44,8 +44,8 @@ AFFINITY_PROTO = proto(
 @pytest.mark.parametrize(
     ("requirements", "expected"),
     [
-        pytest.param(None, {}, id="without requirements an empty message asks for pods"),
-        pytest.param(ReplicaRequirements(), {}, id="and so do requirements of nothing"),
+        pytest.param(None, {}, id="without requirements an empty message asks for pod slots"),
+        pytest.param(ReplicaRequirements(), {}, id="empty requirements"),
         pytest.param(
             ReplicaRequirements(quantities({"cpu": "500m", "memory": "1.5Gi", "nvidia.com/gpu": 2})),
             {"resourceRequestBytes": amounts(**{"cpu": "500m", "memory": "1536Mi", "nvidia.com/gpu": "2"})},
@@ -56,7 +56,7 @@ AFFINITY_PROTO = proto(
             {"namespace": "shop", "priorityClassName": "high", "resourceRequestBytes": amounts(cpu="0")},
             id="namespace and priority class, for quotas",
         ),
-        pytest.param(ReplicaRequirements(node_claim=NodeClaim()), {"nodeClaim": {}}, id="a claim of nothing"),
+        pytest.param(ReplicaRequirements(node_claim=NodeClaim()), {"nodeClaim": {}}, id="an empty claim"),
         pytest.param(
             ReplicaRequirements(node_claim=NodeClaim(AFFINITY, {"disk": "ssd", "arch": ""})),
             {
@@ -65,7 +65,7 @@ AFFINITY_PROTO = proto(
                     "nodeAffinityBytes": AFFINITY_PROTO.SerializeToString(),
                 }
             },
-            id="selector and affinity of nodes",
+            id="node selector and node affinity",
         ),
         pytest.param(
             ReplicaRequirements(
@@ -88,11 +88,11 @@ AFFINITY_PROTO = proto(
                     ]
                 }
             },
-            id="tolerations, also one of everything",
+            id="tolerations, including one for all taints",
         ),
     ],
 )
-def test_a_request_is_byte_for_byte_what_protobuf_writes(requirements, expected):
+def test_a_request_equals_that_of_the_protobuf_library(requirements, expected):
     written = encode_request("member1", encode_requirements(requirements))
     golden = proto("MaxAvailableReplicasRequest", cluster="member1", replicaRequirements=expected)
     assert parsed("MaxAvailableReplicasRequest", written) == golden
@@ -104,7 +104,7 @@ NAMES = st.text(max_size=200)
 
 
 @given(st.dictionaries(NAMES, st.integers(0, 2**62)), NAMES, NAMES, st.dictionaries(NAMES, NAMES), st.lists(NAMES))
-def test_any_requirements_are_read_as_they_were_written(asked, namespace, priority_class, selector, values):
+def test_encoded_requirements_decode_to_the_same(asked, namespace, priority_class, selector, values):
     claim = NodeClaim({"nodeSelectorTerms": [{"matchExpressions": [requirement("k", "In", *values)]}]}, selector)
     written = encode_requirements(ReplicaRequirements(quantities(asked), claim, namespace, priority_class))
     read = parsed("ReplicaRequirements", written)
@@ -117,30 +117,28 @@ def test_any_requirements_are_read_as_they_were_written(asked, namespace, priori
 
 
 @pytest.mark.parametrize("affinity", [{"nodeSelectorTerms": 3}, {"nodeSelectorTerms": [{"matchFields": ["x"]}]}])
-def test_an_affinity_that_is_none_is_told(affinity):
+def test_an_invalid_affinity_is_an_error(affinity):
     with pytest.raises(FieldError):
         encode_requirements(ReplicaRequirements(node_claim=NodeClaim(affinity)))
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
-def test_every_answer_is_read(replicas):
+def test_every_number_is_decoded(replicas):
     assert max_replicas(proto("MaxAvailableReplicasResponse", maxReplicas=replicas).SerializeToString()) == replicas
 
 
 @pytest.mark.parametrize(
     ("answer", "replicas"),
     [
-        pytest.param(b"", 0, id="nothing: 0"),
+        pytest.param(b"", 0, id="empty: 0"),
         pytest.param(b"\x08\x01\x08\x02", 2, id="the last of two counts"),
-        pytest.param(
-            b"\x12\x01x\x1d1234\x2112345678\x28\x07\x08\x05", 5, id="fields of later versions are passed over"
-        ),
-        pytest.param(b"\x0a\x01x\x08\x05", 5, id="also where one has the number, but not the type"),
-        pytest.param(b"\x88\x80\x00\x05", 5, id="a number may be written longer than it needs to be"),
-        pytest.param(b"\x08\x85\x80\x80\x80\x10", 5, id="bits beyond the 32 are dropped"),
+        pytest.param(b"\x12\x01x\x1d1234\x2112345678\x28\x07\x08\x05", 5, id="fields of later versions are skipped"),
+        pytest.param(b"\x0a\x01x\x08\x05", 5, id="a field with the same number and another type is skipped"),
+        pytest.param(b"\x88\x80\x00\x05", 5, id="a varint may be longer than necessary"),
+        pytest.param(b"\x08\x85\x80\x80\x80\x10", 5, id="bits beyond 32 are dropped"),
     ],
 )
-def test_an_answer_is_read_as_protobuf_reads_it(answer, replicas):
+def test_a_response_is_decoded_as_by_the_protobuf_library(answer, replicas):
     assert max_replicas(answer) == parsed("MaxAvailableReplicasResponse", answer).maxReplicas == replicas
 
 
@@ -149,18 +147,18 @@ def test_an_answer_is_read_as_protobuf_reads_it(answer, replicas):
     [
         pytest.param(b"\x08", id="a field without its value"),
         pytest.param(b"\x08" + b"\xff" * 11, id="an integer without an end"),
-        pytest.param(b"\x12\x05x", id="bytes that are fewer than they say"),
+        pytest.param(b"\x12\x05x", id="fewer bytes than announced"),
         pytest.param(b"\x1d12", id="half a number"),
         pytest.param(b"\x00\x01", id="a field with the number 0"),
         pytest.param(b"\x0f", id="a wire type that does not exist"),
     ],
 )
-def test_what_is_no_message_is_told(answer):
-    with pytest.raises(ServiceError, match="no protobuf message"):
+def test_an_invalid_response_is_an_error(answer):
+    with pytest.raises(ServiceError, match="not a protobuf message"):
         max_replicas(answer)
 
 
 @given(st.binary(max_size=64))
-def test_any_bytes_are_an_answer_or_a_service_error(content):
+def test_any_bytes_are_a_response_or_a_service_error(content):
     with suppress(ServiceError):
         assert -(2**31) <= max_replicas(content) < 2**31

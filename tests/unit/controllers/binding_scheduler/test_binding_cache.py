@@ -1,4 +1,4 @@
-"""The latest of every binding: what was heard, or what was written and not heard of yet."""
+"""The latest version of each binding: as observed, or as written and not observed yet."""
 
 import json
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from fake_clock import FakeClock
 from kube_in_memory import KubeInMemory
 
-from berthmaster.controllers.binding_scheduler.bindings import RESOURCE_BINDINGS, Bindings
+from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS, BindingCache
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Informer
 from berthmaster.model.binding import Binding
@@ -18,16 +18,16 @@ KEY = "ns", "web"
 
 @pytest.fixture
 def context() -> ControllerContext:
-    return ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # nothing is told or counted
+    return ControllerContext(KubeInMemory(), FakeClock(), None, None)  # type: ignore[arg-type] # no events, no metrics
 
 
 @pytest.fixture
-def bindings(context: ControllerContext) -> Bindings:
-    return Bindings(context)
+def bindings(context: ControllerContext) -> BindingCache:
+    return BindingCache(context)
 
 
 @pytest.fixture
-def informer(context: ControllerContext, bindings: Bindings) -> Informer[Binding]:
+def informer(context: ControllerContext, bindings: BindingCache) -> Informer[Binding]:
     bindings.subscribe(lambda _key, _before, _after: None)
     return context.informers[RESOURCE_BINDINGS]
 
@@ -44,68 +44,69 @@ def at(binding: Binding, version: str) -> Binding:
     )
 
 
-def version(bindings: Bindings) -> str:
+def version(bindings: BindingCache) -> str:
     found = bindings.get(KEY)
     return "" if found is None else found.metadata.resource_version
 
 
-def heard(informer: Informer[Binding], number: str) -> Binding:
+def observe(informer: Informer[Binding], number: str) -> Binding:
     informer.put(KEY, raw(number))
     found = informer.get(KEY)
     assert found is not None
     return found
 
 
-def test_what_was_written_is_the_latest_until_it_is_heard_of(bindings: Bindings, informer: Informer[Binding]):
-    before = heard(informer, "1")
-    bindings.written(KEY, before, at(before, "2"))
-    bindings.written(KEY, at(before, "2"), at(before, "3"))
+def test_a_written_binding_is_the_latest_until_it_is_observed(bindings: BindingCache, informer: Informer[Binding]):
+    before = observe(informer, "1")
+    bindings.add_written(KEY, before, at(before, "2"))
+    bindings.add_written(KEY, at(before, "2"), at(before, "3"))
     assert version(bindings) == "3"
-    heard(informer, "2")
+    observe(informer, "2")
     assert version(bindings) == "3", "the first of two writes"
-    heard(informer, "4")
+    observe(informer, "4")
     assert version(bindings) == "4"
 
 
 @pytest.mark.parametrize(
-    "quicker",
+    "overtake",
     [
-        pytest.param(lambda informer: informer.put(KEY, raw("2")), id="the write was heard of before its answer came"),
-        pytest.param(lambda informer: informer.drop(KEY), id="it was deleted before the answer came"),
+        pytest.param(lambda informer: informer.put(KEY, raw("2")), id="the write was observed before its response"),
+        pytest.param(lambda informer: informer.drop(KEY), id="the binding was deleted before the response"),
         pytest.param(
-            lambda informer: (informer.drop(KEY), informer.put(KEY, raw("9"))), id="it was made anew before that"
+            lambda informer: (informer.drop(KEY), informer.put(KEY, raw("9"))),
+            id="the binding was created again before the response",
         ),
     ],
 )
-def test_nothing_is_kept_of_a_write_that_is_history_when_its_answer_comes(
-    bindings: Bindings, informer: Informer[Binding], quicker
+def test_a_write_that_is_outdated_at_its_response_is_not_kept(
+    bindings: BindingCache, informer: Informer[Binding], overtake
 ):
-    before = heard(informer, "1")
-    quicker(informer)
-    bindings.written(KEY, before, at(before, "2"))
+    before = observe(informer, "1")
+    overtake(informer)
+    bindings.add_written(KEY, before, at(before, "2"))
     assert not bindings._written
     assert version(bindings) in {"", "2", "9"}
     assert bindings.get(KEY) is informer.get(KEY)
 
 
-def test_a_write_of_our_own_is_no_news_and_anothers_is(bindings: Bindings, informer: Informer[Binding]):
-    before = heard(informer, "1")
-    bindings.written(KEY, before, at(before, "2"))
+def test_own_writes_are_distinguished_from_others(bindings: BindingCache, informer: Informer[Binding]):
+    before = observe(informer, "1")
+    bindings.add_written(KEY, before, at(before, "2"))
     assert bindings.is_own(KEY, at(before, "2"))
     assert not bindings.is_own(KEY, at(before, "3"))
-    heard(informer, "3")
-    assert not bindings.is_own(KEY, at(before, "2")), "it is history"
+    observe(informer, "3")
+    assert not bindings.is_own(KEY, at(before, "2")), "it is outdated"
 
 
-def test_nothing_is_kept_of_a_binding_that_is_gone(bindings: Bindings, informer: Informer[Binding]):
-    before = heard(informer, "1")
-    bindings.written(KEY, before, at(before, "2"))
+def test_nothing_is_kept_of_a_deleted_binding(bindings: BindingCache, informer: Informer[Binding]):
+    before = observe(informer, "1")
+    bindings.add_written(KEY, before, at(before, "2"))
     informer.drop(KEY)
     assert not bindings._written
     assert bindings.get(KEY) is None
 
 
-def test_bindings_of_one_policy_share_its_placement(bindings: Bindings, informer: Informer[Binding]):
+def test_bindings_of_one_policy_share_its_placement(bindings: BindingCache, informer: Informer[Binding]):
     placement = {"clusterAffinity": {"clusterNames": ["m"]}}
     for name in ("web", "db"):
         informer.put(("ns", name), raw("1", placement=placement))

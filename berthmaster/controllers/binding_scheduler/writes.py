@@ -1,7 +1,7 @@
-"""What has to be written for a decision: pure, from a binding and a decision to patches.
+"""The writes that a decision needs, as values: pure functions from a binding and a decision to patches.
 
-Two writes bring a decision about: one to the binding itself (where it goes, and what placement that came of), one to
-its status. A crash between the two must not lose which group won, so that the first one records it as well.
+A decision needs two writes: one to the binding (its clusters and the placement that they result from), and one to its
+status. The first write also records the group that won, so that a crash between the two loses nothing.
 """
 
 import hashlib
@@ -19,40 +19,40 @@ from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
 
 APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
-"""The annotation that holds the group an assignment came from, and a digest of that assignment: ``NAME@DIGEST``."""
+"""The annotation ``GROUP@DIGEST``: the group of an assignment, and a digest of that assignment."""
 
 SCHEDULED: Final = "Scheduled"
 SUCCESS: Final = "Success"
 NO_FIT: Final = "NoClusterFit"
 SCHEDULER_ERROR: Final = "SchedulerError"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
-"""An assignment was refused: it would exceed a quota of the federation."""
+"""The API server refused an assignment because it exceeds a FederatedResourceQuota."""
 REASONS: Final = {
     FailureKind.NO_FIT: NO_FIT,
     FailureKind.INSUFFICIENT: "Unschedulable",
     FailureKind.SELECT_FAILED: SCHEDULER_ERROR,
 }
-"""Karmada's reason in the condition for each kind of failure."""
+"""Karmada's condition reason for each kind of failure."""
 
 _MESSAGE_LENGTH: Final = 32768
 _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
 class Version(msgspec.Struct, frozen=True, rename="camel"):
-    """The part of ``metadata`` that every write moves."""
+    """The part of ``metadata`` that every write changes."""
 
     resource_version: str
     generation: int
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """What the ``Scheduled`` condition is to say.
+class SchedulingResult:
+    """The content of the ``Scheduled`` condition.
 
     Attributes:
-        reason: Karmada's word; ``Success`` or one of ``REASONS``.
-        message: the same for people.
-        group: the group that the assignment came from; empty for none, or if it failed.
+        reason: Karmada's reason; ``Success`` or one of ``REASONS``.
+        message: the explanation for users.
+        group: the group of the assignment; empty without groups and for failures.
     """
 
     reason: str
@@ -66,7 +66,7 @@ class Verdict:
 
 
 def applied_placement(placement: Placement) -> str:
-    """A placement as the annotation of Karmada holds it: compact JSON, ordered and escaped as Go does."""
+    """Return the value of Karmada's applied-placement annotation: compact JSON, ordered and escaped as Go does."""
     content: Placement | dict[str, Any] = placement
     if placement.cluster_affinities is not None:
         content = _with_groups(builtins(placement), "clusterAffinities")
@@ -74,7 +74,7 @@ def applied_placement(placement: Placement) -> str:
 
 
 def _with_groups(content: dict[str, Any], field: str) -> dict[str, Any]:
-    """The same with the groups in a field as Go writes them: their name comes first, and no list is empty."""
+    """Order the groups in a field as Go writes them: the name comes first, and empty lists are omitted."""
     if field not in content:
         return content
     groups = [
@@ -84,20 +84,20 @@ def _with_groups(content: dict[str, Any], field: str) -> dict[str, Any]:
 
 
 def applied_affinity(group: str, clusters: Mapping[str, int]) -> str:
-    """What the annotation ``APPLIED_AFFINITY`` says."""
+    """Return the value of the annotation ``APPLIED_AFFINITY``."""
     content = encode_json(sorted(clusters.items()))
     return f"{group}@{hashlib.sha256(content).hexdigest()[:16]}"
 
 
 def targets(binding: Binding) -> dict[str, int]:
-    """Replicas by cluster as they are assigned."""
+    """Return the assigned replicas by cluster."""
     return {target.name: target.replicas for target in binding.spec.clusters}
 
 
 def effective(binding: Binding) -> Binding:
-    """A binding with the group that its assignment really came from, although its status may not say so yet.
+    """Return a binding whose status names the group of its assignment, even if the stored status is stale.
 
-    The annotation counts only for the very assignment it was written with: somebody else may have scheduled since.
+    The annotation counts only for the assignment that it was written with: another scheduler may have changed it.
     """
     group, _, _ = binding.metadata.annotations.get(APPLIED_AFFINITY, "").rpartition("@")
     observed = binding.status.scheduler_observing_affinity_name
@@ -111,12 +111,12 @@ def effective(binding: Binding) -> Binding:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentWrite:
-    """A write to a binding: where it goes, and what that came of.
+    """A write to a binding's metadata and spec.
 
     Attributes:
-        annotations: those that change; None takes one away.
-        clusters: where it goes from now on; None if that does not change.
-        evictions: all tasks of gracefully leaving a cluster; None if they do not change.
+        annotations: the annotations that change; None removes one.
+        clusters: the new assignment; None if it does not change.
+        evictions: all graceful eviction tasks; None if they do not change.
     """
 
     annotations: Mapping[str, str | None]
@@ -124,7 +124,7 @@ class AssignmentWrite:
     evictions: tuple[GracefulEvictionTask, ...] | None = None
 
     def patch(self, binding: Binding) -> dict[str, Any]:
-        """The merge patch, only for the version of the binding that it was made for."""
+        """Return the merge patch. It applies only to the resource version of ``binding``."""
         spec: dict[str, Any] = {}
         if self.clusters is not None:
             spec["clusters"] = [builtins(each) for each in self.clusters] or None
@@ -136,7 +136,7 @@ class AssignmentWrite:
         return {"metadata": metadata, **({"spec": spec} if spec else {})}
 
     def applied(self, binding: Binding, version: Version) -> Binding:
-        """The binding as it is afterwards."""
+        """Return the binding after the write."""
         annotations = {**binding.metadata.annotations, **self.annotations}
         metadata = msgspec.structs.replace(
             binding.metadata,
@@ -154,7 +154,7 @@ class AssignmentWrite:
 
 @dataclass(frozen=True, slots=True)
 class StatusWrite:
-    """A write to a binding's status: the fields that change, None for those that do not."""
+    """A write to a binding's status: the fields that change; None for the others."""
 
     conditions: tuple[Condition, ...] | None = None
     scheduler_observed_generation: int | None = None
@@ -165,21 +165,22 @@ class StatusWrite:
         return bool(self._changed())
 
     def patch(self, binding: Binding) -> dict[str, Any]:
-        """The merge patch, only for the version of the binding that it was made for."""
+        """Return the merge patch. It applies only to the resource version of ``binding``."""
         names = {
             "scheduler_observed_generation": "schedulerObservedGeneration",
             "scheduler_observing_affinity_name": "schedulerObservingAffinityName",
         }
         changed = self._changed()
-        status = {outside: changed[name] for name, outside in names.items() if name in changed}
+        status = {field: changed[name] for name, field in names.items() if name in changed}
         if self.conditions is not None:
-            status["conditions"] = [_condition(each) for each in self.conditions]
+            # The API server requires message and reason, even if they are empty.
+            status["conditions"] = [{"message": "", "reason": "", **builtins(each)} for each in self.conditions]
         if self.last_scheduled_time is not None:
             status["lastScheduledTime"] = _rfc3339(self.last_scheduled_time)
         return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
 
     def applied(self, binding: Binding, version: Version) -> Binding:
-        """The binding as it is afterwards."""
+        """Return the binding after the write."""
         metadata = msgspec.structs.replace(binding.metadata, resource_version=version.resource_version)
         status = msgspec.structs.replace(binding.status, **self._changed())
         return msgspec.structs.replace(binding, metadata=metadata, status=status)
@@ -195,14 +196,14 @@ def assignment_write(
     group: str,
     evictions: tuple[GracefulEvictionTask, ...] = (),
 ) -> AssignmentWrite | None:
-    """What has to be written to assign a binding; None if it is assigned so already.
+    """Return the write that assigns a binding; None if it has this assignment already.
 
     Args:
-        binding: as it is.
-        placement: what the assignment came of.
-        clusters: replicas by cluster; none takes all away.
-        group: the group that won; empty for none.
-        evictions: the clusters that it leaves for a reason of ours; added to its tasks.
+        binding: the current binding.
+        placement: the placement that the assignment results from.
+        clusters: replicas by cluster; empty removes the assignment.
+        group: the group that won; empty without groups.
+        evictions: graceful eviction tasks to add.
     """
     annotations: dict[str, str | None] = {APPLIED_PLACEMENT: applied_placement(placement)}
     annotations[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
@@ -218,24 +219,24 @@ def assignment_write(
 
 
 def status_write(
-    binding: Binding, verdict: Verdict, now: datetime, *, refresh: bool, of: Binding | None = None
+    binding: Binding, result: SchedulingResult, now: datetime, *, refresh: bool, of: Binding | None = None
 ) -> StatusWrite:
-    """What has to be written to a binding's status for a verdict; it is false if there is nothing.
+    """Return the write to a binding's status; it is falsy if nothing changes.
 
     Args:
-        binding: as it is.
-        verdict: what came of scheduling it.
-        now: the time; it is written in whole seconds, as the API server keeps it.
-        refresh: it was really scheduled, so that the time of the last scheduling has to move.
-        of: the binding after the assignment was written, if it has changed since.
+        binding: the current binding.
+        result: the content of its condition.
+        now: the time; it is written in whole seconds, as the API server stores it.
+        refresh: whether the time of the last scheduling changes.
+        of: the binding directly after the assignment was written, if it has changed since.
     """
     of = of or binding
     status, now = binding.status, now.replace(microsecond=0)
-    conditions = _with_condition(status, verdict, now)
+    conditions = _with_condition(status, result, now)
     changed = conditions if conditions != status.conditions else None
-    if not verdict.ok:
+    if not result.ok:
         return StatusWrite(changed)
-    generation, group = of.metadata.generation, verdict.group
+    generation, group = of.metadata.generation, result.group
     last = _not_before_its_trigger(of, now) if refresh or status.last_scheduled_time is None else None
     return StatusWrite(
         changed,
@@ -246,31 +247,26 @@ def status_write(
 
 
 def _not_before_its_trigger(binding: Binding, now: datetime) -> datetime:
-    """The time of scheduling: never before what asked for it, or a clock that is slow would ask forever."""
+    """Return the time of scheduling. A slow clock must not set it before the trigger: that would reschedule forever."""
     triggered = binding.spec.reschedule_triggered_at
     return now if triggered is None else max(now, triggered)
 
 
-def _with_condition(status: BindingStatus, verdict: Verdict, now: datetime) -> tuple[Condition, ...]:
-    """The conditions with ours as it is to be; its time moves only when it turns."""
-    state = "True" if verdict.ok else "False"
+def _with_condition(status: BindingStatus, result: SchedulingResult, now: datetime) -> tuple[Condition, ...]:
+    """Return the conditions with an updated ``Scheduled``. Its transition time changes only with its status."""
+    state = "True" if result.ok else "False"
     before = next((each for each in status.conditions if each.type == SCHEDULED), None)
-    turned = before is None or before.status != state
-    ours = Condition(
+    changed = before is None or before.status != state
+    scheduled = Condition(
         SCHEDULED,
         state,
-        verdict.reason,
-        verdict.message[:_MESSAGE_LENGTH],
-        _rfc3339(now) if turned or before is None else before.last_transition_time,
+        result.reason,
+        result.message[:_MESSAGE_LENGTH],
+        _rfc3339(now) if changed or before is None else before.last_transition_time,
     )
     if before is None:
-        return (*status.conditions, ours)
-    return tuple(ours if each is before else each for each in status.conditions)
-
-
-def _condition(condition: Condition) -> dict[str, Any]:
-    """A condition with all that the API server requires, be it empty."""
-    return {"message": "", "reason": "", **builtins(condition)}
+        return (*status.conditions, scheduled)
+    return tuple(scheduled if each is before else each for each in status.conditions)
 
 
 def _rfc3339(moment: datetime) -> str:

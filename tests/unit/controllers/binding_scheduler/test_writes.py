@@ -1,4 +1,4 @@
-"""What is written for a decision, and what is not."""
+"""The writes for a decision."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from builders import binding, placement
 
-from berthmaster.controllers.binding_scheduler.plan import (
+from berthmaster.controllers.binding_scheduler.writes import (
     APPLIED_AFFINITY,
     SUCCESS,
-    Verdict,
+    SchedulingResult,
     Version,
     applied_affinity,
     applied_placement,
@@ -26,11 +26,11 @@ AT_NOW = "2026-01-02T03:04:05Z"
 EARLIER = "2026-01-01T00:00:00Z"
 ANYWHERE = placement(replicaScheduling={"replicaSchedulingType": "Duplicated"})
 GROUPS = placement(clusterAffinities=[{"affinityName": "a"}, {"affinityName": "b"}])
-SCHEDULED = Verdict(SUCCESS, "scheduled to m1:1")
+SCHEDULED = SchedulingResult(SUCCESS, "scheduled to m1:1")
 
 
 def stored(**fields: Any) -> Binding:
-    """A binding in version 7 and generation 3."""
+    """A binding with resourceVersion 7 and generation 3."""
     made = binding(**fields)
     metadata = msgspec.structs.replace(made.metadata, resource_version="7", generation=3)
     return msgspec.structs.replace(made, metadata=metadata)
@@ -40,8 +40,8 @@ def condition(status: str = "True", reason: str = SUCCESS, message: str = SCHEDU
     return Condition("Scheduled", status, reason, message, EARLIER)
 
 
-def settled(**status: Any) -> BindingStatus:
-    """The status of a binding that was scheduled, and that nothing happened to since."""
+def unchanged_status(**status: Any) -> BindingStatus:
+    """The status of a scheduled binding that has not changed since."""
     fields = {
         "scheduler_observed_generation": 3,
         "last_scheduled_time": datetime(2026, 1, 1, tzinfo=UTC),
@@ -57,12 +57,12 @@ def settled(**status: Any) -> BindingStatus:
         pytest.param(
             {"clusterAffinity": {"clusterNames": ["a<b>&c\u2028\u2029é"]}},
             '{"clusterAffinity":{"clusterNames":["a\\u003cb\\u003e\\u0026c\\u2028\\u2029é"]}}',
-            id="what Go escapes is escaped",
+            id="characters that Go escapes",
         ),
         pytest.param(
             {"clusterTolerations": [{"operator": "Exists"}], "clusterAffinity": {"clusterNames": ["m1"]}},
             '{"clusterAffinity":{"clusterNames":["m1"]},"clusterTolerations":[{"operator":"Exists"}]}',
-            id="keys stand in the order of Karmada's type",
+            id="keys in the order of Karmada's type",
         ),
         pytest.param(
             {
@@ -79,12 +79,12 @@ def settled(**status: Any) -> BindingStatus:
             '{"clusterAffinities":[{"affinityName":"a","clusterNames":["m1"],"overflowAffinities":'
             '[{"affinityName":"o","exclude":["m2"]}]},{"affinityName":"b"}],'
             '"spreadConstraints":[{"spreadByField":"cluster","maxGroups":2,"minGroups":1}]}',
-            id="a group begins with its name",
+            id="a group starts with its name",
         ),
-        pytest.param({"clusterAffinities": []}, "{}", id="an empty list of groups is left out"),
+        pytest.param({"clusterAffinities": []}, "{}", id="an empty list of groups is omitted"),
     ],
 )
-def test_the_applied_placement_is_written_as_karmada_writes_it(given: dict[str, Any], text: str):
+def test_the_applied_placement_equals_karmadas(given: dict[str, Any], text: str):
     assert applied_placement(placement(**given)) == text
 
 
@@ -103,7 +103,7 @@ def test_a_first_assignment_writes_clusters_placement_and_group_together():
     }
 
 
-def test_nothing_is_written_for_what_is_assigned_so_already():
+def test_an_existing_assignment_needs_no_write():
     before = stored(clusters={"m1": 1}, annotations={APPLIED_PLACEMENT: applied_placement(ANYWHERE)})
     assert assignment_write(before, ANYWHERE, {"m1": 1}, "") is None
 
@@ -115,14 +115,14 @@ def test_another_placement_with_the_same_result_writes_only_the_annotation():
     assert "spec" not in write.patch(before)
 
 
-def test_taking_all_away_sends_null_for_the_clusters():
+def test_removing_all_clusters_sends_null():
     before = stored(clusters={"m1": 1})
     write = assignment_write(before, ANYWHERE, {}, "")
     assert write is not None
     assert write.patch(before)["spec"] == {"clusters": None}
 
 
-def test_a_group_that_plays_no_part_any_more_is_not_on_record():
+def test_the_annotation_of_an_unused_group_is_removed():
     before = stored(annotations={APPLIED_AFFINITY: "a@1"})
     write = assignment_write(before, ANYWHERE, {"m1": 1}, "")
     assert write is not None
@@ -130,7 +130,7 @@ def test_a_group_that_plays_no_part_any_more_is_not_on_record():
     assert APPLIED_AFFINITY not in write.applied(before, Version("8", 4)).metadata.annotations
 
 
-def test_evictions_are_added_to_those_there_are():
+def test_evictions_are_added_to_existing_ones():
     before = stored(graceful_eviction_tasks=(GracefulEvictionTask("old"),))
     write = assignment_write(before, ANYWHERE, {"m1": 1}, "", (GracefulEvictionTask("lost"),))
     assert write is not None
@@ -138,7 +138,7 @@ def test_evictions_are_added_to_those_there_are():
     assert [task["fromCluster"] for task in tasks] == ["old", "lost"]
 
 
-def test_what_a_write_makes_of_a_binding_needs_no_further_write():
+def test_a_written_binding_needs_no_further_write():
     before = stored()
     write = assignment_write(before, GROUPS, {"m1": 1}, "b")
     assert write is not None
@@ -151,14 +151,14 @@ def test_what_a_write_makes_of_a_binding_needs_no_further_write():
 @pytest.mark.parametrize(
     ("status", "annotation", "group"),
     [
-        pytest.param("a", None, "a", id="without a record the status counts"),
-        pytest.param("a", applied_affinity("b", {"m1": 1}), "b", id="the record of this assignment is newer"),
-        pytest.param("a", applied_affinity("b", {"m2": 1}), "a", id="a record of another assignment is old"),
-        pytest.param("", applied_affinity("b", {"m1": 1}), "b", id="a status that was never written is completed"),
-        pytest.param("a", "nonsense", "a", id="a record that is none is passed over"),
+        pytest.param("a", None, "a", id="without an annotation the status counts"),
+        pytest.param("a", applied_affinity("b", {"m1": 1}), "b", id="the annotation of this assignment is newer"),
+        pytest.param("a", applied_affinity("b", {"m2": 1}), "a", id="the annotation of another assignment is outdated"),
+        pytest.param("", applied_affinity("b", {"m1": 1}), "b", id="a missing status is completed"),
+        pytest.param("a", "nonsense", "a", id="an invalid annotation is ignored"),
     ],
 )
-def test_the_group_an_assignment_came_from_survives_a_lost_status(status: str, annotation: str | None, group: str):
+def test_the_group_of_an_assignment_survives_a_lost_status(status: str, annotation: str | None, group: str):
     known = stored(
         clusters={"m1": 1},
         annotations={APPLIED_AFFINITY: annotation} if annotation else {},
@@ -168,29 +168,29 @@ def test_the_group_an_assignment_came_from_survives_a_lost_status(status: str, a
 
 
 @pytest.mark.parametrize(
-    ("verdict", "status", "refresh", "written"),
+    ("result", "status", "refresh", "written"),
     [
-        pytest.param(SCHEDULED, settled(), False, {}, id="a settled binding: nothing"),
+        pytest.param(SCHEDULED, unchanged_status(), False, {}, id="an unchanged binding: nothing"),
         pytest.param(
-            SCHEDULED, settled(), True, {"lastScheduledTime": AT_NOW}, id="scheduled again to the same: the time"
+            SCHEDULED, unchanged_status(), True, {"lastScheduledTime": AT_NOW}, id="the same assignment again: the time"
         ),
         pytest.param(
             SCHEDULED,
-            settled(scheduler_observed_generation=2),
+            unchanged_status(scheduler_observed_generation=2),
             False,
             {"schedulerObservedGeneration": 3},
-            id="another generation: that alone",
+            id="another generation: the generation",
         ),
         pytest.param(
-            Verdict(SUCCESS, SCHEDULED.message, "b"),
-            settled(scheduler_observing_affinity_name="a"),
+            SchedulingResult(SUCCESS, SCHEDULED.message, "b"),
+            unchanged_status(scheduler_observing_affinity_name="a"),
             False,
             {"schedulerObservingAffinityName": "b"},
             id="another group: its name",
         ),
         pytest.param(
-            Verdict("NoClusterFit", "0 of 1"),
-            settled(),
+            SchedulingResult("NoClusterFit", "0 of 1"),
+            unchanged_status(),
             False,
             {
                 "conditions": [
@@ -203,11 +203,13 @@ def test_the_group_an_assignment_came_from_survives_a_lost_status(status: str, a
                     }
                 ]
             },
-            id="a failure: the condition, and neither generation nor time",
+            id="a failure: the condition only",
         ),
         pytest.param(
-            Verdict("Unschedulable", "no room"),
-            settled(conditions=(condition("False", "NoClusterFit", "0 of 1"),), scheduler_observed_generation=1),
+            SchedulingResult("Unschedulable", "no room"),
+            unchanged_status(
+                conditions=(condition("False", "NoClusterFit", "0 of 1"),), scheduler_observed_generation=1
+            ),
             False,
             {
                 "conditions": [
@@ -220,27 +222,27 @@ def test_the_group_an_assignment_came_from_survives_a_lost_status(status: str, a
                     }
                 ]
             },
-            id="another reason for the same status leaves the time of the transition",
+            id="another reason with the same status keeps the transition time",
         ),
     ],
 )
-def test_the_status_says_what_changed_and_no_more(
-    *, verdict: Verdict, status: BindingStatus, refresh: bool, written: dict[str, Any]
+def test_the_status_write_has_only_changed_fields(
+    *, result: SchedulingResult, status: BindingStatus, refresh: bool, written: dict[str, Any]
 ):
-    write = status_write(stored(status=status), verdict, NOW, refresh=refresh)
+    write = status_write(stored(status=status), result, NOW, refresh=refresh)
     assert bool(write) == bool(written)
     assert write.patch(stored())["status"] == written
 
 
-def test_conditions_of_others_stay():
+def test_other_conditions_stay():
     others = Condition("FullyApplied", "True", "Applied", "all", EARLIER)
     write = status_write(stored(status=BindingStatus(conditions=(others,))), SCHEDULED, NOW, refresh=True)
     assert [each["type"] for each in write.patch(stored())["status"]["conditions"]] == ["FullyApplied", "Scheduled"]
 
 
-def test_a_slow_clock_does_not_ask_for_rescheduling_forever():
+def test_a_slow_clock_does_not_reschedule_forever():
     triggered = datetime(2026, 6, 1, tzinfo=UTC)
-    before = stored(reschedule_triggered_at=triggered, status=settled())
+    before = stored(reschedule_triggered_at=triggered, status=unchanged_status())
     assert before.reschedule_requested
     write = status_write(before, SCHEDULED, NOW, refresh=True)
     assert not write.applied(before, Version("8", 3)).reschedule_requested

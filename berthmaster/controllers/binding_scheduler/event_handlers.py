@@ -1,124 +1,152 @@
-"""Which changes make which bindings be looked at (karmada ``event_handler.go``, and what it lacks)."""
+"""The event handlers: which changes queue which bindings (karmada ``event_handler.go``, with additions)."""
 
 import threading
 from collections.abc import Iterable, Iterator
-from typing import Final, Protocol
+from typing import Final
 
-from berthmaster.controllers.binding_scheduler.bindings import Bindings
-from berthmaster.controllers.binding_scheduler.desk import Desk
-from berthmaster.controllers.binding_scheduler.eligibility import eligible, named
-from berthmaster.controllers.binding_scheduler.plan import effective
+from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.writes import effective
+from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity
 from berthmaster.scheduling.resources import amount_of
 
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+MANAGED_BY: Final = (
+    "propagationpolicy.karmada.io/permanent-id",
+    "clusterpropagationpolicy.karmada.io/permanent-id",
+    "binding.karmada.io/managed-by",
+)
+"""A binding without any of these labels follows another binding, and is not scheduled itself."""
 _HEALTHY: Final = "Healthy"
-_AFFINITIES_KEPT: Final = 4096
+_MAX_TERMS: Final = 4096
 
 
-class IncomingMeter(Protocol):
-    """Counts why bindings come into the queue."""
+def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
+    """Whether a binding names this scheduler, and its scheduling is not suspended."""
+    suspension = binding.spec.suspension
+    suspended = suspension is not None and bool(suspension.scheduling)
+    return (binding.spec.scheduler_name or DEFAULT_SCHEDULER) == scheduler_name and not suspended
 
-    def incoming(self, event: str) -> None:
-        """One came, by the event's name in karmada-scheduler's metrics."""
+
+def eligible(binding: Binding, scheduler_name: str) -> bool:
+    """Whether this scheduler schedules a binding (karmada ``resourceBindingEventFilter``)."""
+    return names_scheduler(binding, scheduler_name) and any(binding.metadata.labels.get(label) for label in MANAGED_BY)
 
 
-class Watching:
-    """Hears of bindings and clusters, and fills the queue."""
+class EventHandlers:
+    """Updates the caches and the queue from the events of bindings and clusters."""
 
     def __init__(
-        self, bindings: Bindings, desk: Desk, queue: SchedulingQueue, meter: IncomingMeter, scheduler_name: str
+        self,
+        bindings: BindingCache,
+        clusters: ClusterCache,
+        queue: SchedulingQueue,
+        metrics: SchedulingMetrics,
+        scheduler_name: str,
+        estimators: Estimators | None = None,
     ) -> None:
         self._bindings = bindings
-        self._desk = desk
+        self._clusters = clusters
         self._queue = queue
-        self._meter = meter
+        self._metrics = metrics
         self._scheduler_name = scheduler_name
+        self._estimators = estimators
         self._terms: dict[int, tuple[ClusterAffinity, AffinityTerm]] = {}
         self._gained: set[str] = set()
         self._gaining = threading.Lock()
 
     def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
-        """See ``Handler``."""
+        """Handle an event of a binding."""
         if before is not None and after is not None and before.metadata.uid != after.metadata.uid:
-            # It was deleted and made anew between two looks.
+            # It was deleted and created again between two events.
             self.binding_changed(key, before, None)
             before = None
         if after is None:
             if before is not None:
-                self._desk.gone(key, before)
-            self._queue.add(key)  # to clear up what waits to be told of it
+                self._clusters.remove_binding(key, before)
+            self._queue.add(key)  # the reconciler may hold a pending status for it
             return
         own = self._bindings.is_own(key, after)
-        if not own:  # else all of this was counted when it was decided
-            latest = self._bindings.get(key) or after
-            self._desk.placed(latest)
-            if before is not None:
-                self._desk.moved(key, before, latest)
-            if named(after, self._scheduler_name):
-                self._desk.assigned(key, before, latest)
+        if not own:  # own writes were assumed when they were decided
+            self._assume_observed(key, before, after)
         if before is not None:
-            self._desk.arrived(key, _became_healthy(before, after))
+            self._clusters.forget(key, _became_healthy(before, after))
         if not eligible(after, self._scheduler_name):
             if before is not None and eligible(before, self._scheduler_name):
-                self._queue.add(key)  # what was done for it may still have to be told
+                self._queue.add(key)  # the reconciler may hold a pending status for it
         elif before is None or not eligible(before, self._scheduler_name):
             self._push(key, "BindingAdd")
         elif before.metadata.generation != after.metadata.generation and not own:
             self._push(key, "BindingUpdate")
 
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
-        """See ``Handler``."""
+        """Handle an event of a cluster."""
         if after is None:
             if before is not None:
-                self._desk.cluster_gone(before.name)
+                if self._estimators is not None:
+                    self._estimators.remove(before.name)
+                self._clusters.remove_cluster(before.name)
                 self._push_assigned(before.name)
             return
-        self._desk.cluster_changed(after)
-        if before is None or gains(before, after):
+        if self._estimators is not None:
+            self._estimators.add(after.name)
+        self._clusters.update_cluster(after)
+        if before is None or gains_capacity(before, after):
             with self._gaining:
                 self._gained.add(after.name)
-        if before is not None and _moves(before, after):
+        if before is not None and _affects_bindings(before, after):
             self._push_affected((before, after))
         if before is not None and before.ready and not after.ready:
             self._push_assigned(after.name)
 
-    def wake(self) -> None:
-        """Have those that fit nowhere tried again, if a cluster they could go to has gained something."""
+    def activate_unschedulable(self) -> None:
+        """Queue unschedulable bindings that a cluster with new capacity could host, and those that waited too long."""
         with self._gaining:
             gained, self._gained = self._gained, set()
-        gained |= self._desk.freed()
+        gained |= self._clusters.take_freed()
         if gained:
-            self._queue.wake(list(self._concerned(self._queue.asleep(), gained)))
-        self._queue.wake_old()
+            self._queue.activate(list(self._could_go_to(self._queue.unschedulable(), gained)))
+        self._queue.activate_expired()
 
-    def _concerned(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
+    def _assume_observed(self, key: Key, before: Binding | None, after: Binding) -> None:
+        latest = self._bindings.get(key) or after
+        self._clusters.update_peers(latest)
+        if before is not None:
+            self._clusters.forget_moved(key, before, latest)
+        if names_scheduler(after, self._scheduler_name):
+            self._clusters.adopt(key, before, latest)
+
+    def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
         for key in keys:
             binding = self._bindings.get(key)
             placement = binding.spec.placement if binding is not None else None
-            if placement is not None and self._desk.could_go_to(placement, clusters):
+            if placement is not None and self._clusters.could_host(placement, clusters):
                 yield key
 
     def _push(self, key: Key, event: str) -> None:
-        self._meter.incoming(event)
+        self._metrics.incoming(event)
         self._queue.add(key)
 
     def _push_affected(self, versions: Iterable[Cluster]) -> None:
-        """Push every binding whose affinity means one of a cluster's two versions."""
+        """Queue every binding whose affinity matches one of a cluster's two versions."""
         for key, binding in self._bindings.items():
             if eligible(binding, self._scheduler_name) and any(self._affects(binding, each) for each in versions):
                 self._push(key, "ClusterChanged")
 
     def _push_assigned(self, cluster: str) -> None:
         for key, binding in self._bindings.items():
-            if named(binding, self._scheduler_name) and any(each.name == cluster for each in binding.spec.clusters):
+            if names_scheduler(binding, self._scheduler_name) and any(
+                each.name == cluster for each in binding.spec.clusters
+            ):
                 self._push(key, "ClusterChanged")
 
     def _affects(self, binding: Binding, cluster: Cluster) -> bool:
-        """Whether a change of a cluster may move a binding: overflow plays no part (``enqueueAffectedBindings``)."""
+        """Whether a change of a cluster may move a binding. Overflow does not count (``enqueueAffectedBindings``)."""
         placement = binding.spec.placement
         if placement is None:
             return False
@@ -134,15 +162,15 @@ class Watching:
     def _term(self, affinity: ClusterAffinity) -> AffinityTerm:
         known = self._terms.get(id(affinity))
         if known is None:
-            if len(self._terms) >= _AFFINITIES_KEPT:
+            if len(self._terms) >= _MAX_TERMS:
                 self._terms.clear()
-            # The affinity is kept with its term: as long as it is, no other has its identity.
+            # The entry keeps the affinity alive, so that no other object gets its id.
             known = self._terms[id(affinity)] = affinity, AffinityTerm(affinity)
         return known[1]
 
 
-def gains(before: Cluster, after: Cluster) -> bool:
-    """Whether a cluster may hold now what it could not hold before."""
+def gains_capacity(before: Cluster, after: Cluster) -> bool:
+    """Whether a cluster may host a workload now that it could not host before."""
     if before.spec != after.spec or before.metadata.labels != after.metadata.labels:
         return True
     if before.status.api_enablements != after.status.api_enablements or (after.ready and not before.ready):
@@ -156,14 +184,14 @@ def gains(before: Cluster, after: Cluster) -> bool:
 
 
 def _free(summary: ResourceSummary, name: str) -> int:
-    """What is left of a resource, in its column's unit; negative where more is given away than there is."""
+    """Return the free amount of a resource, in its column's unit; negative if the cluster is overcommitted."""
     amounts = (summary.allocatable, summary.allocated, summary.allocating)
-    have, *used = (amount_of(name, part[name]) if name in part else 0 for part in amounts)
-    return have - sum(used)
+    allocatable, *used = (amount_of(name, each[name]) if name in each else 0 for each in amounts)
+    return allocatable - sum(used)
 
 
-def _moves(before: Cluster, after: Cluster) -> bool:
-    """Whether a change of a cluster is one that Karmada looks at its bindings for."""
+def _affects_bindings(before: Cluster, after: Cluster) -> bool:
+    """Whether Karmada queues bindings for this change of a cluster."""
     return (
         (after.deleting and not before.deleting)
         or before.metadata.labels != after.metadata.labels
@@ -172,7 +200,7 @@ def _moves(before: Cluster, after: Cluster) -> bool:
 
 
 def _became_healthy(before: Binding, after: Binding) -> list[str]:
-    """The clusters that report the workload healthy, and did not report just the same before."""
+    """Return the clusters that report the workload healthy, and whose report has changed."""
     known = {each.cluster_name: each for each in before.status.aggregated_status}
     return [
         each.cluster_name

@@ -1,0 +1,306 @@
+"""What the binding scheduler knows: the latest bindings, and the clusters with assumed replicas deducted."""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas, PendingReplicas
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, decide, needs_decision
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.writes import effective, targets
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
+from berthmaster.kube.informer import Handler, Informer
+from berthmaster.kube.requests import Collection, Key
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.placement import Placement
+from berthmaster.runtime.clock import Clock
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+
+RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+_MAX_SHARED_PLACEMENTS: Final = 4096
+
+Ask = Callable[[EstimatorQuery], Mapping[str, int]]
+
+
+def collection_of(key: Key) -> Collection:
+    """Return ResourceBindings for a key with a namespace, else ClusterResourceBindings."""
+    return RESOURCE_BINDINGS if key[0] else CLUSTER_RESOURCE_BINDINGS
+
+
+class BindingCache:
+    """The bindings of both kinds: as observed, or as written by this process if that is newer.
+
+    An informer observes a write some milliseconds later. Until then the object that the write returned is the latest
+    one. A decision on the older one would end in a conflict.
+    """
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._placements: dict[bytes, Placement] = {}
+        self._informers = [
+            context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
+        ]
+        self._written: dict[Key, tuple[frozenset[str], Binding]] = {}
+        self._writing = threading.Lock()
+
+    def subscribe(self, handler: Handler[Binding]) -> None:
+        """Set the event handler. ``is_own`` answers for the event that the handler is called with."""
+        for informer in self._informers:
+            informer.subscribe(handler)
+            informer.subscribe(self._observed)
+
+    def get(self, key: Key) -> Binding | None:
+        """Return the latest version of a binding; None if it does not exist."""
+        observed = self._informer(key).get(key)
+        older, written = self._written.get(key, (frozenset(), None))
+        if observed is not None and written is not None and observed.metadata.resource_version in older:
+            return written
+        return observed
+
+    def items(self) -> Iterator[tuple[Key, Binding]]:
+        """Iterate over all bindings as observed."""
+        for informer in self._informers:
+            yield from informer.items()
+
+    def add_written(self, key: Key, before: Binding, after: Binding) -> None:
+        """Store the binding that a write returned; ``before`` is the version that it replaced."""
+        with self._writing:
+            older, _ = self._written.get(key, (frozenset(), None))
+            older |= {before.metadata.resource_version}
+            observed = self._informer(key).get(key)
+            # If the informer was faster than the response, no later event would remove the entry.
+            if observed is None or observed.metadata.resource_version not in older:
+                self._written.pop(key, None)
+            else:
+                self._written[key] = older, after
+
+    def is_own(self, key: Key, observed: Binding) -> bool:
+        """Whether an observed binding is just what this process wrote."""
+        older, written = self._written.get(key, (frozenset(), None))
+        version = observed.metadata.resource_version
+        return written is not None and (version in older or version == written.metadata.resource_version)
+
+    def _observed(self, key: Key, _before: Binding | None, after: Binding | None) -> None:
+        """Remove a written binding once it, or a later version, was observed."""
+        with self._writing:
+            known = self._written.get(key)
+            if known is not None and (after is None or after.metadata.resource_version not in known[0]):
+                del self._written[key]
+
+    def _informer(self, key: Key) -> Informer[Binding]:
+        return self._informers[0 if key[0] else 1]
+
+    def _read(self, raw: bytes) -> Binding:
+        """Decode a binding. Bindings of one policy share one placement."""
+        binding = decode_json(Binding, raw)
+        placement = binding.spec.placement
+        if placement is None:
+            return binding
+        if len(self._placements) >= _MAX_SHARED_PLACEMENTS:
+            self._placements.clear()
+        shared = self._placements.setdefault(encode_json(placement), placement)
+        if shared is placement:
+            return binding
+        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
+
+
+class ClusterCache:
+    """The clusters as decisions see them, with assumed replicas deducted. Safe for several threads.
+
+    One lock protects everything: a decision takes some tens of microseconds, and Python runs one thread at a time.
+    Requests to estimators and to the API server happen outside the lock.
+    """
+
+    def __init__(self, profile: Profile, clock: Clock, failover: FailoverOptions, ask: Ask | None = None) -> None:
+        """Start without clusters.
+
+        Args:
+            profile: the plugins of decisions.
+            clock: the time.
+            failover: what happens to replicas on clusters that are not ready.
+            ask: asks scheduler estimators for available replicas. It may block, and must not raise.
+        """
+        self._lock = threading.Lock()
+        self._scheduler = Scheduler(Fleet(), profile)
+        self._unready_since_s: dict[str, float] = {}
+        self._state = ClusterState(self._scheduler, self._unready_since_s, failover)
+        self._assumed = AssumedReplicas()
+        self._clock = clock
+        self._ask = ask
+        self._unconfirmed: dict[Key, BindingDecision] = {}
+        self._freed: set[str] = set()
+
+    def update_cluster(self, cluster: Cluster) -> None:
+        """Add or replace a cluster."""
+        with self._lock:
+            self._scheduler.fleet.apply(self._assumed.update_cluster(cluster))
+            if cluster.ready:
+                self._unready_since_s.pop(cluster.name, None)
+            else:
+                self._unready_since_s.setdefault(cluster.name, self._clock.monotonic_s())
+
+    def remove_cluster(self, name: str) -> None:
+        """Remove a cluster."""
+        with self._lock:
+            self._scheduler.fleet.remove(name)
+            self._assumed.remove_cluster(name)
+            self._unready_since_s.pop(name, None)
+
+    def update_peers(self, binding: Binding) -> None:
+        """Store an observed assignment for the workload affinity of other bindings."""
+        if binding.spec.workload_affinity_groups is not None:
+            with self._lock:
+                self._scheduler.peers.place(Request.of(binding), targets(binding))
+
+    def adopt(self, key: Key, before: Binding | None, after: Binding) -> None:
+        """Assume the replicas that an observed assignment adds, unless they are assumed already.
+
+        This process or the previous leader may have written it. For a new binding (``before`` is None) the replicas
+        count on every cluster that has not reported the workload. No clock of another process is compared.
+        """
+        if before is not None and before.spec.clusters == after.spec.clusters:
+            return
+        request = Request.of(after)
+        if not request.divides_replicas:
+            return
+        running = targets(before) if before is not None else _reported(after)
+        added = {name: replicas - running.get(name, 0) for name, replicas in request.current.items()}
+        with self._lock:
+            self._apply(self._assumed.adopt(key, added, request.requests, self._clock.monotonic_s()))
+
+    def forget_moved(self, key: Key, before: Binding, after: Binding) -> None:
+        """Forget what is assumed on clusters that another client removed from the assignment."""
+        self.forget(key, targets(before).keys() - targets(after).keys())
+
+    def forget(self, key: Key, clusters: Iterable[str]) -> None:
+        """Forget what is assumed on clusters whose own numbers include the replicas from now on."""
+        names = list(clusters)
+        with self._lock:
+            self._free(self._assumed.forget(key, names))
+            if (decision := self._unconfirmed.get(key)) is not None and decision.assumed_before:
+                left = {name: each for name, each in decision.assumed_before.items() if name not in names}
+                self._unconfirmed[key] = replace(decision, assumed_before=left)
+
+    def remove_binding(self, key: Key, binding: Binding) -> None:
+        """Forget everything about a binding that was deleted."""
+        with self._lock:
+            self._unconfirmed.pop(key, None)
+            self._free(self._assumed.forget(key))
+            self._scheduler.peers.place(Request.of(binding), ())
+
+    def mark_unconfirmed(self, key: Key, decision: BindingDecision) -> None:
+        """Keep a decision assumed whose write failed, or whose response was lost, until ``observe`` settles it.
+
+        If the API server did perform the write, freeing the capacity now would assign it twice.
+        """
+        if decision.clusters is not None:
+            with self._lock:
+                self._unconfirmed[key] = decision
+
+    def observe(self, key: Key, binding: Binding | None) -> None:
+        """Compare what is assumed with the latest binding (None if it is gone), and forget what was not written."""
+        with self._lock:
+            if binding is not None and key not in self._unconfirmed:
+                self._free(self._assumed.trim(key, targets(binding)))
+            decision = self._unconfirmed.pop(key, None)
+            if decision is None:
+                return
+            if binding is None or binding.metadata.uid != decision.binding.metadata.uid:
+                self._free(self._assumed.forget(key))
+            elif targets(binding) == decision.clusters:
+                return
+            elif decision.assumed_before is not None:
+                self._free(self._assumed.restore(key, decision.assumed_before))
+            self._scheduler.peers.place(
+                Request.of(binding or decision.binding), targets(binding) if binding is not None else ()
+            )
+
+    def expire(self) -> None:
+        """Forget assumed replicas that are too old."""
+        with self._lock:
+            self._free(self._assumed.expire(self._clock.monotonic_s()))
+
+    def take_freed(self) -> set[str]:
+        """Return the clusters where assumed capacity was freed since the last call."""
+        with self._lock:
+            freed, self._freed = self._freed, set()
+            return freed
+
+    def assumed_count(self) -> int:
+        """Return how many bindings are assumed, summed over the clusters."""
+        with self._lock:
+            return len(self._assumed)
+
+    def could_host(self, placement: Placement, clusters: Iterable[str]) -> bool:
+        """Whether any of these clusters is in a group of a placement, or in a group's overflow."""
+        with self._lock:
+            fleet = self._scheduler.fleet
+            rows = [fleet.row_of[name] for name in clusters if name in fleet.row_of]
+            return any(
+                affinity is None or bool(affinity.current()[rows].any())
+                for group in self._scheduler.compile(placement).groups
+                for affinity in (group.own, *(group.overflow or ()))
+            )
+
+    def decide_and_assume(self, key: Key, binding: Binding, *, explain: bool = False) -> BindingDecision:
+        """Decide for a binding with a placement, and assume the result. See ``decide``."""
+        bounds = self._bounds(binding)
+        with self._lock:
+            now_s = self._clock.monotonic_s()
+            if bounds:
+                requests = Request.of(binding).requests
+                # Estimators do not see assumed replicas yet.
+                bounds = {name: max(0, bound - self._assumed.held(name, requests)) for name, bound in bounds.items()}
+            decision = decide(self._state, binding, now_s, bounds, explain=explain)
+            if decision.clusters is None:
+                return decision
+            before = self._assume(key, decision.request, decision.clusters, now_s)
+            return decision if before is None else replace(decision, assumed_before=before)
+
+    def _bounds(self, binding: Binding) -> Mapping[str, int] | None:
+        """Ask the estimators, without the lock. None if no estimator matters for this binding."""
+        if self._ask is None:
+            return None
+        binding = effective(binding)
+        with self._lock:
+            if not needs_decision(self._state, binding, self._clock.monotonic_s()):
+                return None
+            query = query_of(self._scheduler, Request.of(binding), binding.spec)
+        return None if query is None else self._ask(query)
+
+    def _assume(
+        self, key: Key, request: Request, clusters: Mapping[str, int], now_s: float
+    ) -> dict[str, PendingReplicas] | None:
+        """Assume a decided assignment; what was assumed before, or None if its replicas need no capacity."""
+        if request.affinity_group or request.anti_affinity_group:
+            self._scheduler.peers.place(request, clusters)
+        if not request.divides_replicas:
+            return None
+        before = self._assumed.pending(key)
+        self._apply(self._assumed.assume(key, request.current, clusters, request.requests, now_s))
+        self._freed.update(name for name in before if clusters.get(name, 0) < request.current.get(name, 0))
+        return before
+
+    def _free(self, clusters: Iterable[Cluster]) -> None:
+        for cluster in clusters:
+            self._freed.add(cluster.name)
+            self._scheduler.fleet.apply(cluster)
+
+    def _apply(self, clusters: Iterable[Cluster]) -> None:
+        for cluster in clusters:
+            self._scheduler.fleet.apply(cluster)
+
+
+def _reported(binding: Binding) -> dict[str, int]:
+    """Return the replicas on clusters that have reported the workload: their numbers include them."""
+    reported = {each.cluster_name for each in binding.status.aggregated_status}
+    return {target.name: target.replicas for target in binding.spec.clusters if target.name in reported}

@@ -1,0 +1,276 @@
+"""Decide what the scheduler does for one binding: pure functions of the clusters' state, the binding and the time."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+from berthmaster.controllers.binding_scheduler.assumed_replicas import PendingReplicas
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions, Replacement, eviction_tasks, replacement
+from berthmaster.controllers.binding_scheduler.writes import (
+    NO_FIT,
+    REASONS,
+    SCHEDULED,
+    SUCCESS,
+    AssignmentWrite,
+    SchedulingResult,
+    assignment_write,
+    effective,
+    targets,
+)
+from berthmaster.model.binding import Binding
+from berthmaster.scheduling.decision import Attempt, Decision
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+
+_MAX_CLUSTERS_SHOWN: Final = 16
+_REJECTIONS: Final = {
+    "APIEnablement": "do not serve the kind",
+    "ClusterAffinity": "do not match the affinity",
+    "TaintToleration": "have untolerated taints",
+    "SpreadConstraint": "lack the spread field",
+    "ClusterEviction": "are being evicted",
+    "WorkloadAffinity": "do not run its peers",
+    "WorkloadAntiAffinity": "run a workload that it must avoid",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """What a decision reads about clusters. The caller must not change it during a decision.
+
+    Attributes:
+        scheduler: schedules over the fleet, in which assumed replicas are deducted.
+        unready_since_s: the monotonic time since which a cluster is not ready, by name.
+        failover: what happens to replicas on clusters that are not ready.
+    """
+
+    scheduler: Scheduler
+    unready_since_s: Mapping[str, float]
+    failover: FailoverOptions
+
+
+@dataclass(frozen=True, slots=True)
+class BindingDecision:
+    """What the scheduler does for a binding.
+
+    Attributes:
+        trigger: why it is scheduled.
+        binding: the binding, with the effective group of its assignment.
+        request: the request that it was scheduled with.
+        result: the content of its condition.
+        write: the write to the binding; None if it does not change.
+        refresh: whether the time of the last scheduling changes.
+        warning: a message for an event; empty for none.
+        requeue_after_s: when to reconcile the binding again; None for never.
+        clusters: the decided replicas by cluster; None if the assignment stays.
+        assumed_before: what was assumed for the binding before this decision; None if that did not change.
+        attempts: the steps of the decision, one entry per group; empty unless they were asked for.
+    """
+
+    trigger: Trigger
+    binding: Binding
+    request: Request
+    result: SchedulingResult
+    write: AssignmentWrite | None = None
+    refresh: bool = False
+    warning: str = ""
+    requeue_after_s: float | None = None
+    clusters: Mapping[str, int] | None = None
+    assumed_before: Mapping[str, PendingReplicas] | None = None
+    attempts: tuple[Mapping[str, Any], ...] = ()
+
+    @property
+    def attempted(self) -> bool:
+        """Whether this counts as a scheduling attempt. A periodic check that changes nothing does not count."""
+        return self.trigger is not Trigger.NONE and (self.refresh or self.write is not None or not self.result.ok)
+
+    @property
+    def waits_for_capacity(self) -> bool:
+        """Whether the binding must be tried again when a cluster has more capacity."""
+        return not self.result.ok or bool(self.warning)
+
+
+def decide(
+    state: ClusterState,
+    binding: Binding,
+    now_s: float,
+    bounds: Mapping[str, int] | None = None,
+    *,
+    explain: bool = False,
+) -> BindingDecision:
+    """Decide for a binding with a placement.
+
+    Args:
+        state: the clusters.
+        binding: the latest binding.
+        now_s: monotonic time.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
+        explain: whether the result carries the steps of the decision. They cost extra time.
+    """
+    binding = effective(binding)
+    request = Request.of(binding)
+    if bounds is not None:
+        request = replace(request, bounds=bounds)
+    lost, requeue_after_s = lost_clusters(state, binding, now_s)
+    warning = ""
+    if lost:
+        found = replacement(state.scheduler, request, lost)
+        if isinstance(found, Replacement):
+            return _fail_over(state, binding, request, found, now_s)
+        warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
+    trigger = trigger_for(state, binding)
+    if trigger is Trigger.NONE:
+        return BindingDecision(
+            trigger, binding, request, _unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
+        )
+    decision = state.scheduler.schedule(request)
+    attempts = _explained(state.scheduler, request, decision) if explain else ()
+    decided = partial(BindingDecision, trigger, binding, request, warning=warning, attempts=attempts)
+    if decision.failure is not None:
+        result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
+        if not decision.clears_assignment:
+            return decided(result, requeue_after_s=requeue_after_s)
+        write = assignment_write(binding, request.placement, {}, "")
+        return decided(result, write, requeue_after_s=requeue_after_s, clusters={})
+    group = decision.group or ""
+    write = assignment_write(binding, request.placement, decision.assignment, group)
+    if write is not None:
+        requeue_after_s = _next_loss_s(state, decision.assignment, binding, now_s)
+    return decided(
+        SchedulingResult(SUCCESS, _scheduled_message(group, decision.assignment), group),
+        write,
+        refresh=write is not None or binding.reschedule_requested,
+        requeue_after_s=requeue_after_s,
+        clusters=decision.assignment,
+    )
+
+
+def needs_decision(state: ClusterState, binding: Binding, now_s: float) -> bool:
+    """Whether ``decide`` would schedule the binding. ``binding`` must be ``effective``."""
+    lost, _ = lost_clusters(state, binding, now_s)
+    return bool(lost) or trigger_for(state, binding) is not Trigger.NONE
+
+
+def trigger_for(state: ClusterState, binding: Binding) -> Trigger:
+    """Return why a binding must be scheduled. Two triggers are not Karmada's.
+
+    A binding that fits no cluster is tried again even if it has no replicas. A cluster that no longer exists is left
+    even if its deletion was never observed. If all clusters are gone, that is more likely a fault, and nothing is done.
+    """
+    fleet = state.scheduler.fleet
+    trigger = trigger_of(binding, fleet)
+    if trigger is not Trigger.NONE:
+        return trigger
+    if any(each.type == SCHEDULED and each.reason == NO_FIT for each in binding.status.conditions):
+        return Trigger.RECONCILE
+    gone = len(fleet) > 0 and any(fleet.get(each.name) is None for each in binding.spec.clusters)
+    return Trigger.FAILOVER if gone else Trigger.NONE
+
+
+def lost_clusters(state: ClusterState, binding: Binding, now_s: float) -> tuple[frozenset[str], float | None]:
+    """Return the assigned clusters that were not ready for too long, and the seconds until the next one is lost."""
+    waits_s = _waits_s(state, (each.name for each in binding.spec.clusters), now_s)
+    lost = frozenset(name for name, wait_s in waits_s.items() if wait_s <= 0)
+    return lost, min((wait_s for wait_s in waits_s.values() if wait_s > 0), default=None)
+
+
+def _next_loss_s(state: ClusterState, clusters: Iterable[str], before: Binding, now_s: float) -> float | None:
+    """Return the seconds until the first of a new assignment's clusters is lost; None if all are ready.
+
+    A cluster that was assigned before and is lost already has no replacement: the binding waits for capacity instead.
+    """
+    lost, _ = lost_clusters(state, before, now_s)
+    waits_s = _waits_s(state, (name for name in clusters if name not in lost), now_s)
+    return max(0.0, min(waits_s.values())) if waits_s else None
+
+
+def _waits_s(state: ClusterState, clusters: Iterable[str], now_s: float) -> dict[str, float]:
+    """Return the seconds until each cluster that is not ready counts as lost; at most 0 if it does already."""
+    after_s, since_s = state.failover.after_s, state.unready_since_s
+    if after_s is None or not since_s:
+        return {}
+    return {name: since_s[name] + after_s - now_s for name in clusters if name in since_s}
+
+
+def _fail_over(
+    state: ClusterState, binding: Binding, request: Request, found: Replacement, now_s: float
+) -> BindingDecision:
+    """Decide to leave lost clusters. A requested rescheduling follows at once, because healthy replicas stayed."""
+    tasks = eviction_tasks(binding, found, state.failover.producer)
+    message = f"scheduled to {assignment_text(found.clusters)} in place of {', '.join(found.left)}, not ready"
+    requested = binding.reschedule_requested
+    return BindingDecision(
+        Trigger.FAILOVER,
+        binding,
+        request,
+        SchedulingResult(SUCCESS, message, found.group),
+        assignment_write(binding, request.placement, found.clusters, found.group, tasks),
+        refresh=not requested,
+        requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),
+        clusters=found.clusters,
+    )
+
+
+def _unchanged(binding: Binding) -> SchedulingResult:
+    """Return the result for a binding whose assignment stays: Scheduled=True even if its status is stale."""
+    group = binding.status.scheduler_observing_affinity_name
+    if binding.status.scheduler_observed_generation == binding.metadata.generation:
+        for condition in binding.status.conditions:
+            if condition.type == SCHEDULED and condition.status == "True":
+                return SchedulingResult(SUCCESS, condition.message, group)
+    return SchedulingResult(SUCCESS, _scheduled_message(group, targets(binding)), group)
+
+
+def assignment_text(replicas: Mapping[str, int]) -> str:
+    """Return an assignment as text; of many clusters only the first ones by name."""
+    if not replicas:
+        return "no clusters"
+    shown = [f"{name}:{count}" for name, count in sorted(replicas.items())[:_MAX_CLUSTERS_SHOWN]]
+    more = len(replicas) - len(shown)
+    return ", ".join(shown) + (f", and {more} more" if more else "")
+
+
+def _scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
+    where = f"group {group}" if group else "the clusters that fit"
+    return f"scheduled to {where}: {assignment_text(replicas)}"
+
+
+def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
+    """Return why a workload fits no cluster: for each group, how many clusters each filter rejected."""
+    messages = [_attempt_message(scheduler, request, attempt) for attempt in decision.attempts]
+    return "; ".join(messages) or (decision.failure.message if decision.failure is not None else "")
+
+
+def _attempt_message(scheduler: Scheduler, request: Request, attempt: Attempt) -> str:
+    prefix = f"group {attempt.group.name}: " if attempt.group.name else ""
+    if attempt.failure is None:
+        return f"{prefix}fits"
+    if len(attempt.rows):
+        return f"{prefix}{attempt.failure.message}"
+    total = len(scheduler.fleet)
+    counts = scheduler.rejected(request, attempt)
+    reasons = [
+        f"{count} {_REJECTIONS.get(plugin, 'are rejected')} ({plugin})"
+        for plugin, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ]
+    if (others := total - sum(counts.values())) > 0 and total:
+        reasons.append(f"{others} are being deleted, or rejected for this workload only")
+    return f"{prefix}0 of {total} clusters fit{': ' if reasons else ''}{', '.join(reasons)}"
+
+
+def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tuple[Mapping[str, Any], ...]:
+    """Return the steps of a decision for the debug log, one entry per group."""
+    return tuple(
+        {
+            "group": attempt.group.name,
+            "clusters": len(scheduler.fleet),
+            "rejected": dict(scheduler.rejected(request, attempt)),
+            "fit": len(attempt.rows),
+            "selected": None if attempt.selected is None else attempt.selected.names()[:_MAX_CLUSTERS_SHOWN],
+            "assigned": None if attempt.assignment is None else assignment_text(attempt.assignment),
+            "failure": None if attempt.failure is None else attempt.failure.message,
+        }
+        for attempt in decision.attempts
+    )

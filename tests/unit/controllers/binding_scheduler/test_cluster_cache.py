@@ -1,0 +1,258 @@
+"""Assumed replicas while the result of a write is unknown, and after another process assigned replicas."""
+
+import msgspec
+import pytest
+from builders import cluster
+from decisions import AGGREGATED, DUPLICATED, asked
+from fake_clock import FakeClock
+
+from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S
+from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.writes import Version, status_write
+from berthmaster.kube.requests import Key
+from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+
+CAPACITY = 10
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def clusters(clock: FakeClock) -> ClusterCache:
+    """A cache of one cluster with ten cores."""
+    made = ClusterCache(karmada_profile(built_in(workload_affinity=True)), clock, FailoverOptions())
+    made.update_cluster(cluster("m", cpu=CAPACITY))
+    return made
+
+
+def wanting(name: str, replicas: int, *, has: int = 0, uid: str = "", **fields: object) -> Binding:
+    """A binding that wants replicas of one core, and has some of them already."""
+    assigned = {"m": has} if has else {}
+    made = asked(
+        **{"name": name, "scheduling": AGGREGATED, "requests": {"cpu": 1}, "replicas": replicas, **fields},
+        clusters=assigned,
+    )
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, uid=uid))
+
+
+def key(binding: Binding) -> Key:
+    return binding.metadata.namespace, binding.metadata.name
+
+
+def decide(clusters: ClusterCache, binding: Binding) -> BindingDecision:
+    return clusters.decide_and_assume(key(binding), binding)
+
+
+def available(clusters: ClusterCache) -> int:
+    """How many replicas of one core a new binding can still get."""
+    for replicas in range(CAPACITY, 0, -1):
+        probe = wanting("probe", replicas)
+        decision = decide(clusters, probe)
+        clusters.remove_binding(key(probe), probe)
+        if decision.result.ok:
+            return replicas
+    return 0
+
+
+def reported(binding: Binding, health: str = "Healthy") -> Binding:
+    items = (AggregatedStatusItem("m", applied=True, health=health),)
+    return msgspec.structs.replace(binding, status=msgspec.structs.replace(binding.status, aggregated_status=items))
+
+
+def test_capacity_stays_assumed_while_the_result_of_the_write_is_unknown(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    assert available(clusters) == 6
+
+
+def test_a_write_whose_response_was_lost_stays_assumed(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    clusters.observe(key(binding), wanting("web", 4, has=4))
+    assert available(clusters) == 6
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(wanting("web", 4), id="it is as it was"),
+        pytest.param(None, id="it is gone"),
+        pytest.param(wanting("web", 4, has=4, uid="another"), id="it was created again"),
+    ],
+)
+def test_what_was_not_written_counts_no_more_once_that_is_seen(clusters: ClusterCache, now: Binding | None):
+    binding = wanting("web", 4)
+    decision = decide(clusters, binding)
+    clusters.take_freed()
+    clusters.mark_unconfirmed(key(binding), decision)
+    clusters.observe(key(binding), now)
+    assert available(clusters) == CAPACITY
+
+
+def test_a_retry_counts_once(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    for _ in range(3):
+        clusters.observe(key(binding), binding)
+        clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    assert available(clusters) == 6
+    clusters.observe(key(binding), binding)
+    assert available(clusters) == CAPACITY
+
+
+def test_replicas_that_became_healthy_meanwhile_are_not_assumed_again(clusters: ClusterCache):
+    first = wanting("web", 2)
+    decision = decide(clusters, first)
+    assert decision.write is not None
+    grown = wanting("web", 5, has=2)
+    clusters.mark_unconfirmed(key(first), decide(clusters, grown))
+    clusters.forget(key(first), ["m"])
+    clusters.observe(key(first), grown)
+    assert clusters.assumed_count() == 0
+
+
+def test_a_deleted_binding_leaves_nothing_assumed(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    clusters.mark_unconfirmed(key(binding), decide(clusters, binding))
+    clusters.remove_binding(key(binding), binding)
+    clusters.observe(key(binding), wanting("web", 4))
+    assert (clusters.assumed_count(), available(clusters)) == (0, CAPACITY)
+
+
+def test_a_failed_write_does_not_move_peers(clusters: ClusterCache):
+    clusters.update_cluster(cluster("n", cpu=CAPACITY))
+    groups = {"workload_affinity_groups": WorkloadAffinityGroups(anti_affinity_group="app=web")}
+    first = wanting("first", 2, scheduling=AGGREGATED, **groups)
+    other = wanting("other", 2, scheduling=DUPLICATED, **groups)
+    decision = decide(clusters, first)
+    assert decision.clusters is not None
+    [taken] = decision.clusters
+    assert taken not in (decide(clusters, other).clusters or {})
+    clusters.mark_unconfirmed(key(first), decision)
+    clusters.observe(key(first), first)
+    clusters.update_peers(other)
+    assert set(decide(clusters, wanting("third", 2, scheduling=DUPLICATED, **groups)).clusters or {}) == {"m", "n"}
+
+
+def test_assignments_of_another_leader_are_assumed_until_reported(clusters: ClusterCache, clock: FakeClock):
+    clock.skew_s = -600.0  # the clock of the other leader does not matter
+    scheduled = wanting("web", 4, has=4)
+    clusters.adopt(key(scheduled), None, scheduled)
+    assert available(clusters) == 6
+    clusters.forget(key(scheduled), ["m"])
+    assert available(clusters) == CAPACITY
+
+
+def test_running_replicas_are_not_assumed_after_a_takeover(clusters: ClusterCache):
+    running = reported(wanting("web", 4, has=4), health="Unhealthy")
+    clusters.adopt(key(running), None, running)
+    assert clusters.assumed_count() == 0
+
+
+def test_replicas_that_another_process_added_are_assumed(clusters: ClusterCache):
+    before, after = reported(wanting("web", 4, has=1)), reported(wanting("web", 4, has=4))
+    clusters.adopt(key(after), before, after)
+    assert available(clusters) == CAPACITY - 3
+
+
+def test_observing_an_own_assignment_changes_nothing(clusters: ClusterCache):
+    binding = wanting("web", 4)
+    decision = decide(clusters, binding)
+    assert decision.write is not None
+    clusters.adopt(key(binding), binding, decision.write.applied(binding, Version("2", 2)))
+    assert available(clusters) == 6
+
+
+@pytest.mark.parametrize(
+    "elsewhere",
+    [pytest.param({}, id="evicted"), pytest.param({"n": 4}, id="moved")],
+)
+def test_capacity_is_freed_where_another_client_removed_the_binding(clusters: ClusterCache, elsewhere: dict[str, int]):
+    decision = decide(clusters, wanting("web", 4))
+    assert decision.write is not None
+    before = decision.write.applied(decision.binding, Version("2", 2))
+    after = asked(name="web", scheduling=AGGREGATED, requests={"cpu": 1}, replicas=4, clusters=elsewhere)
+    clusters.forget_moved(key(before), before, after)
+    assert clusters.take_freed() == {"m"}
+    assert available(clusters) == CAPACITY
+
+
+@pytest.mark.parametrize(
+    ("has", "left"),
+    [
+        pytest.param(0, CAPACITY, id="no replicas left"),
+        pytest.param(3, CAPACITY - 3, id="fewer replicas"),
+        pytest.param(4, CAPACITY - 4, id="the same replicas"),
+        pytest.param(6, CAPACITY - 4, id="more replicas, some of which run already"),
+    ],
+)
+def test_assumed_replicas_are_limited_to_the_observed_assignment(clusters: ClusterCache, has: int, left: int):
+    binding = wanting("web", 4)
+    decide(clusters, binding)
+    clusters.observe(key(binding), wanting("web", 4, has=has))
+    assert available(clusters) == left
+
+
+def scheduled(clusters: ClusterCache, binding: Binding) -> Binding:
+    """The binding after it was scheduled, with its status."""
+    decision = decide(clusters, binding)
+    written = decision.binding if decision.write is None else decision.write.applied(decision.binding, Version("2", 2))
+    status = status_write(written, decision.result, FakeClock().now(), refresh=decision.refresh)
+    return status.applied(written, Version("3", 2))
+
+
+def test_a_binding_without_replicas_that_fits_no_cluster_is_not_scheduled(clusters: ClusterCache):
+    clusters.update_cluster(cluster("m", cpu=CAPACITY, taints=["broken:NoSchedule"]))
+    binding = scheduled(clusters, wanting("web", 0))
+    decision = decide(clusters, binding)
+    assert (decision.result.reason, decision.waits_for_capacity) == ("NoClusterFit", True)
+    clusters.update_cluster(cluster("m", cpu=CAPACITY))
+    assert decide(clusters, binding).result.ok
+
+
+@pytest.mark.parametrize(
+    ("others", "expected"),
+    [
+        pytest.param(("n",), {"n": 4}, id="the replicas move to other clusters"),
+        pytest.param((), None, id="without other clusters they stay: that is more likely a fault"),
+    ],
+)
+def test_a_cluster_that_no_longer_exists_is_left(
+    clusters: ClusterCache, others: tuple[str, ...], expected: dict[str, int] | None
+):
+    binding = scheduled(clusters, wanting("web", 4))
+    assert decide(clusters, binding).clusters is None
+    for name in others:
+        clusters.update_cluster(cluster(name, cpu=CAPACITY))
+    clusters.remove_cluster("m")
+    assert decide(clusters, binding).clusters == expected
+
+
+@pytest.mark.parametrize(
+    "free_up",
+    [
+        pytest.param(
+            lambda clusters, binding, _: clusters.remove_binding(key(binding), binding), id="the binding is deleted"
+        ),
+        pytest.param(lambda clusters, binding, _: clusters.forget(key(binding), ["m"]), id="the workload is healthy"),
+        pytest.param(
+            lambda clusters, _, clock: (clock.pass_by(LIFETIME_S), clusters.expire()), id="the assumption expires"
+        ),
+        pytest.param(
+            lambda clusters, binding, _: clusters.decide_and_assume(key(binding), wanting("web", 1, has=4)),
+            id="the workload shrinks",
+        ),
+    ],
+)
+def test_freed_clusters_are_returned_once(clusters: ClusterCache, clock: FakeClock, free_up):
+    binding = wanting("web", 4)
+    decide(clusters, binding)
+    assert clusters.take_freed() == set()
+    free_up(clusters, binding, clock)
+    assert clusters.take_freed() == {"m"}
+    assert clusters.take_freed() == set()
