@@ -1,4 +1,4 @@
-"""A throw-away certificate authority that issues into a folder."""
+"""A temporary certificate authority for tests."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +9,7 @@ _LIFETIME = timedelta(days=1)
 
 
 class Authority:
-    """Issues leaves for loopback into a folder."""
+    """Issues leaves for loopback and writes them to a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -18,7 +18,7 @@ class Authority:
         self.ca.write_bytes(self._pair.certificate_pem)
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """The certificate and the key of a name; the same ones each time."""
+        """Return the paths of the certificate and the key of a name. Repeated calls return the same files."""
         certificate, key = self._folder / f"{name}.pem", self._folder / f"{name}.key"
         if not certificate.exists():
             leaf = issue(self._pair, name, ["localhost", "127.0.0.1"], _LIFETIME, datetime.now(UTC))

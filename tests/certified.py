@@ -1,4 +1,4 @@
-"""An installation in memory: Secrets and configurations, a clock to turn, replicas that keep the certificates."""
+"""An installation in memory: Secrets, configurations, a settable clock, and replicas that reconcile certificates."""
 
 import base64
 from collections.abc import Callable
@@ -40,7 +40,7 @@ OPTIONS = CertificateOptions(
 
 
 def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeInMemory:
-    """An API server of the kinds that an installation has."""
+    """Return an API server that serves the kinds of an installation."""
     cluster, webhook_kinds = KubeInMemory(now), (MUTATING, VALIDATING, SCHEDULER_PLUGIN)
     for api_version, kind, plural, namespaced in (
         ("v1", "Secret", "secrets", True),
@@ -53,11 +53,11 @@ def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeIn
     return cluster
 
 
-class TurnedClock:
-    """A clock that stands until it is turned.
+class SettableClock:
+    """A clock that a test sets.
 
     Attributes:
-        time: what it shows.
+        time: the current time.
     """
 
     def __init__(self, time: datetime = START) -> None:
@@ -70,12 +70,12 @@ class TurnedClock:
         return self.time.timestamp()
 
 
-class Told:
-    """Remembers events and counts.
+class Recorded:
+    """Records events and counts.
 
     Attributes:
-        events: the type, what it is about and the reason of each.
-        counts: reason and outcome of each.
+        events: type, object and reason of each event.
+        counts: reason and outcome of each count.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ def webhooks(kind: str, *names: str) -> dict[str, Any]:
 
 
 def plugin(url: str = "https://extender.svc:9443") -> dict[str, Any]:
-    """A configuration of KubeAdmiral's without a bundle."""
+    """A SchedulerPluginWebhookConfiguration without a bundle."""
     spec = {"payloadVersions": ["v1alpha1"], "urlPrefix": url}
     return {
         "apiVersion": SCHEDULER_PLUGIN.api_version, "kind": SCHEDULER_PLUGIN.kind, "metadata": {"name": "plugin"},
@@ -106,54 +106,54 @@ def plugin(url: str = "https://extender.svc:9443") -> dict[str, Any]:
 
 
 class Installation:
-    """Everything in one cluster.
+    """Host and target in one API server.
 
     Attributes:
-        clock: turns for everybody.
-        cluster: host and target.
-        told: what was told of actions.
-        options: what replicas keep.
+        clock: the clock of all replicas and of the API server.
+        cluster: the API server.
+        recorder: records events and counts.
+        options: of all replicas.
     """
 
     def __init__(self, options: CertificateOptions = OPTIONS) -> None:
-        self.clock = TurnedClock()
+        self.clock = SettableClock()
         self.cluster = a_cluster(self.clock.now)
-        self.told = Told()
+        self.recorder = Recorded()
         self.options = options
         for target in options.targets:
             made = plugin() if target.kind == SCHEDULER_PLUGIN else webhooks(target.kind.kind, "a", "b")
             self.cluster.put(CONFIGURATIONS[target], made)
 
     def replica(self, client: Any = None, clock: Any = None, **changed: Any) -> CertificateReconciler:
-        """A replica, with its own connection, clock or options where told."""
+        """Return a replica, if needed with its own client, clock or options."""
         clusters = Clusters(client or self.cluster, client or self.cluster)
-        journal = CertificateEvents(self.told, self.told, self.told.count)
-        return CertificateReconciler(clusters, replace(self.options, **changed), clock or self.clock, journal)
+        events = CertificateEvents(self.recorder, self.recorder, self.recorder.count)
+        return CertificateReconciler(clusters, replace(self.options, **changed), clock or self.clock, events)
 
-    def keep(self, **wanted: bool) -> list[str]:
-        """One look by a new replica; the reasons of what it did."""
+    def reconcile(self, **wanted: bool) -> list[str]:
+        """Reconcile with a new replica. Return the reasons of its writes."""
         return reasons(self.replica().reconcile(**wanted))
 
-    def turn(self, time: timedelta) -> None:
+    def advance(self, time: timedelta) -> None:
         self.clock.time += time
 
     def data(self, path: str) -> dict[str, bytes]:
-        """What is in a Secret."""
+        """Return the data of a Secret."""
         return {name: base64.b64decode(value) for name, value in self.cluster.objects[path].get("data", {}).items()}
 
     def writes(self) -> list[APIRequest]:
-        """Every request so far that was to change something, events aside."""
+        """Return all write requests except those for events."""
         return [each for each in self.cluster.writes() if "/events" not in each.path]
 
     def issuer(self) -> KeyPair:
-        """The authority that issues."""
+        """Return the stored issuer."""
         data = self.data(AUTHORITY)
         pair = pair_of(data["tls.crt"], data["tls.key"])
         assert pair is not None
         return pair
 
     def bundle(self, path: str = AUTHORITY) -> Bundle:
-        """Whom a Secret says to trust."""
+        """Return the bundle of a Secret."""
         return Bundle.parse(self.data(path)["ca.crt"])
 
     def leaf(self, name: str = "webhook-tls") -> StoredLeaf:
@@ -161,21 +161,21 @@ class Installation:
         return StoredLeaf(data["tls.crt"], data["tls.key"])
 
     def injected(self) -> set[bytes]:
-        """Every bundle in every configuration."""
+        """Return all bundles of all configurations."""
         paths = [CONFIGURATIONS[target] for target in self.options.targets]
         return {bundle for path in paths for bundle in injected_in(self.cluster.objects[path])}
 
     def settle(self, rounds: int = 6) -> list[str]:
-        """Look again after every overlap, until a rotation must be through; all that was done."""
-        done = self.keep()
+        """Reconcile after each overlap until a rotation must be complete. Return the reasons of all writes."""
+        done = self.reconcile()
         for _ in range(rounds):
-            self.turn(self.options.overlap)
-            done += self.keep()
+            self.advance(self.options.overlap)
+            done += self.reconcile()
         return done
 
 
 def injected_in(content: dict[str, Any]) -> list[bytes]:
-    """Every bundle in a configuration."""
+    """Return all bundles of a configuration."""
     if "webhooks" in content:
         texts = [hook["clientConfig"].get("caBundle", "") for hook in content["webhooks"]]
     else:
@@ -184,6 +184,6 @@ def injected_in(content: dict[str, Any]) -> list[bytes]:
 
 
 def reasons(report: CertificateReport) -> list[str]:
-    """Why things were done, in order."""
+    """Return the reasons of a report's writes, in order."""
     assert not report.problems, report.problems
     return [str(finding.reason) for _, finding in report.done]

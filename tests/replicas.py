@@ -1,4 +1,4 @@
-"""Replicas that go on request by request, and what clients and servers may have at each moment meanwhile."""
+"""Replicas that stop before each request, and a check of every client against every server after each write."""
 
 import base64
 import threading
@@ -18,14 +18,14 @@ _PATIENCE_S = 20.0
 
 
 class CrashedError(Exception):
-    """The process ends here."""
+    """The replica crashes here."""
 
 
 class Replica:
-    """A process that looks at the certificates, goes on by one request when told to, and may end before any of them.
+    """A process that reconciles certificates request by request, and may crash before any of them.
 
     Attributes:
-        sent: how many requests it has sent.
+        sent: the number of requests sent so far.
     """
 
     def __init__(self, installation: Installation) -> None:
@@ -37,12 +37,12 @@ class Replica:
         self.sent = 0
 
     @property
-    def looking(self) -> bool:
-        """Whether it is in the middle of a look."""
+    def running(self) -> bool:
+        """Whether a reconciliation is in progress."""
         return self._thread is not None
 
     def send(self, request: APIRequest) -> Any:
-        """An ``APIClient``: waits for its turn."""
+        """Send a request of the replica once the test allows it."""
         self._paused.release()
         self._go.acquire()
         if self._crashing:
@@ -51,15 +51,15 @@ class Replica:
         return self._installation.cluster.send(request)
 
     def begin(self, **wanted: bool) -> None:
-        """Start to look, if it is not at it; nothing is sent yet."""
+        """Start a reconciliation unless one is in progress. It stops before its first request."""
         if self._thread is None:
             self._ended = False
             self._thread = threading.Thread(target=self._run, kwargs=wanted, daemon=True)
             self._thread.start()
             self._wait()
 
-    def go_on(self, requests: int) -> None:
-        """Send so many requests, or as many as a look has."""
+    def send_requests(self, requests: int) -> None:
+        """Send a number of requests, or as many as the reconciliation has left."""
         self.begin()
         for _ in range(requests):
             if self._thread is None:
@@ -68,15 +68,15 @@ class Replica:
             self._wait()
 
     def finish(self) -> None:
-        """Look to the end."""
-        while self.looking:
-            self.go_on(1)
+        """Finish the reconciliation."""
+        while self.running:
+            self.send_requests(1)
 
     def crash(self) -> None:
-        """End before the next request, if there is one."""
-        if self.looking:
+        """Crash before the next request."""
+        if self.running:
             self._crashing = True
-            self.go_on(1)
+            self.send_requests(1)
             self._crashing = False
 
     def _wait(self) -> None:
@@ -92,16 +92,17 @@ class Replica:
             self._installation.replica(self).reconcile(**wanted)
         except (CrashedError, BerthmasterError):
             pass
-        except BaseException as error:  # noqa: BLE001 - told to the test, in its own thread
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread of the test
             self._failure = error
         self._ended = True
         self._paused.release()
 
 
 class History:
-    """What clients may trust and servers may show: what is stored, or was at some moment not longer ago than the lag.
+    """The bundles that clients may use and the leaves that servers may present.
 
-    Every write is checked: each client that may be has to verify each server that may be.
+    These are the stored versions and all versions that were stored within the lag. After every write, each such bundle
+    must verify each such leaf.
     """
 
     def __init__(self, installation: Installation, lag: timedelta) -> None:
@@ -109,16 +110,16 @@ class History:
         self._lag = lag
         self._stored: dict[str, list[tuple[datetime, Any]]] = {}
         for path, content in installation.cluster.objects.items():
-            self.written(path, content)
-        installation.cluster.heard = self.heard
+            self.record(path, content)
+        installation.cluster.heard = self.observe
 
-    def heard(self, change: Change) -> None:
-        """Something was stored, or is gone; what is mounted stays."""
+    def observe(self, change: Change) -> None:
+        """Handle a change. A mounted Secret survives its deletion."""
         if change.kind != "DELETED":
-            self.written(change.path, change.content)
+            self.record(change.path, change.content)
 
-    def written(self, path: str, content: dict[str, Any]) -> None:
-        """Something was stored."""
+    def record(self, path: str, content: dict[str, Any]) -> None:
+        """Record a stored version and check."""
         if path in LEAVES.values():
             data = {name: base64.b64decode(value) for name, value in content["data"].items()}
             self._note(path, StoredLeaf(data["tls.crt"], data["tls.key"]))
@@ -129,14 +130,14 @@ class History:
         self.check()
 
     def check(self) -> None:
-        """Every client verifies every server."""
+        """Check that every client verifies every server."""
         now = self._clock.now()
         leaves = [leaf for path in LEAVES.values() for leaf in self._current(path, now)]
         for path in CONFIGURATIONS.values():
             for bundle in {bundle for held in self._current(path, now) for bundle in held}:
                 for leaf in leaves:
                     assert any(serves(leaf, each, now) for each in bundle), (
-                        f"{now}: {path} trusts {bundle} and meets a leaf of {leaf.certificate.issuer}"
+                        f"{now}: {path} trusts {bundle} but is served a leaf of {leaf.certificate.issuer}"
                     )
 
     def _note(self, path: str, what: Any) -> None:
@@ -145,7 +146,7 @@ class History:
             versions.append((self._clock.now(), what))
 
     def _current(self, path: str, now: datetime) -> Iterator[Any]:
-        """The last version, and all that were the last one at some moment of the lag."""
+        """Yield the current version, and all that were current within the lag."""
         versions = self._stored.get(path, [])
         for index, (_, what) in enumerate(versions):
             if index + 1 == len(versions) or versions[index + 1][0] > now - self._lag:

@@ -1,4 +1,4 @@
-"""A bundle is what can be read of it, each authority once."""
+"""Bundles: parsing, pruning and verification."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -17,41 +17,43 @@ BOTH = Bundle([FIRST.certificate, SECOND.certificate])
 @pytest.mark.parametrize(
     ("pem", "expected"),
     [
-        pytest.param(b"", Bundle(), id="nothing"),
+        pytest.param(b"", Bundle(), id="empty input"),
         pytest.param(b"\xff\x00 garbage", Bundle(), id="garbage"),
-        pytest.param(BOTH.pem, BOTH, id="what was written"),
-        pytest.param(b"# a comment\n" + BOTH.pem.replace(b"\n", b"\r\n"), BOTH, id="comments and other line ends"),
-        pytest.param(BOTH.pem + FIRST.certificate_pem, BOTH, id="one of them twice"),
-        pytest.param(BOTH.pem[:-100], Bundle([FIRST.certificate]), id="the second one cut off"),
-        pytest.param(LEAF.certificate_pem + BOTH.pem, BOTH, id="a leaf among them, which signs nobody"),
-        pytest.param(FIRST.key_pem + BOTH.pem, BOTH, id="a key among them"),
+        pytest.param(BOTH.pem, BOTH, id="two authorities"),
+        pytest.param(b"# a comment\n" + BOTH.pem.replace(b"\n", b"\r\n"), BOTH, id="comments and CRLF"),
+        pytest.param(BOTH.pem + FIRST.certificate_pem, BOTH, id="a duplicate"),
+        pytest.param(BOTH.pem[:-100], Bundle([FIRST.certificate]), id="a truncated second block"),
+        pytest.param(LEAF.certificate_pem + BOTH.pem, BOTH, id="a leaf is skipped"),
+        pytest.param(FIRST.key_pem + BOTH.pem, BOTH, id="a key is skipped"),
         pytest.param(
-            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + BOTH.pem, BOTH, id="an empty shell"
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n" + BOTH.pem,
+            BOTH,
+            id="an invalid block is skipped",
         ),
     ],
 )
-def test_what_can_be_read_is_kept(pem, expected):
+def test_parsing_keeps_the_readable_authorities(pem, expected):
     assert Bundle.parse(pem) == expected
 
 
-def test_a_bundle_is_bounded():
+def test_parsing_stops_at_the_maximum_number():
     many = b"".join(new_authority(str(each), DAY, NOW).certificate_pem for each in range(MAX_CERTIFICATES + 3))
     assert len(Bundle.parse(many)) == MAX_CERTIFICATES
 
 
-def test_what_has_expired_is_pruned():
+def test_unexpired_drops_expired_authorities():
     assert BOTH.unexpired(NOW + 10 * DAY) == Bundle([SECOND.certificate])
 
 
 @pytest.mark.parametrize(
     ("bundle", "later", "expected"),
     [
-        pytest.param(BOTH, 0 * DAY, True, id="one of two of the same name signed it"),
-        pytest.param(Bundle([FIRST.certificate]), 0 * DAY, False, id="the other one did not"),
-        pytest.param(BOTH, DAY, False, id="the leaf has expired"),
-        pytest.param(BOTH, -DAY, False, id="the leaf has not begun"),
-        pytest.param(Bundle(), 0 * DAY, False, id="nobody is trusted"),
+        pytest.param(BOTH, 0 * DAY, True, id="one of two authorities with the same name signed it"),
+        pytest.param(Bundle([FIRST.certificate]), 0 * DAY, False, id="the other authority did not sign it"),
+        pytest.param(BOTH, DAY, False, id="the leaf is expired"),
+        pytest.param(BOTH, -DAY, False, id="the leaf is not yet valid"),
+        pytest.param(Bundle(), 0 * DAY, False, id="an empty bundle"),
     ],
 )
-def test_a_bundle_verifies_what_its_members_signed(bundle, later, expected):
+def test_a_bundle_verifies_leaves_of_its_members(bundle, later, expected):
     assert bundle.verifies(LEAF.certificate, NOW + later) is expected

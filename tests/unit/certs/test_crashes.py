@@ -1,6 +1,6 @@
-"""A replica crashes, or is held up for hours, at any moment of anything: another one goes on, and no client notices.
+"""A replica crashes or is delayed before any of its requests. Another replica continues, and no client notices.
 
-Each test walks over all moments: before the first request of a look, before the second, and so on to its end.
+Each test covers every point: before the first request of a reconciliation, before the second, and so on.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ from replicas import History, Replica
 
 SMALL = replace(OPTIONS, serving=OPTIONS.serving[:1], targets=OPTIONS.targets[:1])
 LAG = OPTIONS.overlap - timedelta(seconds=1)
-MANY = 100  # more requests than any look has
+MANY = 100  # more requests than any reconciliation sends
 
 
 def settled(installation: Installation) -> dict[str, bool]:
@@ -28,20 +28,20 @@ def begun(installation: Installation) -> dict[str, bool]:
 
 def introduced(installation: Installation) -> dict[str, bool]:
     settled(installation)
-    installation.keep(rotate_authority=True)
+    installation.reconcile(rotate_authority=True)
     return {}
 
 
 def about_to_take_over(installation: Installation) -> dict[str, bool]:
     introduced(installation)
-    installation.turn(OPTIONS.overlap)
+    installation.advance(OPTIONS.overlap)
     return {}
 
 
 def about_to_retire(installation: Installation) -> dict[str, bool]:
     about_to_take_over(installation)
-    installation.keep()
-    installation.turn(OPTIONS.overlap)
+    installation.reconcile()
+    installation.advance(OPTIONS.overlap)
     return {}
 
 
@@ -66,79 +66,79 @@ STAGES = [
 ]
 
 
-def moments(stage: Callable[[Installation], dict[str, bool]]) -> Iterator[tuple[Installation, Replica, History]]:
-    """For each moment of a look: an installation in which a replica has come so far."""
+def stops(stage: Callable[[Installation], dict[str, bool]]) -> Iterator[tuple[Installation, Replica, History]]:
+    """Yield, for each request of a reconciliation, an installation whose replica has stopped before it."""
     for requests in range(MANY):
         installation = Installation(SMALL)
         wanted = stage(installation)
         history = History(installation, LAG)
         replica = Replica(installation)
         replica.begin(**wanted)
-        replica.go_on(requests)
-        if not replica.looking:
-            assert requests > 3, "a look has at least the requests that read"
+        replica.send_requests(requests)
+        if not replica.running:
+            assert requests > 3, "a reconciliation sends at least the reads"
             return
         yield installation, replica, history
         replica.crash()
-    pytest.fail(f"a look with more than {MANY} requests")
+    pytest.fail(f"a reconciliation with more than {MANY} requests")
 
 
-def assert_at_rest(installation: Installation, history: History) -> None:
+def assert_settled(installation: Installation, history: History) -> None:
     installation.settle(4)
     history.check()
-    assert installation.keep() == []
+    assert installation.reconcile() == []
     assert list(installation.bundle()) == [installation.issuer().certificate]
     assert installation.injected() == {installation.bundle().pem}
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_another_replica_goes_on_where_one_crashed(stage):
-    for installation, replica, history in moments(stage):
+def test_another_replica_continues_after_a_crash(stage):
+    for installation, replica, history in stops(stage):
         replica.crash()
-        assert_at_rest(installation, history)
+        assert_settled(installation, history)
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_replica_that_was_held_up_spoils_nothing(stage):
-    for installation, replica, history in moments(stage):
+def test_a_delayed_replica_does_no_harm(stage):
+    for installation, replica, history in stops(stage):
         installation.settle(4)
         replica.finish()
-        assert_at_rest(installation, history)
+        assert_settled(installation, history)
 
 
 @pytest.mark.parametrize("stage", [STAGES[0], STAGES[2]])
-def test_a_replica_that_was_held_up_while_another_began_a_rotation_spoils_nothing(stage):
-    for installation, replica, history in moments(stage):
+def test_a_replica_that_was_delayed_while_another_began_a_rotation_does_no_harm(stage):
+    for installation, replica, history in stops(stage):
         installation.settle(4)
-        installation.keep(rotate_authority=True)
-        installation.turn(OPTIONS.overlap)
-        installation.keep()
+        installation.reconcile(rotate_authority=True)
+        installation.advance(OPTIONS.overlap)
+        installation.reconcile()
         replica.finish()
-        assert_at_rest(installation, history)
+        assert_settled(installation, history)
 
 
-def test_an_authority_that_is_lost_just_after_a_take_over_costs_nothing_that_servers_still_show():
+def test_an_authority_lost_right_after_a_takeover_keeps_served_leaves_trusted():
     installation = Installation(SMALL)
     about_to_take_over(installation)
     history = History(installation, LAG)
-    installation.keep()
+    installation.reconcile()
     installation.cluster.remove(AUTHORITY)
-    installation.keep()
+    installation.reconcile()
     assert len(installation.bundle()) == 3
-    assert_at_rest(installation, history)
+    assert_settled(installation, history)
 
 
-def test_a_first_look_that_crashes_at_any_moment_is_finished_by_another():
+def test_another_replica_finishes_a_first_reconciliation_that_crashed():
     for requests in range(MANY):
         installation = Installation(SMALL)
         replica = Replica(installation)
-        replica.go_on(requests)
-        if not replica.looking:
-            assert requests > 6, "a first look reads and writes"
+        replica.send_requests(requests)
+        if not replica.running:
+            assert requests > 6, "a first reconciliation reads and writes"
             return
         replica.crash()
-        installation.keep()
-        assert installation.keep() == []
+        installation.reconcile()
+        assert installation.reconcile() == []
         assert list(installation.bundle()) == [installation.issuer().certificate]
         assert installation.injected() == {installation.bundle().pem}
-    pytest.fail(f"a first look with more than {MANY} requests")
+    pytest.fail(f"a first reconciliation with more than {MANY} requests")

@@ -1,4 +1,4 @@
-"""The one field of a configuration, found and changed with nothing else touched."""
+"""Bundle fields of configurations: finding, injecting and patching."""
 
 import base64
 import copy
@@ -47,13 +47,15 @@ CASES = [
     pytest.param(MUTATING, service(), 1, id="a Service"),
     pytest.param(SCHEDULER_PLUGIN, plugin(), 1, id="a plugin without TLS settings"),
     pytest.param(SCHEDULER_PLUGIN, with_tls(None), 1, id="a plugin whose TLS settings are null"),
-    pytest.param(SCHEDULER_PLUGIN, with_tls({"serverName": "x", "certData": "eA=="}), 1, id="a plugin with some"),
+    pytest.param(
+        SCHEDULER_PLUGIN, with_tls({"serverName": "x", "certData": "eA=="}), 1, id="a plugin with other TLS settings"
+    ),
     pytest.param(SCHEDULER_PLUGIN, plugin("http://extender"), 0, id="a plugin that is called without TLS"),
 ]
 
 
 @pytest.mark.parametrize(("kind", "content", "count"), CASES)
-def test_the_patch_does_what_injecting_does_and_nothing_else(kind, content, count):
+def test_the_patch_equals_the_injection_and_changes_nothing_else(kind, content, count):
     content, before = stored(content), copy.deepcopy(stored(content))
     operations = patch(kind, content, FIRST)
     patched = jsonpatch.apply_patch(content, operations)
@@ -64,14 +66,14 @@ def test_the_patch_does_what_injecting_does_and_nothing_else(kind, content, coun
 
 
 @pytest.mark.parametrize(("kind", "content", "count"), CASES)
-def test_another_bundle_is_replaced_and_all_else_stays(kind, content, count):
+def test_another_bundle_is_replaced_and_nothing_else_changes(kind, content, count):
     other, wanted = stored(injected(kind, content, SECOND)), stored(injected(kind, content, FIRST))
     assert (other != wanted) is bool(count)
     assert jsonpatch.apply_patch(other, patch(kind, other, FIRST)) == wanted
     assert patch(kind, wanted, FIRST) == []
 
 
-def test_a_patch_is_for_the_version_that_was_read():
+def test_a_patch_carries_the_version_that_was_read():
     guard = patch(MUTATING, stored(service(), "41"), FIRST)[0]
     assert guard == {"op": "replace", "path": "/metadata/resourceVersion", "value": "41"}
 
@@ -79,12 +81,12 @@ def test_a_patch_is_for_the_version_that_was_read():
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(base64.b64encode(FIRST.pem + b"\n# more").decode(), id="with something behind it"),
-        pytest.param(encoded(FIRST) + "\n", id="as another base64"),
+        pytest.param(base64.b64encode(FIRST.pem + b"\n# more").decode(), id="with trailing text"),
+        pytest.param(encoded(FIRST) + "\n", id="in another base64 form"),
         pytest.param("no base64 !", id="garbage"),
     ],
 )
-def test_a_bundle_that_was_edited_by_hand_is_put_right(text):
+def test_an_edited_bundle_is_restored(text):
     content = stored(injected(MUTATING, service(), FIRST))
     content["webhooks"][0]["clientConfig"]["caBundle"] = text
     assert jsonpatch.apply_patch(content, patch(MUTATING, content, FIRST)) == stored(
@@ -96,27 +98,29 @@ def test_a_bundle_that_was_edited_by_hand_is_put_right(text):
     ("content", "url"),
     [
         pytest.param(service(), "https://web.system.svc:443/", id="a Service"),
-        pytest.param(service(port=8443, path="/mutate"), "https://web.system.svc:8443/mutate", id="port and path"),
+        pytest.param(
+            service(port=8443, path="/mutate"), "https://web.system.svc:8443/mutate", id="a Service with port and path"
+        ),
         pytest.param(webhooks("MutatingWebhookConfiguration", "a"), "https://webhook.system.svc:443/a", id="a URL"),
     ],
 )
-def test_a_place_says_whom_it_is_for(content, url):
-    assert [place.url for place in bundle_fields(MUTATING, content)] == [url]
+def test_a_bundle_field_has_the_url_of_its_server(content, url):
+    assert [each.url for each in bundle_fields(MUTATING, content)] == [url]
 
 
 @pytest.mark.parametrize(
     "content",
     [
         pytest.param({"webhooks": [{"name": "a"}]}, id="no clientConfig"),
-        pytest.param({"webhooks": "many"}, id="webhooks are a text"),
+        pytest.param({"webhooks": "many"}, id="webhooks are a string"),
         pytest.param({"webhooks": [None]}, id="an entry is null"),
     ],
 )
-def test_what_is_no_configuration_is_refused(content):
+def test_a_malformed_configuration_is_rejected(content):
     with pytest.raises(InputError, match="MutatingWebhookConfiguration x"):
         bundle_fields(MUTATING, {"metadata": {"name": "x"}, **content})
 
 
-def test_kinds_are_known_by_their_version_too():
+def test_kinds_are_distinguished_by_api_version():
     assert kind_of(plugin()) == SCHEDULER_PLUGIN
     assert kind_of({**plugin(), "apiVersion": "other/v1"}) is None

@@ -1,4 +1,4 @@
-"""What ``inspect`` and metrics tell of how everything is."""
+"""The items of ``inspect``, and the metrics that are derived from them."""
 
 import pytest
 from certified import CONFIGURATIONS, DAY, OPTIONS, TARGETS, Installation, plugin
@@ -13,7 +13,7 @@ HOOKS = CONFIGURATIONS[TARGETS[0]]
 @pytest.fixture
 def settled():
     installation = Installation()
-    installation.keep()
+    installation.reconcile()
     return installation
 
 
@@ -22,24 +22,24 @@ def items(installation):
     return inspect(report.snapshot, installation.options, report.now)
 
 
-def told(installation):
+def verdicts(installation):
     return {(each.kind, each.name): (str(each.verdict), each.reason) for each in items(installation)}
 
 
-def test_all_is_well_with_what_was_just_made(settled):
-    assert set(told(settled).values()) == {("ok", "")}
+def test_a_new_installation_is_ok(settled):
+    assert set(verdicts(settled).values()) == {("ok", "")}
     assert [each.kind for each in items(settled)] == ["authority", "leaf", "leaf", "bundle", "bundle", "bundle"]
 
 
-def test_nothing_is_there():
-    found = told(Installation())
+def test_missing_secrets_are_bad():
+    found = verdicts(Installation())
     assert found["authority", "Secret/ca"] == ("bad", "AuthorityMissing")
     assert found["leaf", "Secret/webhook-tls"] == ("bad", "LeafMissing")
 
 
-def test_looking_changes_nothing(settled):
+def test_observing_writes_nothing(settled):
     before = len(settled.writes())
-    settled.turn(5000 * DAY)
+    settled.advance(5000 * DAY)
     items(settled)
     assert len(settled.writes()) == before
 
@@ -48,31 +48,31 @@ def test_looking_changes_nothing(settled):
     ("time", "verdict", "reason"),
     [
         pytest.param(59 * DAY, "ok", "", id="before it is due"),
-        pytest.param(61 * DAY, "due", "LeafDueForRenewal", id="due, and nobody has looked yet"),
-        pytest.param(76 * DAY, "bad", "LeafDueForRenewal", id="due long ago: nobody renews"),
+        pytest.param(61 * DAY, "due", "LeafDueForRenewal", id="due, not yet renewed"),
+        pytest.param(76 * DAY, "bad", "LeafDueForRenewal", id="overdue"),
         pytest.param(91 * DAY, "bad", "LeafExpired", id="expired"),
     ],
 )
-def test_a_leaf_ages(settled, time, verdict, reason):
-    settled.turn(time)
-    assert told(settled)["leaf", "Secret/webhook-tls"] == (verdict, reason)
+def test_the_verdict_of_a_leaf_follows_its_age(settled, time, verdict, reason):
+    settled.advance(time)
+    assert verdicts(settled)["leaf", "Secret/webhook-tls"] == (verdict, reason)
 
 
-def test_a_rotation_is_seen(settled):
-    settled.keep(rotate_authority=True)
-    found = told(settled)
+def test_a_rotation_shows_successor_and_predecessor(settled):
+    settled.reconcile(rotate_authority=True)
+    found = verdicts(settled)
     assert found["successor", "Secret/ca"] == ("ok", "")
     assert found["authority", "Secret/ca"] == ("ok", "")
-    settled.turn(OPTIONS.overlap)
-    assert told(settled)["authority", "Secret/ca"] == ("due", "SuccessorTakesOver")
-    settled.keep()
-    assert told(settled)["predecessor", "Secret/ca"] == ("ok", "")
+    settled.advance(OPTIONS.overlap)
+    assert verdicts(settled)["authority", "Secret/ca"] == ("due", "SuccessorTakesOver")
+    settled.reconcile()
+    assert verdicts(settled)["predecessor", "Secret/ca"] == ("ok", "")
 
 
 @pytest.mark.parametrize(
     ("spoil", "expected"),
     [
-        pytest.param(lambda each: each.cluster.remove(HOOKS), ("ok", ""), id="it is not there"),
+        pytest.param(lambda each: each.cluster.remove(HOOKS), ("ok", ""), id="it does not exist"),
         pytest.param(
             lambda each: each.cluster.change(
                 HOOKS, lambda content: content["webhooks"][0]["clientConfig"].pop("caBundle")
@@ -87,21 +87,21 @@ def test_a_rotation_is_seen(settled):
                 only(refuse(403, "Forbidden"), part=HOOKS),
             ),
             ("bad", "Unreadable"),
-            id="it cannot be read",
+            id="it is unreadable",
         ),
     ],
 )  # fmt: skip
-def test_a_configuration_is_judged_by_what_its_client_meets(settled, spoil, expected):
+def test_the_verdict_of_a_configuration_is_what_its_client_experiences(settled, spoil, expected):
     spoil(settled)
-    assert told(settled)["bundle", "MutatingWebhookConfiguration/hooks"] == expected
+    assert verdicts(settled)["bundle", "MutatingWebhookConfiguration/hooks"] == expected
 
 
 def test_a_plugin_without_tls_needs_no_bundle(settled):
     settled.cluster.put(CONFIGURATIONS[TARGETS[2]], plugin("http://extender"))
-    assert told(settled)["bundle", "SchedulerPluginWebhookConfiguration/plugin"] == ("ok", "")
+    assert verdicts(settled)["bundle", "SchedulerPluginWebhookConfiguration/plugin"] == ("ok", "")
 
 
-def test_metrics_tell_expiry_bundles_and_what_was_done(settled):
+def test_metrics_export_expiry_bundles_and_writes(settled):
     metrics = CertificateMetrics()
     metrics.show(items(settled))
     metrics.count("LeafMissing", "done")
@@ -120,9 +120,9 @@ def test_metrics_tell_expiry_bundles_and_what_was_done(settled):
     assert samples["berthmaster_certificate_failures_total"] == "1.0"
 
 
-def test_metrics_forget_what_is_gone(settled):
+def test_metrics_drop_removed_certificates(settled):
     metrics = CertificateMetrics()
-    settled.keep(rotate_authority=True)
+    settled.reconcile(rotate_authority=True)
     metrics.show(items(settled))
     assert b'certificate="successor/ca"' in metrics.exposition()[1]
     settled.settle()

@@ -1,4 +1,4 @@
-"""Whether a server answers over TLS to clients of a bundle: asked of real servers on loopback."""
+"""Whether a server answers over TLS to clients that trust a bundle. The servers are real and listen on loopback."""
 
 import http.server
 import ssl
@@ -32,7 +32,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def serve(tmp_path):
-    """A function that starts a server and gives its endpoint."""
+    """Return a function that starts a server and returns its endpoint."""
     servers = []
 
     def start(host="127.0.0.1", life=DAY, status=405, *, asks_clients=False):
@@ -61,33 +61,33 @@ def serve(tmp_path):
 @pytest.mark.parametrize(
     ("server", "bundle", "problem"),
     [
-        pytest.param({}, BUNDLE, "", id="it answers, whatever it thinks of the question"),
-        pytest.param({"status": 200}, BUNDLE, "", id="it answers well"),
-        pytest.param({"status": 503}, BUNDLE, "it answers with 503", id="it is going down"),
-        pytest.param({"asks_clients": True}, BUNDLE, "", id="it lets in only its clients, after we trusted it"),
-        pytest.param({}, Bundle([OTHER.certificate]), "verify failed", id="another authority is trusted"),
+        pytest.param({}, BUNDLE, "", id="any status below 500 is an answer"),
+        pytest.param({"status": 200}, BUNDLE, "", id="status 200"),
+        pytest.param({"status": 503}, BUNDLE, "it answers with 503", id="status 503"),
+        pytest.param({"asks_clients": True}, BUNDLE, "", id="it requires a client certificate"),
+        pytest.param({}, Bundle([OTHER.certificate]), "verify failed", id="the client trusts another authority"),
         pytest.param({"host": "other.svc"}, BUNDLE, "IP address mismatch", id="its certificate is for another name"),
         pytest.param({"life": -timedelta(minutes=5)}, BUNDLE, "expired", id="its certificate has expired"),
-        pytest.param({}, Bundle(), "no authority", id="nobody is trusted yet"),
+        pytest.param({}, Bundle(), "no authority", id="an empty bundle"),
     ],
 )
-def test_a_server_is_reachable_or_the_problem_is_told(serve, server, bundle, problem):
-    told = problem_of(serve(**server), bundle)
-    assert problem in told
-    assert bool(told) is bool(problem)
+def test_the_problem_of_a_server(serve, server, bundle, problem):
+    found = problem_of(serve(**server), bundle)
+    assert problem in found
+    assert bool(found) is bool(problem)
 
 
-def test_nobody_listens():
+def test_a_closed_port_is_a_problem():
     assert "refused" in problem_of(Endpoint("127.0.0.1", 9, "/"), BUNDLE)
 
 
-def test_waiting_ends_when_the_bundle_is_right(serve):
+def test_the_wait_ends_once_the_bundle_verifies_the_server(serve):
     bundles = iter([Bundle(), Bundle([OTHER.certificate])])
     wait_until_reachable([serve()] * 2, lambda: next(bundles, BUNDLE), SystemClock(), 20)
     assert next(bundles, None) is None
 
 
-def test_waiting_has_an_end_and_says_what_was_wrong():
+def test_the_wait_times_out_with_the_last_problem():
     with pytest.raises(ServiceError, match=r"https://127.0.0.1:9/ has not answered within 0.1 s: .*refused"):
         wait_until_reachable([Endpoint("127.0.0.1", 9, "/")], lambda: BUNDLE, SystemClock(), 0.1)
 
@@ -95,15 +95,15 @@ def test_waiting_has_an_end_and_says_what_was_wrong():
 @pytest.mark.parametrize(
     ("url", "expected"),
     [
-        pytest.param("https://a.svc/b", "https://a.svc:443/b", id="the usual port"),
+        pytest.param("https://a.svc/b", "https://a.svc:443/b", id="the default port"),
         pytest.param("https://[::1]:8443", "https://[::1]:8443/", id="IPv6 and no path"),
     ],
 )
-def test_a_url_is_a_place(url, expected):
+def test_a_url_is_parsed(url, expected):
     assert str(endpoint_of(url)) == expected
 
 
 @pytest.mark.parametrize("url", ["http://a", "https://", "https://a:b", "https://[::1", ""])
-def test_what_is_no_url_of_a_server_with_tls_is_refused(url):
+def test_an_invalid_url_is_rejected(url):
     with pytest.raises(InputError):
         endpoint_of(url)

@@ -1,4 +1,4 @@
-"""What becomes of certificates that somebody or something has spoiled."""
+"""Reconciliation of missing, damaged, expired and provided certificates."""
 
 import base64
 from datetime import timedelta
@@ -14,7 +14,7 @@ from certified import (
     START,
     TARGETS,
     Installation,
-    TurnedClock,
+    SettableClock,
     injected_in,
     reasons,
 )  # fmt: skip
@@ -32,20 +32,20 @@ from certs.steps import leaf_requirements
 
 WEBHOOK = LEAVES["webhook-tls"]
 HOOKS = CONFIGURATIONS[TARGETS[0]]
-BEGINNING = ["BundleMissing"] * 3 + ["LeafMissing"] * 2
+FIRST_WRITES = ["BundleMissing"] * 3 + ["LeafMissing"] * 2
 
 
 @pytest.fixture
 def settled():
-    """An installation some hours after it was made."""
+    """Return an installation some hours after its first reconciliation."""
     installation = Installation()
-    installation.keep()
-    installation.turn(timedelta(hours=5))
+    installation.reconcile()
+    installation.advance(timedelta(hours=5))
     return installation
 
 
 def edit(path, **data):
-    """A hand that writes into a Secret."""
+    """Return a function that edits a Secret."""
 
     def change(content):
         for name, value in data.items():
@@ -66,15 +66,15 @@ def edit_bundle(text):
 
 
 def replace_pair(life):
-    """A hand that puts a pair of somebody else's there."""
+    """Return a function that stores a leaf of another authority."""
     other = new_authority("other", 1000 * DAY, START)
     leaf = issue(other, "x", ["webhook.system.svc", "10.0.0.1"], life, START)
     return edit(WEBHOOK, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem, ca_crt=b"")
 
 
-def assert_well(installation):
-    """Everything is as it should be, and stays so."""
-    assert installation.keep() == []
+def assert_settled(installation):
+    """Check that nothing is due, and that leaves and bundles match the authority."""
+    assert installation.reconcile() == []
     now, issuer = installation.clock.now(), installation.issuer().certificate
     for serving in OPTIONS.serving:
         assert leaf_finding(installation.leaf(serving.secret), issuer, leaf_requirements(serving, OPTIONS), now) is None
@@ -82,19 +82,19 @@ def assert_well(installation):
     assert {installation.bundle(path) for path in LEAVES.values()} == {installation.bundle()}
 
 
-def test_a_beginning_makes_everything_in_an_order_that_no_client_notices():
+def test_the_first_reconciliation_writes_everything_in_a_safe_order():
     installation = Installation()
-    assert installation.keep() == ["AuthorityMissing", *BEGINNING]
-    assert_well(installation)
+    assert installation.reconcile() == ["AuthorityMissing", *FIRST_WRITES]
+    assert_settled(installation)
     secret = installation.cluster.objects[WEBHOOK]
     assert secret["type"] == "kubernetes.io/tls"
     assert secret["metadata"]["labels"][ROLE] == "serving"
     assert set(installation.cluster.objects[AUTHORITY]["data"]) == {"tls.crt", "tls.key", "ca.crt"}
 
 
-def test_what_is_issued_is_what_servers_need():
+def test_issued_certificates_have_the_documented_properties():
     installation = Installation()
-    installation.keep()
+    installation.reconcile()
     leaf, issuer = installation.leaf().certificate, installation.issuer().certificate
     assert names_of(leaf) == {"webhook.system.svc", "10.0.0.1"}
     extensions = leaf.extensions
@@ -108,104 +108,110 @@ def test_what_is_issued_is_what_servers_need():
 
 
 @pytest.mark.parametrize(
-    ("spoil", "expected"),
+    ("damage", "expected"),
     [
         pytest.param(delete(WEBHOOK), ["LeafMissing"], id="a serving Secret was deleted"),
         pytest.param(edit(WEBHOOK, tls_key=b"garbage"), ["KeyDoesNotMatch"], id="a key was overwritten"),
         pytest.param(edit(WEBHOOK, tls_crt=b"garbage"), ["LeafUnreadable"], id="a certificate was overwritten"),
-        pytest.param(edit(WEBHOOK, ca_crt=b"garbage"), ["BundleOutdated"], id="the bundle beside a leaf was"),
-        pytest.param(replace_pair(90 * DAY), ["BundleOutdated", "WrongIssuer"], id="the pair is somebody else's"),
+        pytest.param(
+            edit(WEBHOOK, ca_crt=b"garbage"), ["BundleOutdated"], id="the bundle beside a leaf was overwritten"
+        ),
+        pytest.param(
+            replace_pair(90 * DAY), ["BundleOutdated", "WrongIssuer"], id="a leaf of another authority was stored"
+        ),
         pytest.param(edit_bundle(b"# nothing\n"), ["BundleMissing"], id="a configuration's bundle was emptied"),
         pytest.param(edit(AUTHORITY, ca_crt=b""), ["BundleEdited"], id="the authority's own bundle was emptied"),
         pytest.param(lambda _: None, [], id="nothing happened"),
     ],
 )
-def test_what_was_spoiled_is_put_right_at_once(settled, spoil, expected):
-    spoil(settled)
-    assert settled.keep() == expected
-    assert_well(settled)
+def test_damage_is_repaired_at_once(settled, damage, expected):
+    damage(settled)
+    assert settled.reconcile() == expected
+    assert_settled(settled)
 
 
-def test_a_stranger_in_the_authoritys_bundle_is_trusted_by_nobody_after_the_overlap(settled):
-    stranger = new_authority("stranger", 99 * DAY, START).certificate_pem
-    edit(AUTHORITY, ca_crt=settled.bundle().pem + stranger)(settled)
+def test_a_foreign_authority_leaves_the_bundle_after_the_overlap(settled):
+    foreign = new_authority("foreign", 99 * DAY, START).certificate_pem
+    edit(AUTHORITY, ca_crt=settled.bundle().pem + foreign)(settled)
     done = settled.settle()
     assert "PredecessorRetired" in done
     assert len(settled.bundle()) == 1
-    assert_well(settled)
+    assert_settled(settled)
 
 
 @pytest.mark.parametrize(
-    "spoil",
+    "damage",
     [
         pytest.param(delete(AUTHORITY), id="deleted"),
         pytest.param(edit(AUTHORITY, tls_key=b"garbage"), id="its key is garbage"),
         pytest.param(edit(AUTHORITY, tls_crt=b"garbage", ca_crt=b"garbage"), id="its certificate is garbage"),
-        pytest.param(edit(AUTHORITY, tls_key=new_authority("x", DAY, START).key_pem), id="its key is another's"),
+        pytest.param(
+            edit(AUTHORITY, tls_key=new_authority("x", DAY, START).key_pem), id="its key belongs to another authority"
+        ),
     ],
 )
-def test_an_authority_that_is_lost_is_replaced_with_overlap(settled, spoil):
+def test_a_lost_authority_is_replaced_with_overlap(settled, damage):
     before = settled.leaf()
     lost = settled.issuer().certificate
-    spoil(settled)
-    assert settled.keep()[-1] == "SuccessorIntroduced"
+    damage(settled)
+    assert settled.reconcile()[-1] == "SuccessorIntroduced"
     assert settled.leaf() == before
     assert lost in settled.bundle()
     done = settled.settle()
     assert done.index("SuccessorTakesOver") < done.index("WrongIssuer") < done.index("PredecessorRetired")
     assert lost not in settled.bundle()
-    assert_well(settled)
+    assert_settled(settled)
 
 
-def test_with_nothing_left_that_serves_a_new_authority_issues_at_once(settled):
+def test_a_new_authority_issues_at_once_if_a_leaf_no_longer_serves(settled):
     delete(AUTHORITY)(settled)
     edit(WEBHOOK, tls_key=b"garbage")(settled)
-    assert "KeyDoesNotMatch" in settled.keep()
-    assert_well_apart_from_overlap(settled)
+    assert "KeyDoesNotMatch" in settled.reconcile()
+    assert_recovers(settled)
 
 
-def assert_well_apart_from_overlap(installation):
+def assert_recovers(installation):
     now, issuer = installation.clock.now(), installation.issuer().certificate
     assert all(serves(installation.leaf(name), issuer, now) for name in LEAVES)
     installation.settle()
-    assert_well(installation)
+    assert_settled(installation)
 
 
-def test_an_expired_authority_is_replaced_at_once_even_if_a_leaf_claims_to_live_on(settled):
+def test_an_expired_authority_is_replaced_at_once_even_if_a_leaf_is_valid_for_longer(settled):
     old = settled.issuer()
     careless = type(old)(new_authority("x", 9000 * DAY, START).certificate, old.key)
     leaf = issue(careless, "x", ["webhook.system.svc", "10.0.0.1"], 5000 * DAY, START)
     edit(WEBHOOK, tls_crt=leaf.certificate_pem, tls_key=leaf.key_pem)(settled)
-    settled.turn(OPTIONS.authority_lifetime)
-    assert settled.keep()[0] == "AuthorityExpired"
+    settled.advance(OPTIONS.authority_lifetime)
+    assert settled.reconcile()[0] == "AuthorityExpired"
     assert old.certificate not in settled.bundle()
-    assert_well_apart_from_overlap(settled)
+    assert_recovers(settled)
 
 
-def test_a_rotation_that_was_due_while_nobody_looked_still_overlaps(settled):
-    settled.turn(OPTIONS.authority_lifetime * 0.7)
-    assert settled.keep()[:2] == ["AuthorityDueForRotation", "BundleOutdated"]
-    assert_well_apart_from_overlap(settled)
+def test_an_overdue_rotation_still_overlaps(settled):
+    settled.advance(OPTIONS.authority_lifetime * 0.7)
+    assert settled.reconcile()[:2] == ["AuthorityDueForRotation", "BundleOutdated"]
+    assert_recovers(settled)
 
 
 @pytest.mark.parametrize("years", [-30, -1, 1, 30])
-def test_a_replica_whose_clock_is_years_off_does_nothing_that_others_would_not(settled, years):
-    clock = TurnedClock(settled.clock.now() + timedelta(days=365 * years))
+def test_a_replica_with_a_wrong_clock_writes_nothing(settled, years):
+    clock = SettableClock(settled.clock.now() + timedelta(days=365 * years))
     assert reasons(settled.replica(clock=clock).reconcile()) == []
-    assert settled.keep() == []
+    assert settled.reconcile() == []
 
 
-def test_without_the_right_to_ask_for_the_time_the_local_clock_does(settled):
+def test_the_local_clock_is_used_without_the_right_to_create_secrets(settled):
     def refuse_dry_runs(request):
         if "dryRun" in dict(request.query):
             raise ApiError(403, "Forbidden", "no")
 
     settled.cluster.before = refuse_dry_runs
-    settled.turn(60 * DAY)
-    assert settled.keep() == ["LeafDueForRenewal"] * 2
+    settled.advance(60 * DAY)
+    assert settled.reconcile() == ["LeafDueForRenewal"] * 2
 
 
-def test_changed_names_are_a_new_leaf(settled):
+def test_changed_names_replace_the_leaf(settled):
     serving = (ServingCertificate("webhook-tls", ("webhook.system.svc", "new.example")), *OPTIONS.serving[1:])
     assert reasons(settled.replica(serving=serving).reconcile()) == ["NamesMissing"]
     assert names_of(settled.leaf().certificate) == {"webhook.system.svc", "new.example"}
@@ -213,93 +219,93 @@ def test_changed_names_are_a_new_leaf(settled):
 
 @pytest.mark.parametrize(
     "path",
-    [pytest.param(AUTHORITY, id="where the authority should be"), pytest.param(WEBHOOK, id="where a leaf should be")],
+    [pytest.param(AUTHORITY, id="the Secret of the authority"), pytest.param(WEBHOOK, id="a serving Secret")],
 )
-def test_somebody_elses_secret_is_not_overwritten(path):
+def test_a_foreign_secret_is_not_overwritten(path):
     installation = Installation()
     data = {name: base64.b64encode(b"precious").decode() for name in ("tls.crt", "tls.key")}
     name = path.rpartition("/")[2]
     installation.cluster.put(path, {"metadata": {"name": name, "namespace": NAMESPACE}, "data": data})
-    with pytest.raises(InputError, match=f"{NAMESPACE}/{name} holds") as told:
-        installation.keep()
-    assert "precious" not in str(told.value)
+    with pytest.raises(InputError, match=f"{NAMESPACE}/{name} holds") as error:
+        installation.reconcile()
+    assert "precious" not in str(error.value)
     assert installation.data(path)["tls.key"] == b"precious"
 
 
-def test_an_authority_that_somebody_brings_is_taken_over():
+def test_an_authority_that_a_user_stored_is_adopted():
     installation = Installation()
     pair = new_authority("brought", 400 * DAY, START)
     data = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem}
     content = {"metadata": {"name": "ca"}, "data": {name: base64.b64encode(pem).decode() for name, pem in data.items()}}
     content["metadata"]["namespace"] = NAMESPACE
     installation.cluster.put(AUTHORITY, content)
-    assert installation.keep() == ["BundleEdited", *BEGINNING]
+    assert installation.reconcile() == ["BundleEdited", *FIRST_WRITES]
     assert installation.issuer().certificate == pair.certificate
-    assert_well(installation)
+    assert_settled(installation)
 
 
-def test_a_target_that_cannot_be_reached_stops_no_renewal_but_every_take_over(settled):
+def test_an_unreachable_target_blocks_takeovers_but_not_renewals(settled):
     settled.cluster.before = only(refuse(503, "Unavailable", message="away"), "GET", part=HOOKS)
     report = settled.replica().reconcile(renew_leaves=True, rotate_authority=True)
     assert report.problems == ("away",)
     done = [str(finding.reason) for _, finding in report.done]
     assert done.count("RenewalRequested") == 2
     assert "SuccessorIntroduced" not in done
-    settled.turn(DAY)
+    settled.advance(DAY)
     settled.replica().reconcile()
     assert len(settled.bundle()) == 2
     settled.cluster.before = nothing
     settled.settle()
-    assert_well(settled)
+    assert_settled(settled)
 
 
-def test_what_may_not_be_written_is_told_and_the_rest_is_done(settled):
+def test_a_forbidden_write_is_reported_and_the_others_are_done(settled):
     settled.cluster.before = only(refuse(403, "Forbidden", message="not yours"), "PATCH", part=WEBHOOK)
     report = settled.replica().reconcile(renew_leaves=True)
     assert report.problems == ("not yours",)
     assert [about.name for about, _ in report.done] == ["extender-tls"]
-    assert ("Warning", "Secret/webhook-tls", "RenewalRequested") in settled.told.events
+    assert ("Warning", "Secret/webhook-tls", "RenewalRequested") in settled.recorder.events
 
 
-def test_two_that_write_the_same_settle_for_one(settled):
-    """Somebody else's write falls between each read and each write for a while."""
+def test_conflicting_writes_are_repeated(settled):
+    """Another client changes the Secret before each of the first writes."""
     edits = iter(range(5))
 
-    def meddle(request):
+    def interfere(request):
         if request.path == WEBHOOK and request.method == "PATCH" and next(edits, None) is not None:
             settled.cluster.change(WEBHOOK, lambda content: content["metadata"].update(annotations={"by": "other"}))
 
-    settled.cluster.before = meddle
-    assert sorted(settled.keep(renew_leaves=True)) == ["RenewalRequested"] * 2
-    assert settled.told.counts.count(("RenewalRequested", "overtaken")) == 5
-    assert_well(settled)
+    settled.cluster.before = interfere
+    assert sorted(settled.reconcile(renew_leaves=True)) == ["RenewalRequested"] * 2
+    assert settled.recorder.counts.count(("RenewalRequested", "overtaken")) == 5
+    assert_settled(settled)
 
 
-def test_one_that_never_gets_through_gives_up_in_bounds(settled):
-    def meddle(request):
+def test_endless_conflicts_are_a_problem(settled):
+    def interfere(request):
         if request.path == WEBHOOK and request.method == "PATCH":
             settled.cluster.change(WEBHOOK, lambda content: content["metadata"].update(annotations={"by": "other"}))
 
-    settled.cluster.before = meddle
+    settled.cluster.before = interfere
     report = settled.replica().reconcile(renew_leaves=True)
     assert "other clients keep writing" in report.problems[0]
 
 
-def test_actions_are_told_where_a_person_would_look():
+def test_each_write_records_an_event_on_its_object():
     installation = Installation()
-    installation.keep()
-    assert ("Normal", "Secret/ca", "AuthorityMissing") in installation.told.events
-    assert ("Normal", "MutatingWebhookConfiguration/hooks", "BundleMissing") in installation.told.events
+    installation.reconcile()
+    assert ("Normal", "Secret/ca", "AuthorityMissing") in installation.recorder.events
+    assert ("Normal", "MutatingWebhookConfiguration/hooks", "BundleMissing") in installation.recorder.events
 
 
-def test_a_configuration_that_is_not_there_yet_is_no_problem(settled):
+def test_a_missing_configuration_is_not_a_problem(settled):
     settled.cluster.remove(HOOKS)
-    assert settled.keep() == []
+    assert settled.reconcile() == []
     settled.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": [{"name": "a", "clientConfig": {}}]})
-    assert settled.keep() == ["BundleMissing"]
+    assert settled.reconcile() == ["BundleMissing"]
 
 
-def test_only_what_is_ours_is_forgotten(settled):
+def test_only_our_secrets_are_deleted(settled):
     foreign = f"/api/v1/namespaces/{NAMESPACE}/secrets/foreign"
     settled.cluster.put(foreign, {"metadata": {"name": "foreign", "namespace": NAMESPACE}, "data": {}})
     replica = settled.replica(
@@ -310,7 +316,7 @@ def test_only_what_is_ours_is_forgotten(settled):
 
 
 class TestProvided:
-    """Somebody else stores certificates; only bundles are ours."""
+    """Another system stores the certificates. Only bundles are copied."""
 
     @pytest.fixture
     def provided(self):
@@ -327,40 +333,40 @@ class TestProvided:
         content["data"] = {field: base64.b64encode(pem).decode() for field, pem in data.items()}
         installation.cluster.put(LEAVES[name], content)
 
-    def test_their_bundle_is_injected_and_nothing_else_written(self, provided):
-        assert provided.keep() == ["BundleMissing"] * 3
+    def test_the_provided_bundle_is_injected_and_nothing_else_is_written(self, provided):
+        assert provided.reconcile() == ["BundleMissing"] * 3
         assert provided.injected() == {self.first.certificate_pem}
         assert {request.path for request in provided.writes()} == set(CONFIGURATIONS.values())
 
-    def test_their_new_authority_is_trusted_beside_the_old_one_until_pods_have_the_new_leaves(self, provided):
-        provided.keep()
-        provided.turn(DAY)
+    def test_the_previous_authority_stays_trusted_during_the_overlap(self, provided):
+        provided.reconcile()
+        provided.advance(DAY)
         second = new_authority("cert-manager", 900 * DAY, provided.clock.now())
         for name in LEAVES:
             self.store(provided, name, second)
-        assert provided.keep() == ["BundleOutdated"] * 3
+        assert provided.reconcile() == ["BundleOutdated"] * 3
         both = {second.certificate_pem + self.first.certificate_pem}
         assert provided.injected() == both
-        provided.turn(OPTIONS.overlap)
-        provided.keep()
+        provided.advance(OPTIONS.overlap)
+        provided.reconcile()
         assert provided.injected() == {second.certificate_pem}
 
-    def test_what_they_have_not_stored_is_a_problem(self, provided):
+    def test_a_missing_provided_secret_is_a_problem(self, provided):
         provided.cluster.remove(WEBHOOK)
         report = provided.replica().reconcile()
         assert report.problems == ("ProvidedBundleMissing: the Secret webhook-tls does not exist",)
         assert injected_in(provided.cluster.objects[HOOKS])[0] == self.first.certificate_pem
 
 
-def test_no_key_is_ever_logged_or_told(caplog):
+def test_keys_never_appear_in_logs_events_or_reports(caplog):
     installation = Installation()
     with caplog.at_level("DEBUG"):
-        installation.keep()
-        installation.keep(renew_leaves=True, rotate_authority=True)
+        installation.reconcile()
+        installation.reconcile(renew_leaves=True, rotate_authority=True)
         installation.settle()
         delete(AUTHORITY)(installation)
         installation.settle()
-    told = caplog.text + repr(installation.told.events) + repr(installation.replica().observe())
-    assert "PRIVATE KEY" not in told
+    output = caplog.text + repr(installation.recorder.events) + repr(installation.replica().observe())
+    assert "PRIVATE KEY" not in output
     keys = [installation.data(path)["tls.key"] for path in (AUTHORITY, *LEAVES.values())]
-    assert not any(line in told for key in keys for line in key.decode().splitlines()[1:-1])
+    assert not any(line in output for key in keys for line in key.decode().splitlines()[1:-1])

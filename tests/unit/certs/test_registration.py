@@ -1,4 +1,4 @@
-"""Objects made known and unknown again: in which order, with which bundle, and whose they are."""
+"""Registration and removal: order, bundles and ownership."""
 
 import json
 
@@ -21,7 +21,7 @@ PROFILE = "/apis/core.kubeadmiral.io/v1alpha1/schedulingprofiles/profile"
 @pytest.fixture
 def bundle():
     installation = Installation()
-    installation.keep()
+    installation.reconcile()
     return installation.bundle()
 
 
@@ -30,7 +30,7 @@ def document(kind, name, api_version="v1", **more):
 
 
 def manifests():
-    """A file as a chart renders it, the most dangerous first."""
+    """Return the documents of a rendered chart, webhooks first."""
     objects = [
         {**webhooks("MutatingWebhookConfiguration", "a", "b"), "kind": "MutatingWebhookConfiguration"},
         document("SchedulingProfile", "profile", "core.kubeadmiral.io/v1alpha1"),
@@ -53,7 +53,7 @@ def removed(cluster, owner="berthmaster"):
     return [(each.kind, each.outcome) for each in Registrar(cluster, SystemClock(), owner).remove(manifests())]
 
 
-def test_webhooks_come_last_and_with_their_bundle(bundle):
+def test_webhooks_are_applied_last_and_with_their_bundle(bundle):
     cluster = a_cluster()
     assert [kind for kind, _ in applied(cluster, bundle)] == [
         "Namespace", "ConfigMap", "SchedulerPluginWebhookConfiguration", "SchedulingProfile",
@@ -63,7 +63,7 @@ def test_webhooks_come_last_and_with_their_bundle(bundle):
     assert all("caBundle" in entry["clientConfig"] for each in hooks for entry in each.get("webhooks", []))
 
 
-def test_webhooks_go_first_and_what_others_have_put_things_into_stays(bundle):
+def test_webhooks_are_removed_first_and_namespaces_are_kept(bundle):
     cluster = a_cluster()
     applied(cluster, bundle)
     outcomes = removed(cluster)
@@ -73,7 +73,7 @@ def test_webhooks_go_first_and_what_others_have_put_things_into_stays(bundle):
     assert set(dict(removed(cluster)).values()) == {"gone already", "kept"}
 
 
-def test_an_upgrade_keeps_the_bundle_and_changes_the_rest(bundle):
+def test_a_second_apply_keeps_the_bundle(bundle):
     cluster = a_cluster()
     applied(cluster, bundle)
     before = cluster.objects[HOOKS]["webhooks"]
@@ -82,8 +82,8 @@ def test_an_upgrade_keeps_the_bundle_and_changes_the_rest(bundle):
     assert len(Bundle.parse(bundle.pem)) == 1
 
 
-def test_a_bundle_that_changes_meanwhile_is_the_newer_one(bundle):
-    """The object is written between being read and being applied: the bundle is asked for anew."""
+def test_the_bundle_is_read_again_after_a_conflict(bundle):
+    """Another client changes the object between the read and the write."""
     cluster = a_cluster()
     applied(cluster, bundle)
     asked = []
@@ -106,7 +106,7 @@ def test_without_a_bundle_no_webhook_is_stored():
     assert HOOKS not in cluster.objects
 
 
-def test_what_was_there_before_is_used_and_stays(bundle):
+def test_objects_that_existed_before_stay_after_removal(bundle):
     cluster = a_cluster()
     cluster.put(CONFIG, document("ConfigMap", "settings"))
     cluster.put(HOOKS, webhooks("MutatingWebhookConfiguration", "a"))
@@ -118,7 +118,7 @@ def test_what_was_there_before_is_used_and_stays(bundle):
     assert HOOKS not in cluster.objects
 
 
-def test_anothers_objects_are_left_alone(bundle):
+def test_objects_of_another_installation_are_not_changed(bundle):
     cluster = a_cluster()
     applied(cluster, bundle, owner="other")
     with pytest.raises(InputError, match="was registered by other"):
@@ -127,14 +127,14 @@ def test_anothers_objects_are_left_alone(bundle):
     assert cluster.objects[HOOKS]["metadata"]["labels"][REGISTERED_BY] == "other"
 
 
-def test_a_kind_that_is_not_served_is_told(bundle):
-    strange = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
+def test_an_unserved_kind_is_an_error(bundle):
+    unserved = Document("file.yaml", 1, "", document("Strange", "x", "strange.io/v1"))
     with pytest.raises(ServiceError, match=r"document 1.*no strange.io/v1 Strange"):
-        list(Registrar(a_cluster(), SystemClock(), "b").apply([strange], lambda: bundle))
-    assert [each.outcome for each in Registrar(a_cluster(), SystemClock(), "b").remove([strange])] == ["gone already"]
+        list(Registrar(a_cluster(), SystemClock(), "b").apply([unserved], lambda: bundle))
+    assert [each.outcome for each in Registrar(a_cluster(), SystemClock(), "b").remove([unserved])] == ["gone already"]
 
 
-def test_a_conflict_without_end_is_told(bundle):
+def test_endless_conflicts_are_an_error(bundle):
     cluster = a_cluster()
     applied(cluster, bundle)
     cluster.before = only(refuse(409, "Conflict", message="again"), "PATCH")
@@ -142,7 +142,7 @@ def test_a_conflict_without_end_is_told(bundle):
         applied(cluster, bundle)
 
 
-def test_every_server_that_is_called_is_known():
+def test_the_endpoints_of_all_configurations():
     assert sorted({str(each) for each in endpoints(manifests())}) == [
         "https://extender.svc:9443/", "https://webhook.system.svc:443/a", "https://webhook.system.svc:443/b",
         "https://webhook.system.svc:443/c",
@@ -150,7 +150,7 @@ def test_every_server_that_is_called_is_known():
 
 
 @pytest.mark.parametrize("url", ["http://plain/a", "nonsense", "https://host:port/", ""])
-def test_a_url_that_no_api_server_accepts_is_refused_before_anything_is_written(url):
+def test_an_invalid_url_is_rejected_before_any_write(url):
     content = webhooks("MutatingWebhookConfiguration", "a")
     content["webhooks"][0]["clientConfig"]["url"] = url
     with pytest.raises(InputError, match="document 3"):

@@ -1,4 +1,4 @@
-"""The loop: it goes on after failures, says how it is, and ends when told."""
+"""The loop of the rotator: retries, health and stop."""
 
 import threading
 
@@ -13,35 +13,35 @@ WAIT_S = 10.0
 
 
 class Running:
-    """A keeper in a thread, with the looks it takes counted."""
+    """A rotator in a thread."""
 
     def __init__(self, installation, interval_s=0.01):
         self.metrics = CertificateMetrics()
-        self.keeper = CertificateRotator(installation.replica(), installation.options, self.metrics, interval_s)
-        self._thread = threading.Thread(target=self.keeper.run, daemon=True)
+        self.rotator = CertificateRotator(installation.replica(), installation.options, self.metrics, interval_s)
+        self._thread = threading.Thread(target=self.rotator.run, daemon=True)
 
     def __enter__(self):
         self._thread.start()
         return self
 
     def __exit__(self, *_):
-        self.keeper.stop()
+        self.rotator.stop()
         self._thread.join(WAIT_S)
         assert not self._thread.is_alive()
 
     def wait_for(self, check):
         waiting = threading.Event()
         for _ in range(int(WAIT_S / 0.01)):
-            if check(self.keeper.health()):
+            if check(self.rotator.health()):
                 return
             waiting.wait(0.01)
-        pytest.fail(f"health stays {self.keeper.health()}")
+        pytest.fail(f"health stays {self.rotator.health()}")
 
 
-def test_it_is_ready_once_it_has_kept_everything():
+def test_ready_after_the_first_reconciliation():
     installation = Installation()
     running = Running(installation)
-    assert running.keeper.health().problem
+    assert running.rotator.health().problem
     with running:
         running.wait_for(lambda health: health == ("", ""))
         assert installation.leaf().certificate is not None
@@ -51,11 +51,11 @@ def test_it_is_ready_once_it_has_kept_everything():
 @pytest.mark.parametrize(
     "error",
     [
-        pytest.param(ApiError(503, "Unavailable", "away"), id="the API server is away"),
-        pytest.param(RuntimeError("nobody thought of it"), id="a defect"),
+        pytest.param(ApiError(503, "Unavailable", "away"), id="the API server is unavailable"),
+        pytest.param(RuntimeError("unexpected"), id="an unexpected exception"),
     ],
 )
-def test_it_goes_on_after_a_failure_and_tells_it(error, caplog):
+def test_a_failure_is_reported_and_retried(error, caplog):
     installation = Installation()
 
     def refuse(_request):
@@ -71,6 +71,6 @@ def test_it_goes_on_after_a_failure_and_tells_it(error, caplog):
     assert str(error) in caplog.text
 
 
-def test_it_ends_at_once_in_the_middle_of_an_interval():
+def test_stop_ends_the_wait():
     with Running(Installation(), interval_s=3600) as running:
         running.wait_for(lambda health: not health.problem)
