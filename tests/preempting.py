@@ -1,4 +1,4 @@
-"""The preemption controller on an API server in memory, worked by hand: no thread but the test's."""
+"""The preemption controller on an API server in memory. The test's thread does all work."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
@@ -22,8 +22,8 @@ READER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "
 MAX_WORK = 10_000
 
 
-class Told(NamedTuple):
-    """An event."""
+class RecordedEvent(NamedTuple):
+    """The arguments of ``Recorder.record``."""
 
     regarding: Reference
     kind: str
@@ -33,19 +33,19 @@ class Told(NamedTuple):
     related: Reference | None
 
 
-class Notebook:
-    """Keeps events and counts; a recorder and a meter."""
+class Recording:
+    """Records events and counts, as a recorder and as metrics."""
 
     def __init__(self) -> None:
-        self.told: list[Told] = []
+        self.events: list[RecordedEvent] = []
         self.preemptions: list[str] = []
         self.results: list[tuple[str, str, float]] = []
 
-    def record(self, *said: Any) -> None:
-        self.told.append(Told(*said))
+    def record(self, *event: Any) -> None:
+        self.events.append(RecordedEvent(*event))
 
-    def reconciled(self, *said: Any) -> None:
-        self.results.append(said)
+    def reconciled(self, *values: Any) -> None:
+        self.results.append(values)
 
     def preempted(self, result: str) -> None:
         self.preemptions.append(result)
@@ -62,7 +62,7 @@ def policy(
     drop: str | None = None,
     permanent_id: str | None = None,
 ) -> JSON:
-    """A policy as it is stored; its permanent id is ``id-NAME`` unless told, and none if it is empty."""
+    """Return a stored policy. Its permanent id is ``id-NAME`` by default; an empty id means no id."""
     given = f"id-{name}" if permanent_id is None else permanent_id
     where = {} if cluster_scoped else {"namespace": namespace}
     metadata: JSON = {"name": name, **where, "uid": f"uid-of-{name}"}
@@ -81,7 +81,7 @@ def policy(
 
 
 def template(by: Mapping[str, Any] | None = None, of: Mapping[str, str] = WEB, **metadata: Any) -> JSON:
-    """A resource that a policy claims, as the detector would have written it."""
+    """Return a resource that a policy claims, as the detector writes it."""
     where = {} if of["kind"] == "ClusterRole" else {"namespace": "default"}
     labels: dict[str, str] = {"app": "web"}
     annotations: dict[str, str] = {}
@@ -96,13 +96,13 @@ def template(by: Mapping[str, Any] | None = None, of: Mapping[str, str] = WEB, *
 
 
 def owner(stored: Mapping[str, Any]) -> str:
-    """Who has a stored resource: the name of a policy; both with a slash between if it says both."""
+    """Return the name of the policy that claims a stored resource. Two claims are joined by a slash."""
     annotations = stored["metadata"].get("annotations", {})
     return "/".join(annotations[key] for key in (f"{P}name", f"{C}name") if key in annotations)
 
 
 def an_api() -> KubeInMemory:
-    """An API server with policies, and two kinds of resources."""
+    """Return an API server that serves policies and two kinds of resources."""
     api = KubeInMemory()
     api.served.add(API, "PropagationPolicy", "propagationpolicies")
     api.served.add(API, "ClusterPropagationPolicy", "clusterpropagationpolicies", namespaced=False)
@@ -112,65 +112,65 @@ def an_api() -> KubeInMemory:
 
 
 class Stage:
-    """The controller, and what it works on.
+    """The controller and its environment.
 
     Attributes:
         api: the API server.
-        clock: stands still until a test moves it.
-        notebook: what was told and counted.
-        controller: ours; its workers are not started.
+        clock: a clock that the test sets.
+        recorder: the recorded events and counts.
+        controller: its workers are not started.
     """
 
     def __init__(self, *stored: JSON, api: KubeInMemory | None = None) -> None:
         self.api = api or an_api()
         self.clock = HandClock()
-        self.notebook = Notebook()
-        self.context = ControllerContext(self.api, self.clock, self.notebook, self.notebook)
+        self.recorder = Recording()
+        self.context = ControllerContext(self.api, self.clock, self.recorder, self.recorder)
         self.controller = cast("PreemptionController", controller(self.context))
         self.queue = self.controller.queue
         for each in stored:
             self.put(each)
 
-    def put(self, manifest: JSON, *, heard: bool = True) -> JSON:
-        """Store an object, and let the controller hear of it if it is a policy."""
+    def put(self, manifest: JSON, *, observed: bool = True) -> JSON:
+        """Store an object. The controller observes it if it is a policy."""
         stored = self.api.put(self.api.served.path(manifest), manifest)
-        if heard and stored["kind"] in POLICIES:
-            self.hear(stored)
+        if observed and stored["kind"] in POLICIES:
+            self.observe(stored)
         return stored
 
-    def hear(self, stored: JSON) -> None:
-        """Let the controller hear of a policy."""
+    def observe(self, stored: JSON) -> None:
+        """Let the controller observe a policy."""
         metadata = stored["metadata"]
         raw = msgspec.Raw(msgspec.json.encode(stored))
         self._informer(stored).put((metadata.get("namespace", ""), metadata["name"]), raw)
 
     def get(self, manifest: JSON) -> JSON | None:
-        """An object as it is stored; None if there is none."""
+        """Return a stored object, or None."""
         return self.api.get(self.api.served.path(manifest))
 
-    def remove(self, manifest: JSON, *, heard: bool = True) -> None:
-        """A policy is gone, and the controller hears of it."""
+    def remove(self, manifest: JSON, *, observed: bool = True) -> None:
+        """Delete a policy. The controller observes the deletion."""
         self.api.remove(self.api.served.path(manifest))
-        if heard:
+        if observed:
             self.forget(manifest)
 
     def forget(self, manifest: JSON) -> None:
-        """Let the controller hear that a policy is gone."""
+        """Let the controller observe the deletion of a policy."""
         self._informer(manifest).drop((manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
 
-    def look(self, *subjects: Any) -> None:
-        """Have something looked at, as a watch of resources would."""
-        for subject in subjects:
-            self.queue.add(subject)
+    def enqueue(self, *keys: Any) -> None:
+        """Enqueue keys, as a watch of resources does."""
+        for key in keys:
+            self.queue.add(key)
 
-    def overlook(self) -> None:
-        """Forget what is to be looked at, so that a test knows what brings it up again."""
+    def clear_queue(self) -> None:
+        """Empty the queue, so that a test knows what enqueues a key again."""
         with self.queue._changed:
             self.queue._ready.clear()
             self.queue._dirty.clear()
 
     def work(self, *, watching: bool = False) -> list[str]:
-        """Work off what is due; how each piece went. Watches are passed over unless told."""
+        """Reconcile all due keys. Return the results. Keys of kinds are skipped unless ``watching``."""
         results: list[str] = []
         while len(results) < MAX_WORK:
             with self.queue._changed:
@@ -182,25 +182,25 @@ class Stage:
                 results.append(self.controller._reconcile(cast("Any", key)))
                 assert results[-1] != "crash", "the log says why"
             self.queue.done(cast("Any", key))
-        raise AssertionError("the work does not end")
+        raise AssertionError("the queue does not become empty")
 
     def later(self, seconds: float = 60.0) -> list[str]:
-        """Let time pass, then work."""
+        """Advance the clock, then work."""
         self.clock.seconds += seconds
         return self.work()
 
     def policies(self) -> list[JSON]:
-        """The policies as they are stored."""
+        """Return the stored policies."""
         return [each for kind in POLICIES.values() for each in self.api.all(kind.collection.path)]
 
     def web(self) -> JSON:
-        """The deployment as it is stored."""
+        """Return the stored Deployment."""
         found = self.get(template())
         assert found is not None
         return found
 
     def takeovers(self) -> int:
-        """How many writes to resources the API server was asked for."""
+        """Return how many writes to resources were requested."""
         return sum(not request.path.startswith(f"/apis/{API}/") for request in self.api.writes())
 
     def _informer(self, manifest: JSON) -> Any:
@@ -209,5 +209,5 @@ class Stage:
 
 
 def refusing(status: int, *, times: int = 1, method: str = "PATCH", part: str = "") -> Fault:
-    """An error to the first requests of a method whose path has a part."""
+    """Return a fault that refuses the first requests with a method and a part of the path."""
     return only(refuse(status), method, part=part, times=times)

@@ -1,4 +1,4 @@
-"""WorkloadRebalancers and their bindings for tests, as manifests and as values."""
+"""Builders of WorkloadRebalancers and bindings, as manifests and as values."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,19 +18,19 @@ EARLIER, LATER = CREATED - timedelta(hours=1), CREATED + timedelta(hours=1)
 
 
 def workload(name: str, namespace: str = "shop", kind: str = "Deployment", api_version: str = "apps/v1") -> JSON:
-    """A workload as a spec names it; without a namespace for an empty one."""
+    """Return a workload as a spec names it. An empty namespace is omitted."""
     reference = {"apiVersion": api_version, "kind": kind, "name": name}
     return {**reference, "namespace": namespace} if namespace else reference
 
 
 def item(name: str, result: str = "", **more: str) -> JSON:
-    """A workload as a status lists it."""
+    """Return a workload as a status lists it."""
     reason = {"reason": "ReferencedBindingNotFound"} if result == "Failed" else {}
     return {"workload": workload(name, **more), **({"result": result} if result else {}), **reason}
 
 
 def text(moment: datetime | None) -> str | None:
-    """A time as Kubernetes writes it."""
+    """Format a time as Kubernetes does."""
     return moment and moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -43,7 +43,7 @@ def manifest(
     generation: int = 1,
     observed_generation: int | None = None,
 ) -> JSON:
-    """A rebalancer; of Deployments where just names are given."""
+    """Return a rebalancer. A plain name means a Deployment."""
     spec: JSON = {"workloads": [workload(name) if isinstance(name, str) else name for name in names]}
     if ttl_s is not None:
         spec["ttlSecondsAfterFinished"] = ttl_s
@@ -62,7 +62,7 @@ def manifest(
 
 
 def rebalancer(*arguments: Any, **more: Any) -> WorkloadRebalancer:
-    """The same as a value."""
+    """Return the same as a value."""
     return convert(WorkloadRebalancer, manifest(*arguments, **more))
 
 
@@ -73,7 +73,7 @@ def binding(
     marked: datetime | None = None,
     scheduled: datetime | None = EARLIER,
 ) -> JSON:
-    """The binding of a Deployment in a namespace, or of a ClusterRole in none, with a field that nobody may lose."""
+    """Return the binding of a Deployment, or of a ClusterRole without a namespace. Writes must keep ``clusters``."""
     kind, workload_kind = ("ResourceBinding", "Deployment") if namespace else ("ClusterResourceBinding", "ClusterRole")
     metadata = {"name": f"{name}-{workload_kind.lower()}"} | ({"namespace": namespace} if namespace else {})
     return {
@@ -86,11 +86,11 @@ def binding(
 
 
 def binding_path(name: str, namespace: str = "shop") -> str:
-    """Where the same binding is."""
+    """Return the path of that binding."""
     plural, kind = ("resourcebindings", "deployment") if namespace else ("clusterresourcebindings", "clusterrole")
     return Collection.of("work.karmada.io/v1alpha2", plural).object((namespace, f"{name}-{kind}"))
 
 
 def put_binding(api: KubeInMemory, name: str, namespace: str = "shop", **more: datetime | None) -> JSON:
-    """Store it."""
+    """Store that binding."""
     return api.put(binding_path(name, namespace), binding(name, namespace, **more))

@@ -1,4 +1,4 @@
-"""Preemption ends, whatever there is, in whatever order it is heard of, and beside another controller that preempts."""
+"""Preemption converges for any objects, any order of observation, and beside another preempting controller."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ from berthmaster.model.policy import Policy, PolicyReference
 RESOURCES = (WEB, READER)
 QUIET_ROUNDS = 3
 MAX_ROUNDS = 100
-GONE = {"PropagationPolicy": 2**31, "ClusterPropagationPolicy": -(2**31) - 1}
+MISSING_RANK = {"PropagationPolicy": 2**31, "ClusterPropagationPolicy": -(2**31) - 1}
 KEYS = tuple(
     Resource(each["apiVersion"], each["kind"], "" if each is READER else "default", each["name"]) for each in RESOURCES
 )
@@ -46,7 +46,7 @@ EVENTS = st.lists(
         st.tuples(st.just("write a policy"), POLICIES),
         st.tuples(st.just("remove a policy"), st.integers(0, 9)),
         st.tuples(st.just("claim"), st.integers(0, len(RESOURCES) - 1), st.integers(0, 9)),
-        st.tuples(st.just("hear")),
+        st.tuples(st.just("observe")),
         st.tuples(st.just("work")),
         st.tuples(st.just("restart")),
     ),
@@ -57,50 +57,54 @@ START = st.lists(POLICIES, min_size=3, max_size=6), st.lists(st.integers(0, 9), 
 
 @dataclass
 class Scene:
-    """A stage on which anything may happen, and somebody who watches the rules being kept.
+    """A stage with arbitrary events, and a check of every write.
 
     Attributes:
         stage: the controller and its API server.
-        random: draws what is not said: orders, and what the other controller does.
-        unheard: what was written and not heard of yet.
-        hands: from whom to whom resources went, since it was emptied last.
+        random: draws orders, and the actions of the other controller.
+        unobserved: objects that were written and not yet observed.
+        takeovers: resource, previous and new holder of each takeover since the list was cleared.
     """
 
     stage: Stage
     random: Any
-    unheard: list[Any] = field(default_factory=list)
-    hands: list[tuple[str, PolicyReference, PolicyReference]] = field(default_factory=list)
+    unobserved: list[Any] = field(default_factory=list)
+    takeovers: list[tuple[str, PolicyReference, PolicyReference]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._send = self.stage.api.send
-        self.stage.api.send = self.referee  # type: ignore[method-assign]
+        self.stage.api.send = self.checked_send  # type: ignore[method-assign]
 
     def policies(self) -> dict[PolicyReference, Policy]:
-        """The policies as they are stored."""
+        """Return the stored policies."""
         found = (convert(Policy, each) for each in self.stage.policies())
         return {each.reference: each for each in found}
 
     def rank_of(self, reference: PolicyReference) -> Rank:
-        """The rank of a stored policy. Below all is a cluster-wide one that is gone; above all another that is."""
+        """Return the rank of a policy. A missing policy ranks lowest if cluster-scoped, else highest."""
         found = self.policies().get(reference)
-        return rank(found) if found is not None else Rank(reference.kind == "PropagationPolicy", GONE[reference.kind])
+        return (
+            rank(found)
+            if found is not None
+            else Rank(reference.kind == "PropagationPolicy", MISSING_RANK[reference.kind])
+        )
 
     def holder(self, number: int) -> PolicyReference | None:
-        """Who has a resource."""
+        """Return the holder of a resource."""
         return holder(convert(ObjectMeta, self.stage.get(template(of=RESOURCES[number]))["metadata"]))
 
     def take(self, number: int, by: Policy) -> None:
-        """Somebody else writes a claim, as Karmada's detector does."""
+        """Write a claim as Karmada's detector does."""
         stored = self.stage.get(template(of=RESOURCES[number]))
         change = claim_patch(convert(ObjectMeta, stored["metadata"]), by)
         for part, entries in change.items():
             merged = {**stored["metadata"].get(part, {}), **entries}
             stored["metadata"][part] = {key: value for key, value in merged.items() if value is not None}
         self.stage.put(stored)
-        self.unheard.append(KEYS[number])
+        self.unobserved.append(KEYS[number])
 
     def interfere(self, request: APIRequest) -> None:
-        """Just before a write Karmada's own controller may let a policy of its choice preempt."""
+        """Let Karmada's controller preempt with a random policy right before a write."""
         number = self.claimed_by(request)
         if number is None or self.random.random() < 0.6:
             return
@@ -108,15 +112,15 @@ class Scene:
             raise ApiError(500, "", "chaos")
         loser = self.holder(number)
         held = self.policies().get(loser) if loser is not None else None
-        takers = [each for each in self.policies().values() if KEYS[number] in named_resources(each)]
-        takers = [each for each in takers if held is not None and may_preempt(each, held)]
-        if takers and loser is not None:
-            taker = self.random.choice(takers)
-            self.take(number, taker)
-            self.hands.append((KEYS[number].name, loser, taker.reference))
+        preemptors = [each for each in self.policies().values() if KEYS[number] in named_resources(each)]
+        preemptors = [each for each in preemptors if held is not None and may_preempt(each, held)]
+        if preemptors and loser is not None:
+            preemptor = self.random.choice(preemptors)
+            self.take(number, preemptor)
+            self.takeovers.append((KEYS[number].name, loser, preemptor.reference))
 
-    def referee(self, request: APIRequest) -> Any:
-        """Each of our writes to a resource raises the rank of who has it."""
+    def checked_send(self, request: APIRequest) -> Any:
+        """Check that each of our writes to a resource raises the rank of its holder."""
         number = self.claimed_by(request)
         if number is None:
             return self._send(request)
@@ -124,59 +128,59 @@ class Scene:
         before = self.holder(number)
         answer = self._send(request)
         after = self.holder(number)
-        assert before is not None, "what is nobody's is left alone"
+        assert before is not None, "an unclaimed resource is not taken over"
         assert after is not None
         assert self.rank_of(after) > self.rank_of(before)
-        self.hands.append((KEYS[number].name, before, after))
+        self.takeovers.append((KEYS[number].name, before, after))
         return answer
 
     @staticmethod
     def claimed_by(request: APIRequest) -> int | None:
-        """The number of the resource that a request is to change."""
+        """Return the number of the resource that a request changes."""
         if request.method != "PATCH":
             return None
         return next((n for n, key in enumerate(KEYS) if request.path.endswith(f"/{key.name}")), None)
 
-    def hear(self) -> None:
-        """Let the controller hear of everything, in any order."""
-        self.random.shuffle(self.unheard)
-        for each in self.unheard:
-            self._hear(each)
-        self.unheard.clear()
+    def observe(self) -> None:
+        """Let the controller observe everything in random order."""
+        self.random.shuffle(self.unobserved)
+        for each in self.unobserved:
+            self._observe(each)
+        self.unobserved.clear()
 
-    def _hear(self, what: Any) -> None:
+    def _observe(self, what: Any) -> None:
         if isinstance(what, Resource):
-            self.stage.look(what)
+            self.stage.enqueue(what)
             return
         if (stored := self.stage.get(what)) is None:
             self.stage.forget(what)
         else:
-            self.stage.hear(stored)
+            self.stage.observe(stored)
 
     def shuffle(self) -> None:
-        """What waits for work waits in another order."""
+        """Shuffle the queue."""
         waiting = list(self.stage.queue._ready)
         self.random.shuffle(waiting)
         self.stage.queue._ready.clear()
         self.stage.queue._ready.extend(waiting)
 
     def happen(self, event: tuple[Any, ...]) -> None:
-        """Something happens."""
+        """Apply an event."""
         match event:
             case ("write a policy", manifest):
-                self.stage.put(manifest, heard=False)
-                self.unheard.append(manifest)
+                self.stage.put(manifest, observed=False)
+                self.unobserved.append(manifest)
             case ("remove a policy", number):
                 if stored := self.stage.policies():
                     gone = stored[number % len(stored)]
-                    self.stage.remove(gone, heard=False)
-                    self.unheard.append(gone)
+                    self.stage.remove(gone, observed=False)
+                    self.unobserved.append(gone)
             case ("claim", number, by):
                 policies = list(self.policies().values())
                 if policies:
                     self.take(number, policies[by % len(policies)])
-            case ("hear",):
-                self.hear()
+            case ("observe",):
+                self.observe()
             case ("work",):
                 self.shuffle()
                 self.stage.work()
@@ -184,35 +188,35 @@ class Scene:
                 self.restart()
 
     def restart(self) -> None:
-        """Another process goes on: it lists everything, and hears of it in any order."""
+        """Replace the controller by a new process that observes everything in random order."""
         self.stage = Stage(api=self.stage.api)
         stored = self.stage.policies()
         self.random.shuffle(stored)
         for each in stored:
-            self.stage.hear(each)
-        self.unheard.clear()
+            self.stage.observe(each)
+        self.unobserved.clear()
 
 
 @settings(max_examples=250)
 @given(*START, EVENTS, st.randoms(use_true_random=False))
-def test_it_converges_and_nothing_goes_back_and_forth(policies, claims, events, random):
+def test_preemption_converges_and_no_resource_goes_back(policies, claims, events, random):
     scene = Scene(Stage(*policies, *(template(of=each) for each in RESOURCES)), random)
     for event in (*(("claim", *each) for each in enumerate(claims)), *events):
         scene.happen(event)
-    scene.hands.clear()
-    scene.hear()
+    scene.takeovers.clear()
+    scene.observe()
     quiet = 0
     for _ in range(MAX_ROUNDS):
-        before = len(scene.hands)
+        before = len(scene.takeovers)
         scene.shuffle()
         results = scene.stage.later()
-        scene.hear()
-        quiet = quiet + 1 if len(scene.hands) == before and {*results} <= {"success", "requeued"} else 0
+        scene.observe()
+        quiet = quiet + 1 if len(scene.takeovers) == before and {*results} <= {"success", "requeued"} else 0
         if quiet == QUIET_ROUNDS:
             break
-    assert quiet == QUIET_ROUNDS, "it does not come to rest"
+    assert quiet == QUIET_ROUNDS, "it does not converge"
 
-    pairs = [(name, frozenset(pair)) for name, *pair in scene.hands]
+    pairs = [(name, frozenset(pair)) for name, *pair in scene.takeovers]
     assert len(pairs) == len(set(pairs)), "a resource went back and forth"
     policies = scene.policies()
     for number, key in enumerate(KEYS):

@@ -143,7 +143,7 @@ class RebalancerReconciler:
             if self._clock.monotonic_s() >= until_s:
                 return
             outcome = outcomes[item.workload] = mark(self._client, item.workload, at)
-            _STEPS.debug("workload tried", extra=fields(workload=item.workload, outcome=type(outcome).__name__))
+            _STEPS.debug("workload tried", extra=fields(workload=str(item.workload), outcome=type(outcome).__name__))
             match outcome:
                 case Marked():
                     if (event := mark_event(rebalancer, at, outcome)) is not None:

@@ -1,4 +1,4 @@
-"""The page says which rights the controller needs, and names what it really says and counts."""
+"""The docs page lists the controller's rights, events and metrics."""
 
 import re
 from pathlib import Path
@@ -14,17 +14,17 @@ from berthmaster.runtime.feature_gates import POLICY_PREEMPTION
 PAGE = (Path(__file__).parents[4] / "docs" / "preemption.md").read_text()
 
 
-def test_the_rights_are_those_that_the_end_to_end_tests_run_with():
+def test_the_page_lists_the_rights_of_the_end_to_end_tests():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
     assert yaml.safe_load(block) == [rule.as_manifest() for rule in RULES["preemption"]]
 
 
 @pytest.mark.parametrize(
-    "word",
+    "name",
     [
         SUCCEEDED, FAILED, NOT_CLEARED, PRIORITY_DROP_ANNOTATION, POLICY_PREEMPTION.name, "policy_preemption_total",
         *PERMANENT_ID.values(),
     ],
 )  # fmt: skip
-def test_a_word_is_on_the_page(word):
-    assert word in PAGE
+def test_the_page_names(name):
+    assert name in PAGE

@@ -1,6 +1,7 @@
-"""The record of a priority drop: everybody's turn, then it is cleared."""
+"""A recorded priority drop: preemption of newly eligible policies, then removal of the record."""
 
 import json
+import logging
 
 import pytest
 from answers import ReadyAnswer
@@ -15,7 +16,7 @@ DROPPED_C = policy("dropped-c", 3, always=False, cluster_scoped=True, drop=DROP)
 
 
 def record(stage, of=DROPPED):
-    """The annotation as it is stored."""
+    """Return the stored annotation."""
     return stage.get(of)["metadata"].get("annotations", {}).get(PRIORITY_DROP_ANNOTATION)
 
 
@@ -26,17 +27,17 @@ def of(name):
 @pytest.mark.parametrize(
     ("priority", "expected"),
     [(8, "other"), (7, "other"), (4, "other"), (3, "dropped"), (2, "dropped")],
-    ids=["above", "at the top", "inside", "at the bottom", "below"],
+    ids=["above the range", "at its top", "inside", "at its bottom", "below"],
 )
-def test_who_may_preempt_now_does_and_the_record_is_cleared(priority, expected):
-    """Above the range one could all along, and it was this policy's own appearance that made it look."""
+def test_newly_eligible_policies_preempt_and_the_record_is_removed(priority, expected):
+    """A policy above the range was eligible before. Its own creation triggers the takeover."""
     stage = Stage(template(DROPPED), policy("other", priority), DROPPED)
     stage.work()
     assert owner(stage.web()) == expected
     assert record(stage) is None
 
 
-def test_cluster_policies_have_drops_of_their_own():
+def test_cluster_policies_have_their_own_drops():
     other = policy("other-c", 5, cluster_scoped=True)
     stage = Stage(template(DROPPED_C), other, DROPPED_C)
     stage.work()
@@ -44,17 +45,17 @@ def test_cluster_policies_have_drops_of_their_own():
     assert record(stage, DROPPED_C) is None
 
 
-def test_it_does_not_matter_whether_the_dropped_policy_holds_anything():
+def test_the_dropped_policy_need_not_hold_a_resource():
     weak = policy("weak", 1, always=False)
     stage = Stage(template(weak), weak, policy("other", 5))
-    stage.overlook()
+    stage.clear_queue()
     stage.put(DROPPED)
     stage.work()
     assert owner(stage.web()) == "other"
     assert record(stage) is None
 
 
-def test_only_the_annotation_goes_and_only_under_guard():
+def test_the_write_removes_only_the_annotation_and_is_guarded():
     stage = Stage(policy("other", 5), DROPPED)
     before = stage.get(DROPPED)
     stage.work()
@@ -66,7 +67,7 @@ def test_only_the_annotation_goes_and_only_under_guard():
     assert stage.get(DROPPED)["spec"] == before["spec"]
 
 
-def test_the_turns_come_before_the_clearing_and_the_strongest_first():
+def test_takeovers_precede_the_removal_and_the_strongest_policy_is_first():
     weak = policy("weak", 1, always=False)
     stage = Stage(
         *(template(weak, of=of(name)) for name in "abc"),
@@ -74,7 +75,7 @@ def test_the_turns_come_before_the_clearing_and_the_strongest_first():
         policy("low", 4, names=[of("c"), of("a")]),
         policy("high", 6, names=[of("b"), of("a")]),
     )
-    stage.overlook()
+    stage.clear_queue()
     stage.put(DROPPED)
     stage.work()
     written = [request.path.rpartition("/")[2] for request in stage.api.writes()]
@@ -82,7 +83,7 @@ def test_the_turns_come_before_the_clearing_and_the_strongest_first():
     assert [owner(stage.get(template(of=of(name)))) for name in "abc"] == ["high", "high", "low"]
 
 
-def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
+def test_a_failed_takeover_keeps_the_record_and_does_not_stop_the_others():
     weak = policy("weak", 1, always=False)
     stage = Stage(
         template(weak, of=of("a")),
@@ -92,7 +93,7 @@ def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
         DROPPED,
     )
     stage.api.before = refusing(500, part="/deployments/a", times=2)
-    assert stage.work().count("error") == 2, "the record's turn, and the resource's own"
+    assert stage.work().count("error") == 2, "one for the record, one for the resource itself"
     assert record(stage) == DROP
     assert owner(stage.get(template(of=of("b")))) == "other"
     stage.later()
@@ -101,15 +102,15 @@ def test_a_failed_turn_keeps_the_record_and_does_not_hold_up_the_others():
     assert record(stage) is None
 
 
-@pytest.mark.parametrize("status", [0, 429, 503], ids=["away", "has too much to do", "not ready"])
-def test_a_server_that_is_lost_is_not_asked_for_all_the_others(status):
+@pytest.mark.parametrize("status", [0, 429, 503], ids=["no response", "too many requests", "unavailable"])
+def test_an_unavailable_server_stops_the_remaining_takeovers(status):
     weak = policy("weak", 1, always=False)
     stage = Stage(
         *(template(weak, of=of(name)) for name in "abc"),
         weak,
         policy("other", 5, names=[of(name) for name in "abc"]),
     )
-    stage.overlook()
+    stage.clear_queue()
     stage.put(DROPPED)
     stage.api.before = refusing(status, method="GET", part="/deployments/", times=3)
     assert stage.work() == ["error"]
@@ -120,19 +121,19 @@ def test_a_server_that_is_lost_is_not_asked_for_all_the_others(status):
     assert record(stage) is None
 
 
-def test_a_record_that_has_grown_meanwhile_is_not_lost():
-    """Another fall between the turns and the clearing: who is next in the wider range gets a turn as well."""
+def test_a_record_that_changes_before_its_removal_is_not_lost():
+    """A second drop comes between the takeovers and the removal. The wider range is handled as well."""
     holder = policy("holder", 2, always=False)
     late = policy("late", 3)
     stage = Stage(template(holder), holder, late, DROPPED)
-    fallen = policy("dropped", 1, always=False, drop='{"from": 7, "to": 1}')
+    dropped_again = policy("dropped", 1, always=False, drop='{"from": 7, "to": 1}')
     seen = []
 
-    def fall(request):
+    def drop_again(request):
         if request.method == "PATCH" and "dropped" in request.path and not seen:
-            seen.append(stage.put(fallen, heard=False))
+            seen.append(stage.put(dropped_again, observed=False))
 
-    stage.api.before = fall
+    stage.api.before = drop_again
     assert "conflict" in stage.work()
     assert record(stage) == '{"from": 7, "to": 1}'
     stage.later()
@@ -140,43 +141,52 @@ def test_a_record_that_has_grown_meanwhile_is_not_lost():
     assert record(stage) is None
 
 
-def test_a_record_that_admission_does_not_let_go_is_said_and_tried_again_later():
+def test_a_record_that_admission_restores_is_reported_and_retried_later():
     stage = Stage(policy("other", 5), DROPPED)
-    keeping = True
+    restoring = True
     send = stage.api.send
 
     def as_admission_would(request):
         answer = send(request)
-        if request.method == "PATCH" and keeping:
-            return ReadyAnswer([json.dumps(stage.put(DROPPED, heard=False)).encode()])
+        if request.method == "PATCH" and restoring:
+            return ReadyAnswer([json.dumps(stage.put(DROPPED, observed=False)).encode()])
         return answer
 
     stage.api.send = as_admission_would
     assert "requeued" in stage.work()
-    (told,) = stage.notebook.told
-    assert (told.reason, told.regarding.name) == ("PriorityDropNotCleared", "dropped")
-    assert "--drop-handler" in told.note
+    (event,) = stage.recorder.events
+    assert (event.reason, event.regarding.name) == ("PriorityDropNotCleared", "dropped")
+    assert "--drop-handler" in event.note
     assert stage.later(NOT_CLEARED_WAIT_S - 1) == []
-    keeping = False
+    restoring = False
     assert stage.later(1) == ["success"]
     assert record(stage) is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "gone", '{"from": 3, "to": 7}', '{"from": 3, "to": 3}', "[" * 100_000])
-def test_what_is_no_record_is_left_alone(text):
+def test_an_invalid_record_is_ignored(text):
     dropped = policy("dropped", 3, always=False, drop=text)
     stage = Stage(template(dropped), policy("other", 2), dropped)
     assert set(stage.work()) == {"success"}
     assert stage.api.writes() == []
 
 
-def test_a_policy_that_is_gone_has_no_record():
+def test_a_deleted_policy_is_ignored():
     stage = Stage(policy("other", 5), DROPPED)
-    stage.remove(DROPPED, heard=False)
+    stage.remove(DROPPED, observed=False)
     assert set(stage.work()) == {"success"}
 
 
-def test_a_policy_that_goes_while_its_record_is_cleared_is_no_error():
+def test_a_policy_deleted_before_the_removal_is_not_an_error():
     stage = Stage(policy("other", 5), DROPPED)
     stage.api.before = refusing(404, part="dropped")
     assert set(stage.work()) == {"success"}
+
+
+def test_a_handled_drop_is_one_info_record(caplog, monkeypatch):
+    monkeypatch.setattr(logging.getLogger("berthmaster.preemption"), "filters", [])
+    caplog.set_level("INFO", "berthmaster.preemption")
+    Stage(policy("other", 5), DROPPED).work()
+    (record,) = [each for each in caplog.records if each.getMessage() == "priority drop handled"]
+    assert record.fields.pop("duration_ms") >= 0
+    assert record.fields == {"policy": "PropagationPolicy default/dropped", "before": 7, "after": 3}

@@ -1,4 +1,4 @@
-"""What makes the controller look."""
+"""Which keys a change of a policy enqueues."""
 
 import pytest
 from preempting import WEB, Stage, owner, policy, template
@@ -14,15 +14,15 @@ API_KEY = WEB_KEY._replace(name="api")
 DEPLOYMENTS = NamedKind("apps/v1", "Deployment")
 
 
-def looked_at(*changes):
-    """The subjects of the last of some changes, each a pair of manifests."""
-    subjects: list[object] = []
-    triggers = PolicyHandler(PolicyIndex(), subjects.append)
+def enqueued(*changes):
+    """Return the keys that the last change enqueues. A change is a pair of manifests."""
+    keys: list[object] = []
+    handler = PolicyHandler(PolicyIndex(), keys.append)
     for before, after in changes:
-        subjects.clear()
+        keys.clear()
         pair = [convert(Policy, each) if each is not None else None for each in (before, after)]
-        triggers(("default", "x"), *pair)
-    return subjects
+        handler(("default", "x"), *pair)
+    return keys
 
 
 A = policy("a", 5)
@@ -32,19 +32,19 @@ QUIET = policy("a", 5, always=False)
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        pytest.param([(None, A)], [DEPLOYMENTS, WEB_KEY], id="a policy appears"),
-        pytest.param([(None, QUIET)], [], id="one that does not preempt appears"),
+        pytest.param([(None, A)], [DEPLOYMENTS, WEB_KEY], id="a new policy"),
+        pytest.param([(None, QUIET)], [], id="a new policy that does not preempt"),
         pytest.param([(None, A), (A, policy("a", 6))], [DEPLOYMENTS, WEB_KEY], id="its priority changes"),
-        pytest.param([(None, A), (A, A)], [], id="nothing that matters changes"),
-        pytest.param([(None, QUIET), (QUIET, A)], [DEPLOYMENTS, WEB_KEY], id="it begins to preempt"),
+        pytest.param([(None, A), (A, A)], [], id="an irrelevant change"),
+        pytest.param([(None, QUIET), (QUIET, A)], [DEPLOYMENTS, WEB_KEY], id="it starts to preempt"),
         pytest.param(
-            [(None, A), (A, QUIET)], [DEPLOYMENTS, WEB_KEY], id="it ceases to: the next one may have its turn"
+            [(None, A), (A, QUIET)], [DEPLOYMENTS, WEB_KEY], id="it stops preempting: the next policy may be eligible"
         ),
-        pytest.param([(None, A), (A, None)], [DEPLOYMENTS, WEB_KEY], id="it is gone"),
+        pytest.param([(None, A), (A, None)], [DEPLOYMENTS, WEB_KEY], id="it is deleted"),
         pytest.param(
             [(None, A), (A, policy("a", 5, names=[{**WEB, "name": "api"}]))],
             [DEPLOYMENTS, API_KEY, WEB_KEY],
-            id="it names something else",
+            id="it names another resource",
         ),
         pytest.param(
             [(None, policy("a", 5, permanent_id="")), (policy("a", 5, permanent_id=""), A)],
@@ -54,7 +54,7 @@ QUIET = policy("a", 5, always=False)
         pytest.param(
             [(None, policy("a", 1, always=False, drop='{"from": 2, "to": 1}'))],
             [PolicyReference("PropagationPolicy", "default", "a")],
-            id="a record of a priority drop",
+            id="a recorded priority drop",
         ),
         pytest.param(
             [
@@ -63,7 +63,7 @@ QUIET = policy("a", 5, always=False)
                 (policy("b", 5, always=False), policy("b", 4, always=False)),
             ],
             [WEB_KEY],
-            id="a fall in priority that nobody has put on record",
+            id="an unrecorded priority drop",
         ),
         pytest.param(
             [
@@ -72,15 +72,15 @@ QUIET = policy("a", 5, always=False)
                 (policy("b", 9, always=False), policy("b", 5, always=False)),
             ],
             [],
-            id="but not one that stays above",
+            id="a priority drop that stays above the others",
         ),
     ],
 )
-def test_what_is_looked_at(changes, expected):
-    assert looked_at(*changes) == expected
+def test_enqueued_keys(changes, expected):
+    assert enqueued(*changes) == expected
 
 
-def test_a_fall_without_a_webhook_is_noticed():
+def test_a_priority_drop_without_a_webhook_triggers_a_takeover():
     holder = policy("holder", 9, always=False)
     stage = Stage(template(holder), holder, policy("other", 5))
     stage.work()
@@ -90,7 +90,7 @@ def test_a_fall_without_a_webhook_is_noticed():
     assert owner(stage.web()) == "other"
 
 
-def test_challengers_forget_what_nobody_names_any_more():
+def test_the_index_drops_resources_that_no_policy_names():
     index = PolicyIndex()
     one, other = (convert(Policy, policy(name, 5)) for name in "ab")
     index.update(None, one)

@@ -1,4 +1,4 @@
-"""Watches of what policies name: begun and ended with them, and never too many."""
+"""The watches of kinds that policies name: start, stop and limit."""
 
 import time
 
@@ -35,7 +35,7 @@ def watched(stage):
 def until(check):
     deadline = time.monotonic() + LIMIT_S
     while not check():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "timed out"
         time.sleep(0.005)
 
 
@@ -59,8 +59,8 @@ def test_nothing_is_watched_for_policies_that_do_not_preempt(stage):
     assert stage.api.requests == []
 
 
-def test_a_resource_that_falls_to_a_weaker_policy_is_taken_back(stage):
-    """What Karmada does not notice before the stronger policy changes."""
+def test_a_resource_that_falls_to_a_weaker_policy_is_taken_over_again(stage):
+    """Karmada notices this only when the stronger policy changes."""
     stage.put(STRONG)
     stage.controller.start()
     until(lambda: watched(stage) == {DEPLOYMENTS})
@@ -70,7 +70,7 @@ def test_a_resource_that_falls_to_a_weaker_policy_is_taken_back(stage):
     until(lambda: owner(stage.web()) == "strong" and stage.takeovers() == 2)
 
 
-def test_resources_come_without_anything_but_their_metadata(stage):
+def test_only_the_metadata_of_resources_is_requested(stage):
     stage.put(STRONG)
     stage.controller.start()
     stage.put(template(WEAK))
@@ -80,17 +80,17 @@ def test_resources_come_without_anything_but_their_metadata(stage):
     assert all("as=PartialObjectMetadata" in request.accept for request in about)
 
 
-def test_what_nobody_names_is_not_looked_at(stage):
+def test_unnamed_resources_are_not_read(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.put(template(WEAK, of={"apiVersion": "apps/v1", "kind": "Deployment", "name": "other"}))
     stage.put(template(WEAK))
-    until(lambda: len(stage.queue) > 1)  # besides the kind, which is due later
+    until(lambda: len(stage.queue) > 1)  # besides the key of the kind, which is due later
     stage.work()
     assert not [request for request in stage.api.requests if request.path.endswith("/other")]
 
 
-def test_a_kind_that_is_not_served_is_asked_for_again(stage):
+def test_an_unserved_kind_is_retried(stage):
     names = [{"apiVersion": "example.io/v1", "kind": "Widget", "name": "w", "namespace": "default"}]
     stage.put(policy("strong", 5, names=names))
     assert "requeued" in stage.work(watching=True)
@@ -101,7 +101,7 @@ def test_a_kind_that_is_not_served_is_asked_for_again(stage):
     assert watched(stage) == {WIDGETS}
 
 
-def test_a_kind_that_is_served_no_more_is_watched_no_more(stage):
+def test_the_watch_stops_when_the_kind_is_no_longer_served(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.api.served.withdraw("apps/v1")
@@ -110,7 +110,7 @@ def test_a_kind_that_is_served_no_more_is_watched_no_more(stage):
     assert watched(stage) == set()
 
 
-def test_a_kind_that_is_served_elsewhere_is_watched_there(stage):
+def test_the_watch_moves_with_the_path_of_its_kind(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.api.served.withdraw("apps/v1")
@@ -120,7 +120,7 @@ def test_a_kind_that_is_served_elsewhere_is_watched_there(stage):
     assert stage.controller._watches._running[DEPLOYMENTS].served.collection.what == "rollouts"
 
 
-def test_there_are_never_too_many(stage, monkeypatch):
+def test_the_number_of_watches_is_limited(stage, monkeypatch):
     monkeypatch.setattr(event_handlers, "MAX_WATCHES", 1)
     stage.put(STRONG)
     stage.work(watching=True)
@@ -130,10 +130,10 @@ def test_there_are_never_too_many(stage, monkeypatch):
     stage.remove(STRONG)
     stage.clock.seconds += SERVED_WAIT_S
     stage.work(watching=True)
-    assert watched(stage) == {ROLES}, "there is room again"
+    assert watched(stage) == {ROLES}, "a stopped watch makes room for another"
 
 
-def test_a_stopped_controller_watches_nothing_and_begins_nothing(stage):
+def test_a_stopped_controller_starts_no_watch(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.controller.stop()
@@ -146,12 +146,12 @@ def test_a_stopped_controller_watches_nothing_and_begins_nothing(stage):
     ("manifest", "expected"),
     [
         pytest.param(template(WEAK), PolicyReference("PropagationPolicy", "default", "weak"), id="claimed"),
-        pytest.param(template(), None, id="nobody's"),
+        pytest.param(template(), None, id="unclaimed"),
     ],
 )
-def test_what_matters_of_a_resource(manifest, expected):
+def test_the_holder_of_a_resource(manifest, expected):
     assert claim_state_of(encode_json(manifest)).holder == expected
 
 
-def test_resources_of_which_nothing_matters_share_a_value():
+def test_unclaimed_resources_share_one_value():
     assert claim_state_of(encode_json(template())) is claim_state_of(encode_json(template(labels={"a": "b"})))

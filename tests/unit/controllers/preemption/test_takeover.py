@@ -1,6 +1,7 @@
-"""Who has a resource after the controller has looked at it."""
+"""Who holds a resource after a reconcile."""
 
 import json
+import logging
 from itertools import permutations
 
 import pytest
@@ -20,24 +21,33 @@ STRONG_C = policy("strong-c", 2, cluster_scoped=True)
 @pytest.mark.parametrize(
     ("holder", "challenger", "expected"),
     [
-        pytest.param(WEAK, STRONG, "strong", id="a PropagationPolicy takes from one of lower priority"),
-        pytest.param(policy("even", 2), STRONG, "even", id="but not from one of its own"),
-        pytest.param(policy("top", 3, always=False), STRONG, "top", id="nor from one of a higher"),
-        pytest.param(WEAK_C, policy("any", -9), "any", id="from a ClusterPropagationPolicy whatever the priority"),
-        pytest.param(WEAK_C, STRONG_C, "strong-c", id="a ClusterPropagationPolicy takes from one of lower priority"),
-        pytest.param(policy("even-c", 2, cluster_scoped=True), STRONG_C, "even-c", id="but not from its equal"),
-        pytest.param(policy("p", -9, always=False), STRONG_C, "p", id="and never from a PropagationPolicy"),
-        pytest.param(WEAK, policy("mild", 9, always=False), "weak", id="who does not preempt takes nothing"),
+        pytest.param(WEAK, STRONG, "strong", id="a PropagationPolicy takes over from one with lower priority"),
+        pytest.param(policy("even", 2), STRONG, "even", id="not from one with equal priority"),
+        pytest.param(policy("top", 3, always=False), STRONG, "top", id="not from one with higher priority"),
+        pytest.param(WEAK_C, policy("any", -9), "any", id="from every ClusterPropagationPolicy"),
+        pytest.param(
+            WEAK_C, STRONG_C, "strong-c", id="a ClusterPropagationPolicy takes over from one with lower priority"
+        ),
+        pytest.param(
+            policy("even-c", 2, cluster_scoped=True),
+            STRONG_C,
+            "even-c",
+            id="not from a ClusterPropagationPolicy with equal priority",
+        ),
+        pytest.param(policy("p", -9, always=False), STRONG_C, "p", id="never from a PropagationPolicy"),
+        pytest.param(
+            WEAK, policy("mild", 9, always=False), "weak", id="a policy that does not preempt takes nothing over"
+        ),
     ],
 )
-def test_who_has_it_in_the_end(holder, challenger, expected):
+def test_the_holder_afterwards(holder, challenger, expected):
     stage = Stage(template(holder), holder, challenger)
     stage.work()
     assert owner(stage.web()) == expected
     assert stage.takeovers() == (expected != holder["metadata"]["name"])
 
 
-def test_a_claim_is_written_as_the_detector_writes_it_and_guarded():
+def test_the_claim_equals_the_detectors_and_is_guarded():
     stage = Stage(template(WEAK_C), WEAK_C, STRONG)
     before = stage.web()["metadata"]["resourceVersion"]
     stage.work()
@@ -50,15 +60,15 @@ def test_a_claim_is_written_as_the_detector_writes_it_and_guarded():
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
-def test_it_changes_hands_once_however_many_want_it_in_whatever_order(order):
-    wanting = [policy("a", 5), policy("b", 7), policy("c", 7), policy("d", 9, cluster_scoped=True)]
-    stage = Stage(template(WEAK_C), WEAK_C, *(wanting[each] for each in order))
+def test_one_takeover_regardless_of_number_and_order_of_challengers(order):
+    challengers = [policy("a", 5), policy("b", 7), policy("c", 7), policy("d", 9, cluster_scoped=True)]
+    stage = Stage(template(WEAK_C), WEAK_C, *(challengers[each] for each in order))
     stage.work()
-    assert owner(stage.web()) == "b", "of the strongest the first by name"
+    assert owner(stage.web()) == "b", "the first by name of the strongest"
     assert stage.takeovers() == 1
 
 
-def test_what_is_nobodys_is_left_to_the_detector():
+def test_an_unclaimed_resource_is_left_to_the_detector():
     stage = Stage(template(), STRONG)
     stage.work()
     assert owner(stage.web()) == ""
@@ -67,54 +77,58 @@ def test_what_is_nobodys_is_left_to_the_detector():
 @pytest.mark.parametrize(
     "metadata",
     [
-        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, id="that is being deleted"),
+        pytest.param({"deletionTimestamp": "2026-01-01T00:00:00Z"}, id="it is being deleted"),
         pytest.param(
             {"labels": {"resourcetemplate.karmada.io/claimed-by": "x", f"{P}permanent-id": "id-weak"}},
-            id="that something else propagates",
+            id="it is claimed externally",
         ),
     ],
 )
-def test_a_resource_is_left_alone(metadata):
+def test_a_resource_is_not_taken_over(metadata):
     stage = Stage(template(WEAK, **metadata), WEAK, STRONG)
     assert set(stage.work()) == {"success"}
     assert owner(stage.web()) == "weak"
 
 
-def test_a_resource_that_is_not_there_is_no_error():
+def test_a_missing_resource_is_not_an_error():
     stage = Stage(WEAK, STRONG)
     assert set(stage.work()) == {"success"}
-    assert stage.notebook.told == []
+    assert stage.recorder.events == []
 
 
 @pytest.mark.parametrize(
     ("challenger", "expected"),
     [
-        pytest.param(policy("wide", 2, cluster_scoped=True, names=[READER]), "wide", id="by a cluster-wide policy"),
-        pytest.param(policy("narrow", 9, names=[READER]), "weak-c", id="never by a PropagationPolicy"),
         pytest.param(
-            policy("narrow", 9, names=[{**READER, "namespace": "default"}]), "weak-c", id="not even with its namespace"
+            policy("wide", 2, cluster_scoped=True, names=[READER]), "wide", id="by a ClusterPropagationPolicy"
+        ),
+        pytest.param(policy("narrow", 9, names=[READER]), "weak-c", id="not by a PropagationPolicy"),
+        pytest.param(
+            policy("narrow", 9, names=[{**READER, "namespace": "default"}]),
+            "weak-c",
+            id="not by a PropagationPolicy with a namespace",
         ),
         pytest.param(
             policy("wide", 2, cluster_scoped=True, names=[{**READER, "namespace": "default"}]),
             "weak-c",
-            id="and not under a namespace that it does not have",
+            id="not by a selector with a namespace",
         ),
     ],
 )
-def test_a_cluster_scoped_resource_is_taken(challenger, expected):
+def test_takeover_of_a_cluster_scoped_resource(challenger, expected):
     stage = Stage(template(WEAK_C, of=READER), WEAK_C, challenger)
     stage.work()
     assert owner(stage.get(template(of=READER))) == expected
 
 
-def test_a_cluster_policy_without_the_namespace_takes_nothing_namespaced():
+def test_a_cluster_policy_needs_the_namespace_of_a_namespaced_resource():
     wide = policy("wide", 2, cluster_scoped=True, names=[{**WEB, "name": "web"}, {**WEB, "name": "other"}])
     stage = Stage(template(WEAK_C), WEAK_C, wide)
     stage.work()
     assert owner(stage.web()) == "weak-c"
 
 
-def test_a_binding_keeps_the_claim_that_it_shares_with_its_workload():
+def test_a_binding_keeps_its_claim():
     of = {"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", "name": "web-deployment"}
     api = an_api()
     api.served.add(of["apiVersion"], of["kind"], "resourcebindings")
@@ -123,28 +137,30 @@ def test_a_binding_keeps_the_claim_that_it_shares_with_its_workload():
     assert owner(stage.get(template(of=of))) == "weak"
 
 
-def test_a_kind_that_is_not_served_is_no_error():
+def test_an_unserved_kind_is_not_an_error():
     stage = Stage(WEAK, policy("strong", 2, names=[{"apiVersion": "example.io/v1", "kind": "Widget", "name": "w"}]))
     assert set(stage.work()) == {"success"}
 
 
 @pytest.mark.parametrize(
-    ("loser", "challenger", "expected"),
+    ("missing", "challenger", "expected"),
     [
-        pytest.param(WEAK, STRONG, "weak", id="by one of the same kind it is left to the detector"),
-        pytest.param(WEAK_C, STRONG_C, "weak-c", id="cluster-wide ones as well"),
-        pytest.param(WEAK, STRONG_C, "weak", id="by a cluster-wide one of course"),
-        pytest.param(WEAK_C, STRONG, "strong", id="a PropagationPolicy takes it whoever it was"),
+        pytest.param(WEAK, STRONG, "weak", id="a PropagationPolicy, by another: left to the detector"),
+        pytest.param(WEAK_C, STRONG_C, "weak-c", id="a ClusterPropagationPolicy, by another: left to the detector"),
+        pytest.param(
+            WEAK, STRONG_C, "weak", id="a PropagationPolicy, by a ClusterPropagationPolicy: left to the detector"
+        ),
+        pytest.param(WEAK_C, STRONG, "strong", id="a ClusterPropagationPolicy, by a PropagationPolicy: taken over"),
     ],
 )
-def test_a_resource_of_a_policy_that_is_gone(loser, challenger, expected):
-    stage = Stage(template(loser), challenger)
+def test_a_resource_whose_holder_does_not_exist(missing, challenger, expected):
+    stage = Stage(template(missing), challenger)
     assert set(stage.work()) == {"success" if expected == "strong" else "requeued"}
     assert owner(stage.web()) == expected
 
 
-def test_a_policy_that_comes_back_weaker_loses_what_it_had():
-    """Karmada's detector may not have set it free in between."""
+def test_a_policy_recreated_with_lower_priority_loses_its_resource():
+    """Karmada's detector may not have released the resource in between."""
     before = policy("strong-once", 9, always=False)
     stage = Stage(template(before), before, STRONG)
     stage.work()
@@ -155,20 +171,20 @@ def test_a_policy_that_comes_back_weaker_loses_what_it_had():
     assert owner(stage.web()) == "strong"
 
 
-def test_a_policy_without_a_permanent_id_claims_nothing_and_says_so_until_it_has_one():
+def test_a_policy_without_a_permanent_id_takes_nothing_over_and_records_an_event():
     stage = Stage(template(WEAK), WEAK, policy("strong", 2, permanent_id=""))
     assert set(stage.work()) == {"success"}
     assert owner(stage.web()) == "weak"
-    (told,) = stage.notebook.told
-    assert (told.regarding.name, told.kind, told.reason) == ("strong", "Warning", "PreemptPolicyFailed")
-    assert f"{P}permanent-id" in told.note
+    (event,) = stage.recorder.events
+    assert (event.regarding.name, event.kind, event.reason) == ("strong", "Warning", "PreemptPolicyFailed")
+    assert f"{P}permanent-id" in event.note
 
     stage.put(policy("strong", 2))
     stage.work()
     assert owner(stage.web()) == "strong"
 
 
-def test_the_next_strongest_goes_before_one_without_a_permanent_id():
+def test_the_next_policy_takes_over_if_the_strongest_has_no_permanent_id():
     stage = Stage(template(WEAK), WEAK, STRONG, policy("stronger", 3, permanent_id=""))
     stage.work()
     assert owner(stage.web()) == "strong"
@@ -177,8 +193,8 @@ def test_the_next_strongest_goes_before_one_without_a_permanent_id():
     assert owner(stage.web()) == "stronger"
 
 
-def test_a_conflict_means_to_look_again_and_to_decide_again():
-    """Karmada's own controller was faster, for a stronger policy: nothing is left to take."""
+def test_a_conflict_repeats_the_decision():
+    """Karmada's controller was faster with a stronger policy: nothing is left to take over."""
     top = policy("top", 9, always=False)
     stage = Stage(template(WEAK), WEAK, STRONG, top)
 
@@ -190,11 +206,11 @@ def test_a_conflict_means_to_look_again_and_to_decide_again():
     assert stage.work().count("conflict") == 1
     assert set(stage.later()) == {"success"}
     assert owner(stage.web()) == "top"
-    assert stage.notebook.preemptions == [], "a conflict is neither a success nor a failure"
-    assert stage.notebook.told == []
+    assert stage.recorder.preemptions == [], "a conflict counts as neither"
+    assert stage.recorder.events == []
 
 
-def test_a_conflict_over_something_else_only_delays():
+def test_a_conflict_with_an_unrelated_change_only_delays():
     stage = Stage(template(WEAK), WEAK, STRONG)
     touched = []
 
@@ -209,45 +225,47 @@ def test_a_conflict_over_something_else_only_delays():
     assert stage.web()["spec"] == {"replicas": 3}
 
 
-def test_a_resource_that_goes_away_under_the_write_is_no_error():
+def test_a_resource_deleted_before_the_write_is_not_an_error():
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.before = refusing(404)
     assert set(stage.work()) == {"success"}
-    assert stage.notebook.preemptions == []
+    assert stage.recorder.preemptions == []
 
 
-def test_a_refused_write_is_told_counted_and_tried_again():
+def test_a_refused_write_is_recorded_counted_and_retried():
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.before = refusing(403)
     assert "error" in stage.work()
-    assert [(each.regarding.kind, each.kind, each.reason) for each in stage.notebook.told] == [
+    assert [(each.regarding.kind, each.kind, each.reason) for each in stage.recorder.events] == [
         ("Deployment", "Warning", "PreemptPolicyFailed"),
         ("PropagationPolicy", "Warning", "PreemptPolicyFailed"),
     ]
-    assert "403" in stage.notebook.told[0].note
+    assert "403" in stage.recorder.events[0].note
     stage.later()
     assert owner(stage.web()) == "strong"
-    assert stage.notebook.preemptions == ["error", "success"]
+    assert stage.recorder.preemptions == ["error", "success"]
 
 
-@pytest.mark.parametrize("away", [0, 3], ids=["that can be asked at once", "that is away for a while"])
-def test_a_takeover_whose_answer_is_lost_is_told_once_it_is_seen_that_it_was_carried_out(away):
+@pytest.mark.parametrize(
+    "failed_reads", [0, 3], ids=["the server answers the next read", "the server is unavailable for a while"]
+)
+def test_a_takeover_whose_response_was_lost_is_recorded_once_it_is_observed(failed_reads):
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.after = only(lose, "PATCH", times=1)
     assert "error" in stage.work()
-    stage.api.before = refusing(503, method="GET", times=away)
-    for _ in range(away + 1):
+    stage.api.before = refusing(503, method="GET", times=failed_reads)
+    for _ in range(failed_reads + 1):
         stage.later()
     assert (owner(stage.web()), stage.takeovers()) == ("strong", 1)
-    assert stage.notebook.preemptions == ["error", "success"]
-    told = [each.regarding.name for each in stage.notebook.told if each.reason == "PreemptPolicySucceed"]
-    assert told == ["web", "strong", "weak"]
-    stage.look(WEB_KEY)
+    assert stage.recorder.preemptions == ["error", "success"]
+    recorded = [each.regarding.name for each in stage.recorder.events if each.reason == "PreemptPolicySucceed"]
+    assert recorded == ["web", "strong", "weak"]
+    stage.enqueue(WEB_KEY)
     stage.work()
-    assert stage.notebook.preemptions == ["error", "success"], "not told twice"
+    assert stage.recorder.preemptions == ["error", "success"], "not recorded twice"
 
 
-def test_a_server_that_is_away_only_delays():
+def test_an_unavailable_server_only_delays():
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.api.before = refusing(503, method="GET", times=2)
     assert "error" in stage.work()
@@ -256,13 +274,13 @@ def test_a_server_that_is_away_only_delays():
     assert owner(stage.web()) == "strong"
 
 
-def test_everybody_is_told_who_took_what_from_whom_and_why():
+def test_a_takeover_records_events_on_the_resource_and_both_policies():
     stage = Stage(template(WEAK), WEAK, STRONG)
     stage.work()
-    taken, winner, loser = stage.notebook.told
+    taken, winner, loser = stage.recorder.events
     assert [each.regarding.name for each in (taken, winner, loser)] == ["web", "strong", "weak"]
-    assert {each.reason for each in stage.notebook.told} == {"PreemptPolicySucceed"}
-    assert {each.kind for each in stage.notebook.told} == {"Normal"}
+    assert {each.reason for each in stage.recorder.events} == {"PreemptPolicySucceed"}
+    assert {each.kind for each in stage.recorder.events} == {"Normal"}
     assert (
         taken.note
         == winner.note
@@ -275,75 +293,126 @@ def test_everybody_is_told_who_took_what_from_whom_and_why():
     assert taken.regarding.uid == stage.web()["metadata"]["uid"]
     assert (winner.regarding.uid, loser.regarding.uid) == ("uid-of-strong", "uid-of-weak")
     assert (taken.related, winner.related, loser.related) == (winner.regarding, taken.regarding, taken.regarding)
-    assert stage.notebook.preemptions == ["success"]
+    assert stage.recorder.preemptions == ["success"]
 
 
-def test_between_kinds_the_kind_is_the_reason():
+def test_the_reason_between_kinds_is_the_kind():
     stage = Stage(template(WEAK_C), WEAK_C, policy("any", -9))
     stage.work()
-    assert stage.notebook.told[0].note.endswith("a PropagationPolicy precedes every ClusterPropagationPolicy")
+    assert stage.recorder.events[0].note.endswith("a PropagationPolicy precedes every ClusterPropagationPolicy")
 
 
 @pytest.mark.parametrize(
     "now",
     [
-        pytest.param(policy("strong", 1), id="has fallen"),
-        pytest.param(policy("strong", 2, always=False), id="does not preempt any more"),
-        pytest.param(policy("strong", 2, names=[{**WEB, "name": "other"}]), id="names something else"),
-        pytest.param(policy("strong", 2, permanent_id=""), id="has lost its id"),
-        pytest.param(None, id="is gone"),
+        pytest.param(policy("strong", 1), id="dropped in priority"),
+        pytest.param(policy("strong", 2, always=False), id="no longer preempts"),
+        pytest.param(policy("strong", 2, names=[{**WEB, "name": "other"}]), id="names another resource"),
+        pytest.param(policy("strong", 2, permanent_id=""), id="lost its permanent id"),
+        pytest.param(None, id="was deleted"),
     ],
 )
-def test_what_was_heard_of_the_challenger_is_confirmed_before_the_write(now):
+def test_a_fresh_read_of_the_challenger_precedes_the_write(now):
     stage = Stage(template(WEAK), WEAK, STRONG)
     if now is None:
-        stage.remove(STRONG, heard=False)
+        stage.remove(STRONG, observed=False)
     else:
-        stage.put(now, heard=False)
+        stage.put(now, observed=False)
     stage.work()
     assert owner(stage.web()) == "weak"
 
 
-def test_what_was_heard_of_the_holder_is_confirmed_before_the_write():
+def test_a_fresh_read_of_the_holder_precedes_the_write():
     stage = Stage(template(WEAK), WEAK, STRONG)
-    stage.put(policy("weak", 2, always=False), heard=False)
+    stage.put(policy("weak", 2, always=False), observed=False)
     stage.work()
     assert owner(stage.web()) == "weak"
 
 
-def test_a_holder_that_was_not_heard_of_yet_is_asked_for():
-    """The resource may be heard of before the policy that has claimed it."""
+def test_an_unobserved_holder_is_read():
+    """The resource may be observed before the policy that claims it."""
     stage = Stage(template(), STRONG)
     stage.work()
-    stage.put(WEAK, heard=False)
+    stage.put(WEAK, observed=False)
     stage.put(template(WEAK))
-    stage.look(WEB_KEY)
+    stage.enqueue(WEB_KEY)
     stage.work()
     assert owner(stage.web()) == "strong"
 
 
-def test_a_leftover_of_both_claims_belongs_to_the_propagation_policy():
+def test_a_resource_with_both_claims_belongs_to_the_propagation_policy():
     both = template(WEAK)
     both["metadata"]["annotations"][f"{C}name"] = "weak-c"
     both["metadata"]["labels"][f"{C}permanent-id"] = "id-weak-c"
     stage = Stage(both, WEAK, WEAK_C, STRONG_C, policy("even", 1))
     stage.work()
-    assert owner(stage.web()) == "weak/weak-c", "which no ClusterPropagationPolicy takes from, and no equal"
+    assert owner(stage.web()) == "weak/weak-c", "neither a ClusterPropagationPolicy nor an equal policy takes it over"
     stage.put(STRONG)
     stage.work()
     assert owner(stage.web()) == "strong"
 
 
 @pytest.mark.parametrize("name", ["../../../../api/v1/namespaces/kube-system/secrets/x", "..", "a/b"])
-def test_a_name_that_leads_elsewhere_is_never_asked_for(name):
+def test_a_name_with_path_characters_is_never_requested(name):
     stage = Stage(WEAK, policy("strong", 2, names=[{**WEB, "name": name}]))
     stage.work()
     assert stage.api.requests == []
 
 
-def test_an_annotation_that_leads_elsewhere_is_never_asked_for():
+def test_an_annotation_with_path_characters_is_never_requested():
     crooked = template(WEAK)
     crooked["metadata"]["annotations"][f"{P}name"] = "../../secrets/x"
     stage = Stage(crooked, WEAK, STRONG)
     assert set(stage.work()) == {"success"}
     assert not [request for request in stage.api.requests if "secrets" in request.path]
+
+
+@pytest.fixture
+def logged(caplog, monkeypatch):
+    """Return a function that returns the records of this controller, unlimited: level, message and fields."""
+    for name in ("berthmaster.preemption", "berthmaster.preemption.steps"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])
+    caplog.set_level("DEBUG", "berthmaster.preemption")
+    return lambda level: [
+        (each.getMessage(), each.fields)
+        for each in caplog.records
+        if each.name.startswith("berthmaster.preemption") and each.levelname == level
+    ]
+
+
+def test_a_takeover_is_one_info_record(logged):
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.work()
+    ((message, fields),) = logged("INFO")
+    assert message == "takeover"
+    assert fields.pop("duration_ms") >= 0
+    assert fields == {
+        "resource": "Deployment default/web",
+        "api_version": "apps/v1",
+        "before": "PropagationPolicy default/weak",
+        "after": "PropagationPolicy default/strong",
+        "reason": "its priority is 2, the other's is 1",
+    }
+
+
+def test_a_failed_write_is_one_info_record_with_its_problem(logged):
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.api.before = refusing(403)
+    stage.work()
+    ((message, fields),) = logged("INFO")
+    assert (message, fields["after"]) == ("takeover not written", "PropagationPolicy default/strong")
+    assert "403" in fields["problem"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "step"),
+    [
+        pytest.param([WEAK, STRONG], "the resource cannot be taken over", id="a missing resource"),
+        pytest.param([template(), STRONG], "no policy holds the resource", id="an unclaimed resource"),
+        pytest.param([template(STRONG), STRONG], "no policy may take the resource over", id="the strongest holds it"),
+    ],
+)
+def test_a_reconcile_without_a_takeover_is_a_debug_record(logged, objects, step):
+    Stage(*objects).work()
+    assert logged("INFO") == []
+    assert step in [message for message, _ in logged("DEBUG")]

@@ -1,7 +1,7 @@
-"""Karmada's own controller works on the same rebalancers at the same time: nothing goes back, and both come to rest.
+"""Karmada's controller reconciles the same rebalancers at the same time: no mark goes back, and both converge.
 
-``Karmada`` is a model of it, written after its rules and not after our plan: it reads from a cache that lags behind,
-writes bindings as a whole under their version, and its status without any guard, just what changed.
+``Karmada`` models that controller after its own rules. It reads from a stale cache, replaces whole bindings guarded by
+their version, and patches the changed fields of the status without a guard.
 """
 
 import json
@@ -29,8 +29,8 @@ KEY = ("", "night")
 NAMES = "abc"
 
 
-class World:
-    """One API server, both controllers, a clock; every write to it is looked at."""
+class ControlPlane:
+    """One API server, both controllers and a clock. Every write is checked."""
 
     def __init__(self, content: JSON, marks: dict[str, Any]) -> None:
         self.api = KubeInMemory()
@@ -42,7 +42,7 @@ class World:
             put_binding(self.api, name, marked=marked)
         self.api.put(NIGHT, content)
         self.karmada = Karmada(self)
-        self.look()
+        self.sync()
 
     def now(self):
         return LATER + timedelta(minutes=self.minutes)
@@ -59,15 +59,15 @@ class World:
     def rebalancer(self) -> JSON | None:
         return self.api.get(NIGHT)
 
-    def look(self) -> None:
-        """Our informer hears of what there is."""
+    def sync(self) -> None:
+        """Let our informer observe the stored rebalancer."""
         if (stored := self.rebalancer()) is None:
             self.context.informers[REBALANCERS].drop(KEY)
         else:
             self.context.informers[REBALANCERS].put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 
     def check(self) -> None:
-        """No mark has gone back."""
+        """Check that no mark has gone back."""
         for name in NAMES:
             if stored := self.api.get(binding_path(name)):
                 marked = stored["spec"].get("rescheduleTriggeredAt", "")
@@ -76,7 +76,7 @@ class World:
                 self.marks[name] = marked
 
     def we_reconcile(self) -> bool:
-        """Whether that was all for now."""
+        """Reconcile with our controller. Return whether nothing is left to do now."""
         try:
             again = self.ours.reconcile(KEY)
         except ApiError:
@@ -86,14 +86,14 @@ class World:
 
 
 class Karmada:
-    """The other controller, one request at a time."""
+    """Karmada's controller, one request at a time."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
-        self.cached = world.rebalancer()
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.cached = plane.rebalancer()
 
     def reconcile(self) -> Generator[None, None, bool]:
-        """Work on the rebalancer as the cache has it, and stop before each write; whether that was all for now."""
+        """Reconcile the cached rebalancer and stop before each write. Return whether nothing is left to do now."""
         known = self.cached
         if known is None:
             return True
@@ -103,7 +103,7 @@ class Karmada:
                 yield
                 retries += self._tried(each, known["metadata"]["creationTimestamp"])
         if retries == 0 and status != known.get("status"):
-            status["finishTime"] = text(self.world.now())
+            status["finishTime"] = text(self.plane.now())
         changes = {field: value for field, value in status.items() if value != known.get("status", {}).get(field)}
         if changes:
             yield
@@ -118,7 +118,7 @@ class Karmada:
         return True
 
     def catch_up(self) -> None:
-        self.cached = self.world.rebalancer()
+        self.cached = self.plane.rebalancer()
 
     def _listed(self, known: JSON) -> JSON:
         status, spec = known.get("status", {}), list(known["spec"]["workloads"])
@@ -135,7 +135,7 @@ class Karmada:
 
     def _tried(self, each: JSON, created: str) -> int:
         name = each["workload"]["name"]
-        stored = self.world.api.get(binding_path(name))
+        stored = self.plane.api.get(binding_path(name))
         if stored is None:
             each |= {"result": "Failed", "reason": "ReferencedBindingNotFound"}
             return 0
@@ -148,10 +148,10 @@ class Karmada:
 
     def _sent(self, request) -> bool:
         try:
-            self.world.api.send(request)
+            self.plane.api.send(request)
         except ApiError:
             return False
-        self.world.check()
+        self.plane.check()
         return True
 
 
@@ -162,39 +162,37 @@ steps = st.lists(st.integers(0, 3), max_size=30)
 
 @settings(max_examples=200)
 @given(specs, specs, marks, st.sampled_from([None, 0, 3600]), steps, st.booleans())
-def test_however_their_writes_interleave_both_come_to_rest_and_agree(
-    spec, edited, bindings, ttl_s, pace, karmada_first
-):
-    world = World(manifest(spec, ttl_s=ttl_s), bindings)
+def test_both_controllers_converge_for_every_interleaving(spec, edited, bindings, ttl_s, pace, karmada_first):
+    plane = ControlPlane(manifest(spec, ttl_s=ttl_s), bindings)
     pace = list(pace)
-    theirs = world.karmada.reconcile()
+    theirs = plane.karmada.reconcile()
 
     def advance(count: int) -> None:
         nonlocal theirs
-        hook, world.api.before = world.api.before, nothing  # nothing comes between a request of theirs
+        hook, plane.api.before = plane.api.before, nothing  # no other request comes between theirs
         for _ in range(count):
             try:
                 next(theirs)
             except StopIteration:
-                theirs = world.karmada.reconcile()  # from the cache as it was: it lags behind as long as it can
-        world.api.before = hook
+                theirs = plane.karmada.reconcile()  # the cache stays stale
+        plane.api.before = hook
 
     def between(_) -> None:
         advance(pace.pop() if pace else 0)
-        world.minutes += 1
+        plane.minutes += 1
 
-    world.api.before = between
+    plane.api.before = between
     if karmada_first:
         advance(1)
-    world.we_reconcile()
-    if world.rebalancer() is not None:  # a person edits the spec in the middle of all that
-        world.api.edit(NIGHT, spec={"workloads": [workload(name) for name in edited]})
+    plane.we_reconcile()
+    if plane.rebalancer() is not None:  # a user edits the spec in the meantime
+        plane.api.edit(NIGHT, spec={"workloads": [workload(name) for name in edited]})
     advance(len(edited))
-    world.api.before = nothing
+    plane.api.before = nothing
 
-    rounds = settle(world)
+    rounds = settle(plane)
     assert rounds <= 6
-    stored, writes = world.rebalancer(), len(world.api.writes())
+    stored, writes = plane.rebalancer(), len(plane.api.writes())
     if ttl_s == 0:
         assert stored is None
     else:
@@ -203,14 +201,14 @@ def test_however_their_writes_interleave_both_come_to_rest_and_agree(
         assert all(results[name] == ("Successful" if name in bindings else "Failed") for name in edited)
         assert stored["status"]["observedGeneration"] == stored["metadata"]["generation"]
         assert "finishTime" in stored["status"]
-        assert all(world.marks[name] >= text(CREATED) for name in results if results[name] == "Successful")
-    settle(world)
-    assert world.rebalancer() == stored
-    assert len(world.api.writes()) == writes
+        assert all(plane.marks[name] >= text(CREATED) for name in results if results[name] == "Successful")
+    settle(plane)
+    assert plane.rebalancer() == stored
+    assert len(plane.api.writes()) == writes
 
 
 def whole(theirs: Generator[None, None, bool]) -> bool:
-    """All of a reconciliation at once; whether that was all for now."""
+    """Run a whole reconciliation. Return whether nothing is left to do now."""
     while True:
         try:
             next(theirs)
@@ -218,13 +216,13 @@ def whole(theirs: Generator[None, None, bool]) -> bool:
             return bool(stop.value)
 
 
-def settle(world: World) -> int:
-    """Let both work in turns, with caches that have caught up, until neither writes; how many turns that took."""
-    for turn in range(20):
-        writes = len(world.api.writes())
-        world.karmada.catch_up()
-        done = whole(world.karmada.reconcile())
-        world.look()
-        if world.we_reconcile() and done and len(world.api.writes()) == writes:
-            return turn
-    raise AssertionError("they keep each other awake")
+def settle(plane: ControlPlane) -> int:
+    """Let both reconcile alternately with current caches until neither writes. Return the number of rounds."""
+    for number in range(20):
+        writes = len(plane.api.writes())
+        plane.karmada.catch_up()
+        done = whole(plane.karmada.reconcile())
+        plane.sync()
+        if plane.we_reconcile() and done and len(plane.api.writes()) == writes:
+            return number
+    raise AssertionError("the controllers do not converge")

@@ -1,4 +1,4 @@
-"""One binding: found, guarded, marked at most once, and never with an earlier mark."""
+"""Marking one binding: its name, the guard of the write, and the order of marks."""
 
 import json
 from datetime import timedelta
@@ -37,39 +37,39 @@ def api() -> KubeInMemory:
 @pytest.mark.parametrize(
     ("named", "where"),
     [
-        pytest.param(value("web"), (BINDINGS, KEY), id="of a namespaced workload, in its namespace"),
+        pytest.param(value("web"), (BINDINGS, KEY), id="a namespaced workload"),
         pytest.param(
             value("reader", "", "ClusterRole"),
             (CLUSTER_BINDINGS, ("", "reader-clusterrole")),
-            id="of a cluster-scoped one",
+            id="a cluster-scoped workload",
         ),
         pytest.param(
             value("system:Reader", "", "ClusterRole"),
             (CLUSTER_BINDINGS, ("", "system.reader-clusterrole")),
-            id="of one with a colon and capitals",
+            id="a name with a colon and capitals",
         ),
-        pytest.param(value("../../pods/web"), None, id="not of a name that leads elsewhere"),
-        pytest.param(value("web", kind="Deployment/status"), None, id="nor of a kind that does"),
-        pytest.param(value("web", "shop/pods"), None, id="nor of a namespace that does"),
-        pytest.param(value("web?force=true"), None, id="nor with a query in it"),
-        pytest.param(value(""), None, id="nor without a name"),
+        pytest.param(value("../../pods/web"), None, id="a name with path characters"),
+        pytest.param(value("web", kind="Deployment/status"), None, id="a kind with path characters"),
+        pytest.param(value("web", "shop/pods"), None, id="a namespace with path characters"),
+        pytest.param(value("web?force=true"), None, id="a name with a query"),
+        pytest.param(value(""), None, id="an empty name"),
     ],
 )
-def test_where_the_binding_is(named, where):
+def test_the_binding_of_a_workload(named, where):
     assert binding_of(named) == where
 
 
 @pytest.mark.parametrize(
     ("marked", "scheduled", "writes", "overtaken_at"),
     [
-        pytest.param(None, EARLIER, 1, None, id="none yet: marked"),
-        pytest.param(EARLIER, EARLIER, 1, None, id="an earlier mark: marked"),
-        pytest.param(CREATED, EARLIER, 0, None, id="the same mark: left alone"),
-        pytest.param(LATER, EARLIER, 0, None, id="a later mark: left alone"),
-        pytest.param(None, None, 1, None, id="never scheduled: marked"),
-        pytest.param(None, LATER, 1, LATER, id="scheduled later: marked, in vain"),
-        pytest.param(None, CREATED, 1, CREATED, id="scheduled in the same second: marked, in vain"),
-        pytest.param(CREATED, LATER, 0, None, id="the same mark and scheduled since: all is done"),
+        pytest.param(None, EARLIER, 1, None, id="no mark: written"),
+        pytest.param(EARLIER, EARLIER, 1, None, id="an earlier mark: replaced"),
+        pytest.param(CREATED, EARLIER, 0, None, id="the same mark: kept"),
+        pytest.param(LATER, EARLIER, 0, None, id="a later mark: kept"),
+        pytest.param(None, None, 1, None, id="never scheduled: written"),
+        pytest.param(None, LATER, 1, LATER, id="scheduled later: written without effect"),
+        pytest.param(None, CREATED, 1, CREATED, id="scheduled in the same second: written without effect"),
+        pytest.param(CREATED, LATER, 0, None, id="the same mark and scheduled since: kept"),
     ],
 )
 def test_a_mark(api, marked, scheduled, writes, overtaken_at):
@@ -94,18 +94,16 @@ def test_a_cluster_scoped_workload_has_a_cluster_scoped_binding(api):
 @pytest.mark.parametrize(
     ("error", "missing"),
     [
-        pytest.param(ApiError(404, "NotFound", "gone"), True, id="the server's word that it is not there: missing"),
-        pytest.param(ApiError(404, "", "404 page not found"), False, id="a bare 404, of a kind not served: trouble"),
-        pytest.param(ApiError(403, "Forbidden", "no"), False, id="forbidden: trouble"),
-        pytest.param(ApiError(500, "InternalError", "no"), False, id="a server that fails: trouble"),
-        pytest.param(
-            ApiError(429, "TooManyRequests", "slow", 7), False, id="a server that has too much to do: trouble"
-        ),
-        pytest.param(ApiError(0, "", "nobody"), False, id="nobody there: trouble"),
+        pytest.param(ApiError(404, "NotFound", "gone"), True, id="NotFound: missing"),
+        pytest.param(ApiError(404, "", "404 page not found"), False, id="a 404 without a reason: not marked"),
+        pytest.param(ApiError(403, "Forbidden", "no"), False, id="forbidden: not marked"),
+        pytest.param(ApiError(500, "InternalError", "no"), False, id="an internal error: not marked"),
+        pytest.param(ApiError(429, "TooManyRequests", "slow", 7), False, id="too many requests: not marked"),
+        pytest.param(ApiError(0, "", "no response"), False, id="no response: not marked"),
     ],
 )
 @pytest.mark.parametrize("method", ["GET", "PATCH"])
-def test_an_answer_to_either_request(api, error, missing, method):
+def test_an_error_of_either_request(api, error, missing, method):
     put_binding(api, "web")
 
     def refuse(_request):
@@ -115,38 +113,38 @@ def test_an_answer_to_either_request(api, error, missing, method):
     assert mark(api, WEB, CREATED) == (BindingMissing() if missing else NotMarked(error))
 
 
-def test_an_unreadable_binding_is_trouble_that_says_where(api):
+def test_an_unreadable_binding_is_not_marked_and_the_field_is_named(api):
     api.put(WEB_BINDING, {**binding("web"), "status": {"lastScheduledTime": "yesterday"}})
     found = mark(api, WEB, CREATED)
     assert "shop/web-deployment" in str(found.error)
     assert "status.lastScheduledTime" in str(found.error)
 
 
-def test_what_others_write_in_between_is_not_lost_and_a_later_mark_does_not_go_back(api):
+def test_a_later_mark_written_in_between_is_kept(api):
     put_binding(api, "web")
     api.before = once_before_patch(lambda _: api.edit(WEB_BINDING, spec={"rescheduleTriggeredAt": text(LATER)}))
     assert mark(api, WEB, CREATED) == Marked()
     assert api.get(WEB_BINDING)["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
-def test_a_binding_that_was_made_anew_in_between_is_marked_too(api):
+def test_a_binding_recreated_in_between_is_marked(api):
     put_binding(api, "web")
 
-    def anew(_request) -> None:
+    def recreate(_request) -> None:
         api.remove(WEB_BINDING)
         put_binding(api, "web", scheduled=None)
 
-    api.before = once_before_patch(anew)
+    api.before = once_before_patch(recreate)
     assert mark(api, WEB, CREATED).stamped.uid == api.get(WEB_BINDING)["metadata"]["uid"]
 
 
-def test_a_binding_that_goes_in_between_is_missing(api):
+def test_a_binding_deleted_in_between_is_missing(api):
     put_binding(api, "web")
     api.before = once_before_patch(lambda _: api.remove(WEB_BINDING))
     assert mark(api, WEB, CREATED) == BindingMissing()
 
 
-def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(api):
+def test_endless_conflicts_end_the_attempt(api):
     put_binding(api, "web")
     clock = iter(range(100))
 
@@ -157,7 +155,7 @@ def test_a_binding_that_others_write_to_all_the_time_is_left_to_the_next_time(ap
     assert "rescheduleTriggeredAt" not in api.get(WEB_BINDING)["spec"]
 
 
-def test_the_write_names_nothing_but_its_guard_and_the_mark(api):
+def test_the_write_contains_only_the_guard_and_the_mark(api):
     before = put_binding(api, "web")
     mark(api, WEB, CREATED + timedelta(0))
     [request] = [each for each in api.requests if each.method == "PATCH"]

@@ -12,7 +12,7 @@ from berthmaster.model.rebalancer import RebalancedWorkload
 
 REBALANCER = Reference("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "", "night", "1")
 BINDING = Reference("work.karmada.io/v1alpha2", "ResourceBinding", "shop", "web-deployment", "2")
-TROUBLE = NotMarked(ApiError(403, "Forbidden", "PATCH /x: 403 forbidden"))
+FORBIDDEN = NotMarked(ApiError(403, "Forbidden", "PATCH /x: 403 forbidden"))
 MANY = [f"w{number:02}" for number in range(30)]
 
 
@@ -61,7 +61,10 @@ REORDERED = rebalancer(observed=[item("web", "Successful")], generation=2, obser
             id="a workload has no binding",
         ),
         pytest.param(
-            rebalancer(["api", "web"]), {"api": TROUBLE, "web": Marked()}, [ONE_PENDING], id="a workload is tried again"
+            rebalancer(["api", "web"]),
+            {"api": FORBIDDEN, "web": Marked()},
+            [ONE_PENDING],
+            id="a workload is tried again",
         ),
         pytest.param(
             rebalancer(["web"]), {"web": Marked(BINDING, LATER)}, [ONE_MARKED, NO_EFFECT], id="a mark has no effect"
@@ -76,7 +79,7 @@ def test_events_of_a_rebalancer(before, outcomes, expected):
     assert all(each.regarding == REBALANCER for each in events)
 
 
-@pytest.mark.parametrize("outcome", [Marked(), Marked(BINDING, LATER), BindingMissing(), TROUBLE])
+@pytest.mark.parametrize("outcome", [Marked(), Marked(BINDING, LATER), BindingMissing(), FORBIDDEN])
 def test_a_note_about_many_workloads_fits_into_an_event(outcome):
     outcomes = {value(name): outcome for name in MANY}
     before = rebalancer(MANY)

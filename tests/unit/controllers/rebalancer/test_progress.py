@@ -1,4 +1,4 @@
-"""What a rebalancer's status has to be: tables, and what holds for all of them."""
+"""The decided status of a rebalancer: tables and properties."""
 
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from berthmaster.model.errors import ApiError
 from berthmaster.model.rebalancer import RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
 
 NOW = LATER + timedelta(milliseconds=700)
-TROUBLE = NotMarked(ApiError(500, "InternalError", "no"))
+NOT_MARKED = NotMarked(ApiError(500, "InternalError", "no"))
 
 
 def value(name: str, **more: str) -> RebalancedWorkload:
@@ -27,40 +27,40 @@ def listed(one: WorkloadRebalancer) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     ("one", "expected"),
     [
-        pytest.param(rebalancer(["b", "a"]), [("a", ""), ("b", "")], id="all that the spec names, sorted"),
-        pytest.param(rebalancer(["a", "a"]), [("a", "")], id="what it names twice, once"),
+        pytest.param(rebalancer(["b", "a"]), [("a", ""), ("b", "")], id="the workloads of the spec, sorted"),
+        pytest.param(rebalancer(["a", "a"]), [("a", "")], id="a duplicate once"),
         pytest.param(
             rebalancer(["b", "a"], [item("b", "Successful")]),
             [("a", ""), ("b", "Successful")],
-            id="what was added, with the results of the others",
+            id="an added workload beside present results",
         ),
         pytest.param(
             rebalancer(["a"], [item("a", "Successful"), item("b", "Successful")]),
             [("a", "Successful"), ("b", "Successful")],
-            id="what was removed after it succeeded stays",
+            id="a removed workload that succeeded",
         ),
         pytest.param(
             rebalancer(["a"], [item("a", "Successful"), item("b", "Failed"), item("c")]),
             [("a", "Successful")],
-            id="what was removed after it failed, or before it was done, goes",
+            id="no removed workload that failed or was not done",
         ),
         pytest.param(
             rebalancer(["a"], [item("a", "Failed"), item("a", "Successful"), item("a")]),
             [("a", "Successful")],
-            id="what others listed twice is listed once, with its success",
+            id="a duplicate of the status once, with its success",
         ),
         pytest.param(
             rebalancer([workload("a", namespace=""), workload("a")], [item("a", "Successful")]),
             [("a", ""), ("a", "Successful")],
-            id="the same name in a namespace and in none are two",
+            id="the same name with and without a namespace twice",
         ),
     ],
 )
-def test_the_list_has(one, expected):
+def test_the_working_list_contains(one, expected):
     assert listed(one) == expected
 
 
-def test_the_order_is_by_api_version_kind_namespace_and_name_byte_by_byte():
+def test_the_order_is_bytewise_by_api_version_kind_namespace_and_name():
     expected = [
         workload("z", kind="Deployment", api_version="apps/v1"),
         workload("b", kind="StatefulSet", api_version="apps/v1", namespace=""),
@@ -77,14 +77,14 @@ def test_the_order_is_by_api_version_kind_namespace_and_name_byte_by_byte():
 @pytest.mark.parametrize(
     ("outcome", "result", "reason"),
     [
-        pytest.param(Marked(), "Successful", "", id="a marked binding is a success"),
-        pytest.param(Marked(overtaken_at=LATER), "Successful", "", id="so is one whose mark has no effect"),
-        pytest.param(BindingMissing(), "Failed", "ReferencedBindingNotFound", id="no binding is a failure"),
-        pytest.param(TROUBLE, "", "", id="trouble is neither"),
-        pytest.param(None, "", "", id="nor is a workload that was not tried"),
+        pytest.param(Marked(), "Successful", "", id="marked: successful"),
+        pytest.param(Marked(overtaken_at=LATER), "Successful", "", id="marked without effect: successful"),
+        pytest.param(BindingMissing(), "Failed", "ReferencedBindingNotFound", id="no binding: failed"),
+        pytest.param(NOT_MARKED, "", "", id="not marked: open"),
+        pytest.param(None, "", "", id="not tried: open"),
     ],
 )
-def test_a_result(outcome, result, reason):
+def test_the_result_of_an_outcome(outcome, result, reason):
     outcomes = {} if outcome is None else {value("web"): outcome}
     [found] = decide(rebalancer(["web"]), outcomes, NOW).status.observed_workloads
     assert (found.result, found.reason) == (result, reason)
@@ -103,29 +103,29 @@ DONE = [item("web", "Successful")]
 @pytest.mark.parametrize(
     ("before", "outcomes", "finish_time", "changed", "open_"),
     [
-        pytest.param(rebalancer(), {"web": Marked()}, LATER, True, [], id="now, once all are done, in whole seconds"),
-        pytest.param(rebalancer(), {"web": BindingMissing()}, LATER, True, [], id="also when all have failed"),
-        pytest.param(rebalancer(), {"web": TROUBLE}, None, True, ["web"], id="not while one is tried again"),
+        pytest.param(rebalancer(), {"web": Marked()}, LATER, True, [], id="set in whole seconds when all are done"),
+        pytest.param(rebalancer(), {"web": BindingMissing()}, LATER, True, [], id="set when all have failed"),
+        pytest.param(rebalancer(), {"web": NOT_MARKED}, None, True, ["web"], id="not set while one is open"),
         pytest.param(
-            rebalancer(observed=[item("web")]), {"web": TROUBLE}, None, False, ["web"],
-            id="nor is anything written then that stands already",
+            rebalancer(observed=[item("web")]), {"web": NOT_MARKED}, None, False, ["web"],
+            id="nothing is written while one is open and listed",
         ),
-        pytest.param(rebalancer(observed=DONE, finished=FINISHED), {}, FINISHED, False, [], id="stays as it is"),
+        pytest.param(rebalancer(observed=DONE, finished=FINISHED), {}, FINISHED, False, [], id="kept without a change"),
         pytest.param(
             rebalancer(["web", "api"], DONE, finished=FINISHED, generation=2, observed_generation=1),
-            {"api": Marked()}, LATER, True, [], id="moves when a workload is added and done",
+            {"api": Marked()}, LATER, True, [], id="moved when an added workload is done",
         ),
         pytest.param(
             rebalancer(["web", "api"], DONE, finished=FINISHED, generation=2, observed_generation=1),
-            {"api": TROUBLE}, FINISHED, True, ["api"], id="stays while an added one is tried again",
+            {"api": NOT_MARKED}, FINISHED, True, ["api"], id="kept while an added workload is open",
         ),
         pytest.param(
             rebalancer(["api", "web"], [item("api", "Successful"), *DONE], finished=FINISHED, generation=2,
                        observed_generation=1),
-            {}, LATER, True, [], id="moves when the spec was only reordered",
+            {}, LATER, True, [], id="moved when the spec was reordered",
         ),
         pytest.param(
-            rebalancer(observed=DONE), {}, LATER, True, [], id="is made up for where somebody left it out",
+            rebalancer(observed=DONE), {}, LATER, True, [], id="set if another client left it out",
         ),
     ],
 )  # fmt: skip
@@ -143,19 +143,19 @@ def test_the_finish_time(before, outcomes, finish_time, changed, open_):
         pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=0), None, -60.7, id="zero: at once"),
         pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=-5), None, -65.7, id="negative: at once"),
         pytest.param(rebalancer(observed=DONE, finished=FINISHED, ttl_s=100), None, 39.3, id="set: after that time"),
-        pytest.param(rebalancer(ttl_s=100), Marked(), 99.3, id="from the moment at which all were done"),
-        pytest.param(rebalancer(ttl_s=100), BindingMissing(), 99.3, id="also when all have failed"),
-        pytest.param(rebalancer(ttl_s=0), TROUBLE, None, id="not while one is tried again"),
+        pytest.param(rebalancer(ttl_s=100), Marked(), 99.3, id="counts from the time when all were done"),
+        pytest.param(rebalancer(ttl_s=100), BindingMissing(), 99.3, id="counts when all have failed"),
+        pytest.param(rebalancer(ttl_s=0), NOT_MARKED, None, id="not while one is open"),
         pytest.param(
             rebalancer(["web"], DONE, finished=FINISHED, ttl_s=90, generation=2, observed_generation=1), None, 89.3,
-            id="a changed one counts, from now",
+            id="counts from the change of the spec",
         ),
         pytest.param(
             rebalancer(["api", "web"], DONE, finished=FINISHED, ttl_s=10, generation=2, observed_generation=1), None,
-            None, id="a new workload defers it",
+            None, id="a new workload delays it",
         ),
         pytest.param(
-            rebalancer(observed=DONE, finished=FINISHED, ttl_s=2**31 - 1), None, 2**31 - 1 - 60.7, id="the longest",
+            rebalancer(observed=DONE, finished=FINISHED, ttl_s=2**31 - 1), None, 2**31 - 1 - 60.7, id="the maximum",
         ),
     ],
 )  # fmt: skip
@@ -169,7 +169,7 @@ names = st.sampled_from("abcdef")
 workloads = st.lists(names, min_size=1, max_size=8)
 outcomes_of_all = st.fixed_dictionaries(
     {
-        name: st.sampled_from([Marked(), Marked(overtaken_at=LATER), BindingMissing(), TROUBLE, None])
+        name: st.sampled_from([Marked(), Marked(overtaken_at=LATER), BindingMissing(), NOT_MARKED, None])
         for name in "abcdef"
     }
 ).map(lambda found: {value(name): outcome for name, outcome in found.items() if outcome is not None})
@@ -181,7 +181,7 @@ def with_status(before: WorkloadRebalancer, status: RebalancerStatus) -> Workloa
 
 
 @given(workloads, statuses, outcomes_of_all)
-def test_planning_again_writes_nothing(spec, observed, outcomes):
+def test_a_second_decision_changes_nothing(spec, observed, outcomes):
     before = rebalancer(spec, observed)
     first = decide(before, outcomes, NOW)
     again = decide(with_status(before, first.status), {}, NOW + timedelta(hours=1))
@@ -195,7 +195,7 @@ def test_the_order_of_the_spec_does_not_matter(spec, observed, outcomes, draw):
 
 
 @given(workloads, statuses, outcomes_of_all)
-def test_a_success_stays_one_and_a_failure_that_is_still_named_too(spec, observed, outcomes):
+def test_results_do_not_change(spec, observed, outcomes):
     observed = list({each["workload"]["name"]: each for each in observed}.values())
     before = rebalancer(spec, observed)
     after = {each.workload.name: each.result for each in decide(before, outcomes, NOW).status.observed_workloads}
@@ -207,7 +207,7 @@ def test_a_success_stays_one_and_a_failure_that_is_still_named_too(spec, observe
 
 
 @given(workloads, statuses, outcomes_of_all)
-def test_it_is_finished_exactly_if_nothing_is_open(spec, observed, outcomes):
+def test_a_rebalancer_is_finished_if_and_only_if_nothing_is_open(spec, observed, outcomes):
     before = rebalancer(spec, observed, ttl_s=60)
     found = decide(before, outcomes, NOW)
     assert (found.remaining_s is None) == bool(found.open)

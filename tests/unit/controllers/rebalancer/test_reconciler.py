@@ -1,6 +1,7 @@
-"""A rebalancer from its creation to its end, over an API server in memory."""
+"""The life of a rebalancer, with an API server in memory."""
 
 import json
+import logging
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -30,12 +31,12 @@ DELETE = f"DELETE {REBALANCERS.path}/night"
 
 
 class Bench:
-    """A reconciler with what it stands on. The informer knows what ``see`` told it last, as a cache does."""
+    """A reconciler and its environment. The informer has the state of the last ``see``, as a cache does."""
 
     def __init__(self) -> None:
         self.api = KubeInMemory()
         self.seconds = 0.0
-        self.told: list[str] = []
+        self.events: list[str] = []
         self.context = ControllerContext(self.api, self, self, self)
         self.reconciler = RebalancerReconciler(self.context)
         self.informer = self.context.informers[REBALANCERS]
@@ -47,7 +48,7 @@ class Bench:
         return self.seconds
 
     def record(self, regarding, _kind, reason, *_) -> None:
-        self.told.append(f"{reason} {regarding.name}")
+        self.events.append(f"{reason} {regarding.name}")
 
     def reconciled(self, *_: object) -> None:
         pass
@@ -79,11 +80,11 @@ class Bench:
         return {each["workload"]["name"]: each.get("result", "") for each in self.status()["observedWorkloads"]}
 
     def writes(self) -> list[str]:
-        """Method and path of each request that was to change something."""
+        """Return method and path of each write request."""
         return [f"{request.method} {request.path}" for request in self.api.writes()]
 
     def before_once(self, method: str, part: str, act: Callable[[], object]) -> None:
-        """Do something just before the first request of a method whose path has a part."""
+        """Call a function right before the first request with a method and a part of the path."""
         self.api.before = only(lambda _: act(), method, part=part, times=1)
 
 
@@ -112,25 +113,25 @@ def test_every_binding_is_marked_and_the_status_says_so(bench):
             {"workload": reader, "result": "Successful"},
         ],
     }
-    assert bench.told == [
+    assert bench.events == [
         "RescheduleTriggered web-deployment", "RescheduleTriggered reader-clusterrole", "RebalanceFailed night"
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("seen", [True, False], ids=["with what it wrote seen", "with a cache that lags behind"])
-def test_the_second_time_nothing_is_written(bench, seen):
+@pytest.mark.parametrize("seen", [True, False], ids=["current cache", "stale cache"])
+def test_a_second_reconcile_writes_nothing(bench, seen):
     bench.create(manifest(["web", "ghost"]))
     bench.reconcile()
     if seen:
         bench.see()
-    writes, before, told = bench.writes(), bench.api.get(NIGHT), list(bench.told)
+    writes, before, events = bench.writes(), bench.api.get(NIGHT), list(bench.events)
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) == before
     assert [each for each in bench.writes()[len(writes) :] if each != STATUS] == []
-    assert bench.told == told
+    assert bench.events == events
 
 
-def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
+def test_a_deleted_rebalancer_is_ignored(bench):
     leaving = manifest(ttl_s=0)
     leaving["metadata"] |= {"deletionTimestamp": text(LATER), "finalizers": ["example.org/keep"]}
     bench.create(leaving)
@@ -141,28 +142,28 @@ def test_a_rebalancer_that_is_being_deleted_or_gone_is_left_alone(bench):
     assert bench.api.requests == []
 
 
-def test_trouble_leaves_the_result_empty_and_is_tried_again_as_the_server_asks(bench):
+def test_an_error_leaves_the_result_empty_and_is_retried_as_the_server_asks(bench):
     bench.create(manifest(["web", "api"], ttl_s=0))
     bench.api.before = only(refuse(500, "InternalError", 7.0), "PATCH", part="/web-deployment")
-    with pytest.raises(ApiError, match="1 of 2 workloads are not marked yet: 500 InternalError") as trouble:
+    with pytest.raises(ApiError, match="1 of 2 workloads are not marked yet: 500 InternalError") as error:
         bench.reconcile()
-    assert trouble.value.retry_after_s == 7.0
+    assert error.value.retry_after_s == 7.0
     assert bench.results() == {"api": "Successful", "web": ""}
     assert "finishTime" not in bench.status()
-    assert bench.told == ["RescheduleTriggered api-deployment", "RebalancePending night"]
+    assert bench.events == ["RescheduleTriggered api-deployment", "RebalancePending night"]
 
     bench.see()
     with pytest.raises(ApiError):
         bench.reconcile()
-    assert bench.told[2:] == []  # the same again is not told again
+    assert bench.events[2:] == []  # a repeated error records no event
 
     bench.api.before = nothing
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is None
-    assert bench.told[2:] == ["RescheduleTriggered web-deployment", "RebalanceSucceed night"]
+    assert bench.events[2:] == ["RescheduleTriggered web-deployment", "RebalanceSucceed night"]
 
 
-def test_of_several_troubles_the_longest_wait_counts(bench):
+def test_the_longest_retry_after_counts(bench):
     bench.create(manifest(["api", "cache", "web"]))
     waits_s = {"api": 1.0, "cache": 9.0, "web": 2.0}
 
@@ -172,13 +173,13 @@ def test_of_several_troubles_the_longest_wait_counts(bench):
             raise ApiError(500, "InternalError", f"no {name}", waits_s[name])
 
     bench.api.before = refuse_each
-    with pytest.raises(ApiError, match="3 of 3 workloads are not marked yet: no api") as trouble:
+    with pytest.raises(ApiError, match="3 of 3 workloads are not marked yet: no api") as error:
         bench.reconcile()
-    assert trouble.value.retry_after_s == 9.0
+    assert error.value.retry_after_s == 9.0
 
 
 @pytest.mark.parametrize("status", [0, 429, 503])
-def test_a_server_that_is_lost_is_not_asked_for_all_the_others(bench, status):
+def test_an_unavailable_server_ends_the_pass(bench, status):
     bench.create(manifest(["web", "api", "cache"]))
     bench.api.before = only(refuse(status), "GET", part="-deployment")
     with pytest.raises(ApiError, match="3 of 3"):
@@ -194,7 +195,7 @@ def a_slow_server(bench, takes_s):
     bench.api.before = only(take_time, "PATCH", part="-deployment")
 
 
-def test_a_long_list_is_worked_off_in_parts_of_bounded_length(bench):
+def test_a_long_list_takes_several_passes(bench):
     names = [f"web{number:02}" for number in range(20)]
     for name in names:
         put_binding(bench.api, name)
@@ -202,17 +203,17 @@ def test_a_long_list_is_worked_off_in_parts_of_bounded_length(bench):
     a_slow_server(bench, 10.0)
     assert bench.reconcile() == Requeue(0.0)
     assert bench.seconds < 2 * LONGEST_PASS_S
-    assert 0 < list(bench.results().values()).count("Successful") < len(names), "what is done is in the status"
+    assert 0 < list(bench.results().values()).count("Successful") < len(names), "the status lists what is done"
     assert "finishTime" not in bench.status()
     for _ in names:
         bench.see()
         last = bench.reconcile()
     assert last == Requeue(30.0)
     assert set(bench.results().values()) == {"Successful"}
-    assert [each for each in bench.told if each.endswith(" night")] == ["RebalanceSucceed night"]
+    assert [each for each in bench.events if each.endswith(" night")] == ["RebalanceSucceed night"]
 
 
-def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(bench):
+def test_a_slowly_failing_server_does_not_exceed_the_pass(bench):
     names = [f"web{number:02}" for number in range(20)]
     for name in names:
         put_binding(bench.api, name)
@@ -228,7 +229,7 @@ def test_a_server_that_takes_its_time_to_fail_is_not_asked_for_all_the_others(be
     assert bench.seconds < 2 * LONGEST_PASS_S
 
 
-def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
+def test_an_unreadable_binding_does_not_stop_the_others(bench):
     bench.create(manifest(["api", "cache", "ghost", "web"]))
     bench.api.edit(binding_path("api"), status={"lastScheduledTime": "some day"})
     with pytest.raises(
@@ -238,7 +239,7 @@ def test_a_binding_that_cannot_be_read_does_not_hold_up_the_others(bench):
     assert bench.results() == {"api": "", "cache": "Successful", "ghost": "Failed", "web": "Successful"}
 
 
-def test_added_it_is_done_and_listed(bench):
+def test_an_added_workload_is_marked_and_listed(bench):
     bench.create(manifest(["web"]))
     bench.reconcile()
     bench.seconds = 60
@@ -249,19 +250,19 @@ def test_added_it_is_done_and_listed(bench):
     assert bench.status()["finishTime"] == text(LATER + timedelta(minutes=1))
 
 
-def test_added_after_the_workload_was_scheduled_people_are_told_that_nothing_follows(bench):
+def test_an_event_says_that_a_mark_has_no_effect(bench):
     bench.create(manifest(["web"]))
     bench.reconcile()
-    del bench.told[:]
+    del bench.events[:]
     put_binding(bench.api, "api", scheduled=LATER)
     bench.edit_spec(workloads=[workload("web"), workload("api")])
     bench.reconcile()
     assert bench.results()["api"] == "Successful"
     assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
-    assert bench.told == ["NothingRescheduled api-deployment", "RebalanceSucceed night", "NothingRescheduled night"]
+    assert bench.events == ["NothingRescheduled api-deployment", "RebalanceSucceed night", "NothingRescheduled night"]
 
 
-def test_removed_it_is_kept_if_it_succeeded_else_dropped_and_added_again_it_is_new(bench):
+def test_a_removed_workload_stays_listed_only_if_it_succeeded(bench):
     bench.create(manifest(["web", "api", "ghost"]))
     bench.reconcile()
     bench.edit_spec(workloads=[workload("web")])
@@ -273,7 +274,7 @@ def test_removed_it_is_kept_if_it_succeeded_else_dropped_and_added_again_it_is_n
     assert bench.results() == {"api": "Successful", "ghost": "Successful", "web": "Successful"}
 
 
-def test_failed_it_is_not_tried_again_even_if_its_binding_comes(bench):
+def test_a_failed_workload_is_not_retried_even_if_its_binding_appears(bench):
     bench.create(manifest(["ghost"]))
     bench.reconcile()
     put_binding(bench.api, "ghost")
@@ -283,30 +284,30 @@ def test_failed_it_is_not_tried_again_even_if_its_binding_comes(bench):
     assert "rescheduleTriggeredAt" not in bench.api.get(binding_path("ghost"))["spec"]
 
 
-def test_reordered_nothing_is_marked(bench):
+def test_a_reordered_spec_marks_nothing(bench):
     bench.create(manifest(["web", "api"]))
     bench.reconcile()
     bench.edit_spec(workloads=[workload("api"), workload("web")])
     writes = len(bench.writes())
     bench.reconcile()
-    assert bench.writes()[writes:] == [STATUS]  # observedGeneration, and with it the finish time
+    assert bench.writes()[writes:] == [STATUS]  # observedGeneration and finishTime
 
 
-def test_unset_it_stays(bench):
+def test_without_a_time_to_live_it_is_kept(bench):
     bench.create(manifest())
     bench.seconds = 10**9
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is not None
 
 
-def test_zero_it_goes_at_once(bench):
+def test_a_zero_time_to_live_deletes_at_once(bench):
     bench.create(manifest(ttl_s=0))
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is None
     assert bench.writes()[-2:] == [STATUS, DELETE]
 
 
-def test_it_waits_for_its_time_and_goes(bench):
+def test_it_is_deleted_after_its_time_to_live(bench):
     bench.create(manifest(ttl_s=90))
     assert bench.reconcile() == Requeue(90)
     bench.see()
@@ -317,12 +318,12 @@ def test_it_waits_for_its_time_and_goes(bench):
     assert bench.api.get(NIGHT) is None
 
 
-def test_a_long_time_is_waited_for_in_parts(bench):
+def test_a_long_wait_is_split(bench):
     bench.create(manifest(ttl_s=2**31 - 1))
     assert bench.reconcile() == Requeue(LONGEST_WAIT_S)
 
 
-def test_a_changed_time_to_live_counts_from_now(bench):
+def test_a_changed_time_to_live_counts_from_the_change(bench):
     bench.create(manifest(ttl_s=90))
     bench.reconcile()
     bench.seconds = 80
@@ -333,7 +334,7 @@ def test_a_changed_time_to_live_counts_from_now(bench):
     assert bench.api.get(NIGHT) is not None
 
 
-def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(bench):
+def test_a_new_workload_delays_the_deletion_despite_a_stale_cache(bench):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
@@ -344,23 +345,23 @@ def test_a_new_workload_defers_the_end_even_if_the_cache_does_not_know_it_yet(be
     assert DELETE not in bench.writes()
 
 
-def test_what_a_fresh_read_brought_to_light_is_done_and_read_again_before_the_end(bench):
+def test_a_change_found_by_the_fresh_read_is_handled_before_the_deletion(bench):
     bench.create(manifest(["web"], ttl_s=0))
     bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
     assert bench.reconcile() is None
     assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(CREATED)
     on_it = [each for each in bench.writes() if each in (STATUS, DELETE)]
-    assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on what is not so any more, and refused
+    assert on_it == [STATUS, STATUS, DELETE]  # the first was decided on a stale version and refused
 
 
 @pytest.mark.parametrize(
     ("spec", "left"),
     [
-        pytest.param({"workloads": [workload("web"), workload("api")]}, Requeue(90), id="a workload: it is done first"),
-        pytest.param({"ttlSecondsAfterFinished": None}, None, id="its time to live taken back: it stays"),
+        pytest.param({"workloads": [workload("web"), workload("api")]}, Requeue(90), id="a new workload is done first"),
+        pytest.param({"ttlSecondsAfterFinished": None}, None, id="without a time to live it is kept"),
     ],
 )
-def test_what_comes_between_the_last_read_and_the_delete_counts(bench, spec, left):
+def test_a_change_right_before_the_deletion_wins(bench, spec, left):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
@@ -370,7 +371,7 @@ def test_what_comes_between_the_last_read_and_the_delete_counts(bench, spec, lef
     assert bench.api.get(NIGHT) is not None
 
 
-def test_another_object_by_the_same_name_is_not_deleted(bench):
+def test_a_recreated_rebalancer_is_not_deleted(bench):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
@@ -378,32 +379,32 @@ def test_another_object_by_the_same_name_is_not_deleted(bench):
     another = manifest(["api"])
     another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
 
-    def anew() -> None:
+    def recreate() -> None:
         bench.api.remove(NIGHT)
         bench.api.put(NIGHT, another)
 
-    bench.before_once("DELETE", "/night", anew)
+    bench.before_once("DELETE", "/night", recreate)
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT)["metadata"]["uid"] == "2"
     assert bench.results() == {"api": "Successful"}
     assert bench.api.get(binding_path("api"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
-def test_a_workload_that_another_object_by_the_same_name_also_names_gets_its_mark(bench):
+def test_a_recreated_rebalancer_marks_its_workloads(bench):
     bench.create(manifest(["web"]))
     another = manifest(["web"])
     another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
 
-    def anew() -> None:
+    def recreate() -> None:
         bench.api.remove(NIGHT)
         bench.api.put(NIGHT, another)
 
-    bench.before_once("PATCH", "/status", anew)
+    bench.before_once("PATCH", "/status", recreate)
     bench.reconcile()
     assert bench.api.get(binding_path("web"))["spec"]["rescheduleTriggeredAt"] == text(LATER)
 
 
-def test_a_status_that_somebody_else_wrote_meanwhile_is_looked_at_before_it_is_written_over(bench):
+def test_a_status_that_another_client_wrote_is_read_before_it_is_overwritten(bench):
     bench.create(manifest(["web", "ghost"]))
     theirs = {"observedWorkloads": [item("ghost", "Failed"), item("web")], "observedGeneration": 1}
     bench.before_once("PATCH", "/status", lambda: bench.api.edit(NIGHT, status=theirs))
@@ -411,10 +412,12 @@ def test_a_status_that_somebody_else_wrote_meanwhile_is_looked_at_before_it_is_w
     assert bench.results() == {"ghost": "Failed", "web": "Successful"}
     assert bench.writes().count(STATUS) == 2
     asked = [request.path for request in bench.api.requests if request.method == "GET"]
-    assert len([path for path in asked if path.endswith("web-deployment")]) == 1  # what is known is not asked again
+    assert (
+        len([path for path in asked if path.endswith("web-deployment")]) == 1
+    )  # a known outcome is not requested again
 
 
-def test_gone_in_the_middle_it_is_left_alone(bench):
+def test_a_rebalancer_deleted_in_between_is_ignored(bench):
     bench.create(manifest(["web"], ttl_s=0))
     bench.before_once("PATCH", "/status", lambda: bench.api.remove(NIGHT))
     assert bench.reconcile() is None
@@ -423,7 +426,7 @@ def test_gone_in_the_middle_it_is_left_alone(bench):
 @pytest.mark.parametrize(
     ("method", "path"), [("PATCH", "/status"), ("GET", "/night"), ("DELETE", "/night")], ids=["write", "read", "delete"]
 )
-def test_any_refusal_reaches_the_queue_and_the_next_try_completes_it(bench, method, path):
+def test_a_refused_request_is_raised_and_the_next_reconcile_completes(bench, method, path):
     bench.create(manifest(["web"], ttl_s=0))
     bench.api.before = only(refuse(429, "TooManyRequests", 3.0), method, part=path)
     with pytest.raises(ApiError, match="429 TooManyRequests"):
@@ -433,7 +436,7 @@ def test_any_refusal_reaches_the_queue_and_the_next_try_completes_it(bench, meth
     assert bench.api.get(NIGHT) is None
 
 
-def test_a_rebalancer_that_others_write_to_all_the_time_is_left_to_the_next_time(bench):
+def test_endless_conflicts_are_raised(bench):
     bench.create(manifest(["web"]))
     moments = iter(range(100))
 
@@ -459,15 +462,15 @@ def test_a_rebalancer_without_a_creation_time_marks_nothing(bench):
 @pytest.mark.parametrize(
     ("change", "queued"),
     [
-        pytest.param({}, 0, id="nothing: no"),
-        pytest.param({"status": {"observedGeneration": 1}}, 0, id="its status: no"),
-        pytest.param({"metadata": {"labels": {"a": "b"}}}, 0, id="its labels: no"),
-        pytest.param({"spec": {"workloads": [workload("api")]}}, 1, id="its workloads: yes"),
-        pytest.param({"spec": {"ttlSecondsAfterFinished": 5}}, 1, id="its time to live: yes"),
-        pytest.param({"metadata": {"uid": "another"}}, 1, id="the object behind the name: yes"),
+        pytest.param({}, 0, id="no change"),
+        pytest.param({"status": {"observedGeneration": 1}}, 0, id="status"),
+        pytest.param({"metadata": {"labels": {"a": "b"}}}, 0, id="labels"),
+        pytest.param({"spec": {"workloads": [workload("api")]}}, 1, id="workloads"),
+        pytest.param({"spec": {"ttlSecondsAfterFinished": 5}}, 1, id="time to live"),
+        pytest.param({"metadata": {"uid": "another"}}, 1, id="recreation"),
     ],
 )
-def test_it_is_worked_on_when_this_changes(bench, change, queued):
+def test_which_changes_enqueue_a_rebalancer(bench, change, queued):
     made = controller(bench.context, workers=2)
     bench.create(manifest())
     assert made.name == "workload-rebalancer"
@@ -482,7 +485,7 @@ def test_it_is_worked_on_when_this_changes(bench, change, queued):
     assert len(made.queue) == queued
 
 
-def test_workers_bring_it_to_its_end(bench):
+def test_workers_finish_a_rebalancer(bench):
     made = controller(bench.context)
     bench.create(manifest(["web"], ttl_s=0))
     assert bench.api.get(binding_path("web"))["status"]["lastScheduledTime"] == text(EARLIER)
@@ -496,3 +499,28 @@ def test_workers_bring_it_to_its_end(bench):
     finally:
         made.stop()
     assert not made._threads[0].is_alive()
+
+
+def test_a_written_status_is_one_info_record_and_each_workload_a_debug_record(bench, caplog, monkeypatch):
+    for name in ("berthmaster.rebalancer", "berthmaster.rebalancer.steps"):
+        monkeypatch.setattr(logging.getLogger(name), "filters", [])
+    caplog.set_level("DEBUG", "berthmaster.rebalancer")
+    bench.create(manifest(["web", "api", "ghost"], ttl_s=0))
+    bench.reconcile()
+    decided, deleted = [each for each in caplog.records if each.levelname == "INFO"]
+    assert decided.getMessage() == "rebalance"
+    assert decided.fields.pop("duration_ms") >= 0
+    assert decided.fields == {
+        "rebalancer": "night",
+        "before": {"successful": 0, "failed": 0},
+        "after": {"successful": 2, "failed": 1},
+        "open": 0,
+        "reason": "RebalanceFailed",
+    }
+    assert (deleted.getMessage(), deleted.fields["rebalancer"]) == ("deleted", "night")
+    tried = [each.fields for each in caplog.records if each.getMessage() == "workload tried"]
+    assert [(str(each["workload"]), each["outcome"]) for each in tried] == [
+        ("apps/v1 Deployment shop/api", "Marked"),
+        ("apps/v1 Deployment shop/ghost", "BindingMissing"),
+        ("apps/v1 Deployment shop/web", "Marked"),
+    ]
