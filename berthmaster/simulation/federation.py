@@ -21,7 +21,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.annotations import with_migration_applied
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
-from berthmaster.scheduling.kubeadmiral.trigger import ClusterMarks, ObjectTrigger, marks_of, snapshot_of, trigger_of
+from berthmaster.scheduling.kubeadmiral.trigger import ClusterHashes, ObjectTrigger, hashes_of, snapshot_of, trigger_of
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
@@ -200,7 +200,7 @@ class _Run:
     def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
         self._forced = federation.forced
         self._fleet = Fleet(federation.clusters.values())
-        self._marks: Mapping[str, ClusterMarks] = marks_of(federation.clusters.values())
+        self._marks: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
         self._schedulers: dict[PluginNames, Scheduler] = {}
         self._now = now
         self._diagnose = diagnose

@@ -139,7 +139,7 @@ def _note(result: WorkloadResult) -> str:
         return UNCLAIMED
     failure = _failure(result)
     if failure is None:
-        return "no replicas are wanted" if not result.assignment and result.decision is not None else ""
+        return "the workload requests no replicas" if not result.assignment and result.decision is not None else ""
     return f"{failure.kind.value}: {failure.message}{_rejected_by(result)}"
 
 

@@ -147,7 +147,7 @@ def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, rep
         return _without_none(clusters, base)
     available = int(weights.sum())
     if available < missing:
-        message = f"{missing} replicas are to be placed, the {len(clusters)} selected clusters hold {available}"
+        message = f"{missing} replicas must be assigned, but the {len(clusters)} selected clusters hold {available}"
         return Failure(FailureKind.INSUFFICIENT, message)
     if strategy is Strategy.AGGREGATED:
         fewest = _fewest_that_hold(clusters, weights, missing, base)

@@ -27,23 +27,23 @@ class KarmadaReasons:
     def not_selected(self, row: int) -> str:
         region = self._fleet.regions.values[self._fleet.region_code[row]]
         if "region" in self._compiled.spread and region not in self._regions:
-            return f"its region {region} was not chosen; chosen were {', '.join(self._regions)}"
+            return f"its region {region} was not selected; selected were {', '.join(self._regions)}"
         taken = f"the spread constraints took {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
         name = self._fleet.names(np.array([row]))[0]
         return f"{taken}; {name} is number {self._rank[row]} by score and capacity"
 
     def no_replicas(self, row: int) -> str:
         if not self._request.replicas:
-            return "no replicas are wanted"
+            return "the workload requests no replicas"
         if self._tier_of.get(row, 0) > self._last_tier:
-            return "the group, and the overflow before it, hold all replicas"
+            return "the group and the overflow before it hold all replicas"
         if self._keeps_what_is_assigned():
-            return "what is assigned already is kept, which leaves nothing to place on it"
+            return "the current assignment is kept and leaves no replicas for it"
         if not self.weights.get(row):
             by_rule = self._compiled.strategy is Strategy.STATIC_WEIGHT
-            return "no rule of the static weights means it" if by_rule else "it has no room for another replica"
+            return "no static weight rule matches it" if by_rule else "no further replica fits"
         if self._compiled.strategy is Strategy.AGGREGATED:
-            return "clusters that come before it hold all replicas"
+            return "clusters before it hold all replicas"
         return "its share is less than one replica"
 
     @cached_property

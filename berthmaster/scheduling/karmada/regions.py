@@ -52,14 +52,16 @@ def select_by_region(compiled: KarmadaPlacement, replicas: int, candidates: Cand
     ordered = candidates.ordered()
     members = _by_region(ordered)
     if len(members) < regions.min_groups:
-        return _failure(f"{len(members)} regions have clusters that fit, at least {regions.min_groups} are asked for")
+        return _failure(
+            f"{len(members)} regions have clusters that fit, but at least {regions.min_groups} are required"
+        )
     weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
     asked = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
     if search_cost(groups, *asked) > MAX_COST:
         return _failure(
             f"the choice of {asked[0]} to {asked[1]} of {len(members)} regions with at least {asked[2]} clusters is "
-            "beyond the bound of what is searched; lower maxGroups of the regions, or minGroups of the clusters"
+            "too large to search; lower maxGroups of the regions, or minGroups of the clusters"
         )
     chosen = select_groups(groups, *asked)
     if not chosen:

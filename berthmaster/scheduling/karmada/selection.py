@@ -64,7 +64,7 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
     )
     return Failure(
         FailureKind.SELECT_FAILED,
-        f"cannot spread by {' and '.join(fields)} alone: a constraint on cluster or region is needed",
+        f"cannot spread by {' and '.join(fields)} alone: a constraint on cluster or region is required",
     )
 
 
@@ -76,7 +76,7 @@ def select_by_cluster(constraint: SpreadConstraint, needed: int | None, candidat
     if len(candidates) < constraint.min_groups:
         return Failure(
             FailureKind.SELECT_FAILED,
-            f"{len(candidates)} of the clusters fit, the spread constraint asks for at least {constraint.min_groups}",
+            f"{len(candidates)} clusters fit, but the spread constraint requires at least {constraint.min_groups}",
         )
     count = max(0, min(len(candidates), constraint.max_groups))
     if needed is None:
@@ -87,7 +87,7 @@ def select_by_cluster(constraint: SpreadConstraint, needed: int | None, candidat
     available = int(candidates.available[chosen].sum())
     if not count or available < needed:
         limit = "maxGroups is not set, which allows none" if not count else f"{count} clusters hold {available} at most"
-        return Failure(FailureKind.SELECT_FAILED, f"{needed} replicas are wanted, but {limit}")
+        return Failure(FailureKind.SELECT_FAILED, f"{needed} replicas are requested, but {limit}")
     return candidates.at(chosen)
 
 

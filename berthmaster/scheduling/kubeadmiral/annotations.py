@@ -1,10 +1,10 @@
-"""What the annotations of one workload put in the place of its policy (KubeAdmiral ``scheduler/schedulingunit.go``).
+"""The annotations of a federated object that override its policy, and those that migrate it.
 
-What users write there is checked by nobody. A value that cannot be read, or that is out of range, is passed over: what
-the policy says stands, and a note says why. What KubeAdmiral's own controllers write there is another matter: passing
-that over could place replicas where somebody ordered them away, so that it is an error, as it is in KubeAdmiral.
+Users write the overrides, and no webhook validates them. A value that cannot be decoded or is out of range is ignored:
+the value of the policy applies, and a note says why. Controllers of KubeAdmiral write the migration annotations. As in
+KubeAdmiral, an invalid one is an error, because ignoring it could assign replicas to a cluster that must get none.
 
-Custom migration: from what a user asks for to what scheduling heeds (KubeAdmiral ``scheduler/util.go``).
+Sources: KubeAdmiral ``scheduler/schedulingunit.go``, ``scheduler/util.go``.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -42,11 +42,11 @@ _SWITCHES: Final = {"true": True, "false": False}
 
 
 class Overrides(NamedTuple):
-    """What differs from what the policy says.
+    """The overrides of one federated object.
 
     Attributes:
         fields: of a SchedulingUnit, by name.
-        notes: the annotations that were passed over, each with its path in the federated object.
+        notes: the annotations that were ignored, each with its path in the federated object.
     """
 
     fields: Mapping[str, Any]
@@ -54,11 +54,11 @@ class Overrides(NamedTuple):
 
 
 def overrides(annotations: Mapping[str, str], policy: KubeAdmiralSpec) -> Overrides:
-    """What users say of this workload.
+    """Return what the annotations override.
 
     Args:
         annotations: of the federated object.
-        policy: what is said of clusters there stands where an annotation's part is passed over.
+        policy: its preferences for clusters apply where a part of an annotation is ignored.
     """
     reading = _Reading(annotations)
     fields: dict[str, Any] = {
@@ -73,15 +73,15 @@ def overrides(annotations: Mapping[str, str], policy: KubeAdmiralSpec) -> Overri
 
 
 def migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, now: Timestamp) -> dict[str, Any]:
-    """What the fields of a SchedulingUnit are by automatic and by custom migration.
+    """Return the fields of a SchedulingUnit that automatic and custom migration set.
 
     Args:
         annotations: of the federated object.
-        policy: without ``autoMigration`` nothing comes of what was estimated.
-        now: a cluster is kept clear up to, and not at, its point in time.
+        policy: without ``autoMigration`` estimates are ignored.
+        now: a cluster is unavailable until its time, exclusive.
 
     Raises:
-        FieldError: one of the two annotations cannot be read; its path starts at ``metadata``.
+        FieldError: one of the two annotations cannot be decoded. The path starts at ``metadata``.
     """
     fields: dict[str, Any] = {}
     if policy.auto_migration is not None:
@@ -95,7 +95,7 @@ def migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, no
 
 
 class _Reading:
-    """Annotations that are read one by one; what is not given, or passed over, is None."""
+    """Reads annotations one by one. The value of a missing or ignored annotation is None."""
 
     def __init__(self, annotations: Mapping[str, str]) -> None:
         self.notes: list[FieldError] = []
@@ -108,10 +108,10 @@ class _Reading:
         try:
             return parse(text)
         except FieldError as error:
-            self.pass_over(name, error)
+            self.ignore(name, error)
             return None
 
-    def pass_over(self, name: str, error: FieldError) -> None:
+    def ignore(self, name: str, error: FieldError) -> None:
         self.notes.append(error.below(_path(name)))
 
 
@@ -129,7 +129,7 @@ def _affinity(reading: _Reading) -> dict[str, Any]:
 
 
 def _placements(reading: _Reading, policy: KubeAdmiralSpec) -> dict[str, Any]:
-    """The clusters that are named, and what they are to get; each part that is not acceptable is the policy's."""
+    """Return the candidates and their preferences. Where a part is invalid, the part of the policy applies."""
     named = reading.read(PLACEMENTS, lambda text: _decoded(text, tuple[ClusterReference, ...], ()))
     if named is None:
         return {}
@@ -142,13 +142,13 @@ def _placements(reading: _Reading, policy: KubeAdmiralSpec) -> dict[str, Any]:
         negative = next((cluster for cluster, number in numbers.items() if number < 0), None)
         if negative is not None:
             problem = f"{PART_NAMES[name]} of {shown(negative)} is {numbers[negative]}; accepted are 0 and more"
-            reading.pass_over(PLACEMENTS, FieldError("", problem))
+            reading.ignore(PLACEMENTS, FieldError("", problem))
             parts[name] = parts_of(policy.placement)[name]
     return {**fields, "preferences": preferences_of(parts)}
 
 
 def _written(annotations: Mapping[str, str], name: str, kind: type[T]) -> T:
-    """What a controller wrote, empty if it did not."""
+    """Return what a controller wrote, or an empty value if the annotation is missing."""
     try:
         return _decoded(annotations.get(name, "null"), kind, kind())
     except FieldError as error:
@@ -162,7 +162,7 @@ def _one_of(values: Mapping[str, T], text: str) -> T:
 
 
 def _count(text: str) -> int:
-    """A decimal integer that is not negative, as Go's ``strconv.Atoi`` reads it: with a sign or without."""
+    """Return a decimal integer, with or without a sign, as Go's ``strconv.Atoi`` reads it. It must not be negative."""
     number = int64_of(text)
     if number is None:
         raise FieldError("", f"{shown(text)} is no decimal integer")
@@ -172,7 +172,7 @@ def _count(text: str) -> int:
 
 
 def _decoded(text: str, kind: type[T], nothing: T) -> T:
-    """A JSON value; null is ``nothing``."""
+    """Decode a JSON value. Return ``nothing`` for null."""
     return nothing if text.strip() == "null" else decode_json(kind, text)
 
 
@@ -184,8 +184,8 @@ class Applied(NamedTuple):
     """The annotations of a federated object, with its custom migration applied.
 
     Attributes:
-        annotations: all of them; ``applied-migration-configuration`` is brought up to date.
-        problem: why what is asked for cannot be heeded, so that what was applied before stays; None if it can.
+        annotations: all of them, with ``applied-migration-configuration`` up to date.
+        problem: why the requested migration is invalid, so that the previous one stays. None if it is valid.
     """
 
     annotations: Mapping[str, str]
@@ -193,13 +193,13 @@ class Applied(NamedTuple):
 
 
 def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool) -> Applied:
-    """Bring the applied migration up to date; without anything asked for, none is applied.
+    """Update the applied migration. Without a requested migration, none is applied.
 
-    Whoever schedules does this first: both the unit and the snapshot are made of the annotations that come out.
+    This is the first step of scheduling: both the unit and the snapshot depend on the resulting annotations.
 
     Args:
         annotations: of the federated object.
-        has_replicas: the object says how many replicas it has; only those can be limited.
+        has_replicas: the object has a number of replicas, which a migration can limit.
     """
     text = annotations.get(MIGRATION_CONFIGURATION)
     if text is None:
@@ -212,11 +212,11 @@ def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool
 
 
 def applied_migration(asked: MigrationConfiguration, *, has_replicas: bool) -> AppliedMigration:
-    """What scheduling heeds, clusters by name.
+    """Return the migration that scheduling applies, ordered by cluster name.
 
     Raises:
-        FieldError: an entry is incomplete or out of range, names a cluster that another one names, or limits replicas
-            that there are not; its path starts at the annotation's document.
+        FieldError: an entry is incomplete or out of range, names a cluster twice, or limits replicas of an object
+            without replicas. The path starts at the document in the annotation.
     """
     for error in _errors(asked, has_replicas=has_replicas):
         raise error
@@ -232,7 +232,7 @@ def applied_migration(asked: MigrationConfiguration, *, has_replicas: bool) -> A
 
 def _errors(asked: MigrationConfiguration, *, has_replicas: bool) -> Iterator[FieldError]:
     if asked.replicas_migrations and not has_replicas:
-        yield FieldError("replicasMigrations", "there are no replicas that could be limited; use workloadMigrations")
+        yield FieldError("replicasMigrations", "the object has no replicas to limit; use workloadMigrations")
     seen: set[str] = set()
     for index, limit in enumerate(asked.replicas_migrations):
         path = f"replicasMigrations[{index}]"

@@ -140,7 +140,7 @@ class UnitReasons:
         return f"select plugins took {taken} of {len(self._attempt.rows)} clusters that fit"
 
     def no_replicas(self, row: int) -> str:  # noqa: ARG002 - it is the same for every row
-        return "its share is no replica" if unit_of(self._context).replicas > 0 else "no replicas are wanted"
+        return "its share is 0 replicas" if unit_of(self._context).replicas > 0 else "the workload requests no replicas"
 
     def capacity(self, row: int) -> tuple[int | None, str]:  # noqa: ARG002 - it is the same for every row
         """Return no capacity: KubeAdmiral does not estimate it."""

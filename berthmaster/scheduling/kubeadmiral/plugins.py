@@ -1,12 +1,9 @@
-"""KubeAdmiral's filters, and those of them that Karmada does not have.
+"""KubeAdmiral's plugins: filters, scores and select plugins.
 
-The others stand in ``berthmaster.scheduling.filters``; here they get the names and the exemptions of this profile.
-
-KubeAdmiral's scores: integers, 0 to 100. Scores of all clusters that fit are made together, on columns.
-
-Arithmetic is in int64, as KubeAdmiral's: it overflows where a cluster has more than some 80 PiB of something.
-
-KubeAdmiral's select plugins: each takes scored candidates and leaves some, in an order.
+Filters that Karmada has as well are in ``berthmaster.scheduling.filters``. Here they get the names and exemptions of
+this profile. Scores are integers from 0 to 100. Their arithmetic is in int64, as in KubeAdmiral: it overflows if a
+cluster has more than about 80 PiB of a resource. A select plugin takes scored candidates and returns some of them,
+ordered.
 """
 
 from abc import abstractmethod
@@ -45,7 +42,7 @@ _PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 
 def condition_column(fleet: Fleet, condition_type: str) -> Column[np.bool_]:
-    """Which rows hold a cluster that has a condition."""
+    """Return the rows that hold a cluster with a condition."""
 
     def make(fleet: Fleet) -> ClusterColumn[np.bool_]:
         return ClusterColumn(fleet, fleet.structure, lambda cluster: cluster.has_condition(condition_type), np.False_)
@@ -54,36 +51,32 @@ def condition_column(fleet: Fleet, condition_type: str) -> Column[np.bool_]:
 
 
 class ClusterJoinedFilter(PlacementFilter):
-    """Only clusters that joined are looked at; this is no plugin."""
+    """Consider only clusters that joined. This is not a plugin."""
 
     name = "ClusterJoined"
 
     def column(self, context: Context) -> Column[np.bool_]:
-        """The rows that joined."""
         return condition_column(context.fleet, JOINED)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
-        """Whether it joined."""
         return None if cluster.has_condition(JOINED) else "has not joined the federation"
 
 
 class ClusterReadyFilter(PlacementFilter):
-    """Only ready clusters, but where the object is it may stay. In Karmada taints see to it."""
+    """Reject clusters that are not ready, unless they have the object. Karmada uses taints for this."""
 
     name = "ClusterReady"
     exempts_current = True
 
     def column(self, context: Context) -> Column[np.bool_]:
-        """The rows that are ready."""
         return condition_column(context.fleet, READY)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
-        """Whether it is ready."""
         return None if cluster.ready else "is not ready"
 
 
 class SelectorColumn(Column[np.bool_]):
-    """Which rows the selector and the required terms of a placement mean."""
+    """Which rows match the selector and the required terms of a placement."""
 
     __slots__ = ("_fleet", "_placement")
 
@@ -93,7 +86,6 @@ class SelectorColumn(Column[np.bool_]):
         self._placement = placement
 
     def compute(self) -> BoolArray:
-        """All rows, through the indexes."""
         fleet, placement = self._fleet, self._placement
         mask = np.ones(fleet.capacity, dtype=np.bool_)
         for key, value in placement.cluster_selector.items():
@@ -103,34 +95,31 @@ class SelectorColumn(Column[np.bool_]):
         return mask & fleet.occupied
 
     def compute_row(self, row: int) -> bool:
-        """One row."""
         cluster = self._fleet.clusters[row]
         return cluster is not None and mismatch(self._placement, cluster) is None
 
 
 class SelectorAffinityFilter(PlacementFilter):
-    """ClusterAffinity: the selector's labels, then one of the required terms.
+    """Require the labels of the selector and one of the required terms.
 
-    Unlike Karmada's plugin of that name: an invalid requirement rules a cluster out even if a later term matches, and
-    terms are alternatives beside the selector.
+    Karmada's plugin of the same name differs. Here an invalid requirement rejects a cluster even if a later term
+    matches, and the terms are alternatives in addition to the selector.
     """
 
     name = "ClusterAffinity"
 
     def column(self, context: Context) -> SelectorColumn | None:
-        """The rows that are meant."""
         placement = _placement(context)
         if not placement.cluster_selector and placement.required is None:
             return None
         return SelectorColumn(context.fleet, placement)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        """The first part that does not hold."""
         return mismatch(_placement(context), cluster)
 
 
 def mismatch(placement: UnitPlacement, cluster: Cluster) -> str | None:
-    """The first part of selector and terms that does not hold for a cluster, in words; None if it is meant."""
+    """Describe the first part of selector and terms that a cluster does not match. Return None if it matches."""
     labels: Mapping[str, str] = cluster.metadata.labels
     for key, value in placement.cluster_selector.items():
         if labels.get(key) != value:
@@ -151,13 +140,12 @@ def _placement(context: Context) -> UnitPlacement:
 
 
 class ClusterResourcesFitFilter(Filter):
-    """One replica must fit what is not used; ephemeral storage is never compared. Where the object is it may stay."""
+    """Require that one replica fits, unless the cluster has the object. Ephemeral storage is never compared."""
 
     name = "ClusterResourcesFit"
     exempts_current = True
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
-        """The rows where nothing is short, and those where the object is."""
         fleet, passing = context.fleet, np.ones(len(rows), dtype=np.bool_)
         for each in _compared(context, rows):
             passing &= each.taken() <= each.capacity
@@ -165,14 +153,13 @@ class ClusterResourcesFitFilter(Filter):
         return rows[passing | np.isin(rows, current)]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        """The resources that are short."""
         row = np.array([context.fleet.row_of[cluster.name]])
         short = [each.name for each in _compared(context, row) if each.taken()[0] > each.capacity[0]]
         return f"has insufficient {', '.join(short)}" if short else None
 
 
 def _compared(context: Context, rows: IntArray) -> list[Allocation]:
-    """The resources that are compared: CPU and memory, and others of which something is requested."""
+    """Return the resources that are compared: CPU, memory and others that are requested."""
     unit = unit_of(context)
     if not _requests_anything(unit):
         return []
@@ -182,7 +169,7 @@ def _compared(context: Context, rows: IntArray) -> list[Allocation]:
 
 
 def _requests_anything(unit: SchedulingUnit) -> bool:
-    """A scalar resource counts even if none of it is requested, as in KubeAdmiral."""
+    """Report whether the unit requests anything. As in KubeAdmiral, a scalar resource counts even with amount 0."""
     return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
@@ -204,27 +191,26 @@ _GPU_WEIGHT: Final = 4
 
 
 class PreferredTaints(RelativeScore):
-    """TaintToleration: fewer PreferNoSchedule taints that are not tolerated are better."""
+    """Prefer clusters with fewer untolerated PreferNoSchedule taints."""
 
     name = "TaintToleration"
 
     def counts(self, context: Context, rows: IntArray) -> IntArray:
-        """The taints that are not tolerated."""
         return untolerated_counts(context.fleet, unit_of(context).tolerations, frozenset({PREFER_NO_SCHEDULE}))[rows]
 
     def normalised(self, counts: IntArray) -> IntArray:
-        """The cluster with the most scores 0, one without any 100."""
+        """Give 0 to the cluster with the most taints, 100 to a cluster without any."""
         worst = int(counts.max(initial=1))
         return MAX_SCORE - MAX_SCORE * counts // worst
 
 
 class PreferredTerms(RelativeScore):
-    """ClusterAffinity: the weights of the preferred terms that match."""
+    """Prefer clusters by the weights of the preferred terms that match."""
 
     name = "ClusterAffinity"
 
     def counts(self, context: Context, rows: IntArray) -> IntArray:
-        """The weights; fields play no part, and a term without expressions means no cluster."""
+        """Add the weights. Fields do not count, and a term without expressions matches no cluster."""
         total = np.zeros(context.fleet.capacity, dtype=np.int64)
         for weight, term in unit_of(context).preferred:
             if weight and term.match_expressions:
@@ -232,20 +218,20 @@ class PreferredTerms(RelativeScore):
         return total[rows]
 
     def normalised(self, counts: IntArray) -> IntArray:
-        """Scaled so that the best is 100, rounded toward zero; untouched if none is positive."""
+        """Scale the best to 100, rounding toward zero. If no weight is positive, return the weights."""
         best = int(counts.max(initial=0))
         return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 
 class AllocationScore(ColumnScore):
-    """By each resource, the share of it that counts; GPUs count for more than others."""
+    """A score by a share of each resource. GPUs count four times as much as others."""
 
     @abstractmethod
     def share(self, taken: IntArray, capacity: IntArray) -> IntArray:
-        """What counts of the capacity, where that much is taken with one more replica."""
+        """Return the part of the capacity that counts. ``taken`` includes one more replica."""
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
-        """The mean of the shares; a resource of which there is too little, or nothing, adds 0."""
+        """Return the mean of the shares. A resource that is missing or insufficient adds 0."""
         total, weights = np.zeros(len(rows), dtype=np.int64), 0
         for each in _scored(context, rows):
             weight = _GPU_WEIGHT if each.name == GPU else 1
@@ -257,32 +243,30 @@ class AllocationScore(ColumnScore):
 
 
 class LeastAllocated(AllocationScore):
-    """ClusterResourcesLeastAllocated: more room is better."""
+    """Prefer clusters with more free capacity."""
 
     name = "ClusterResourcesLeastAllocated"
 
     def share(self, taken: IntArray, capacity: IntArray) -> IntArray:
-        """What is left."""
         return capacity - taken
 
 
 class MostAllocated(AllocationScore):
-    """ClusterResourcesMostAllocated: less room is better."""
+    """Prefer clusters with less free capacity."""
 
     name = "ClusterResourcesMostAllocated"
 
     def share(self, taken: IntArray, capacity: IntArray) -> IntArray:  # noqa: ARG002 - the other one asks for it
-        """What is taken."""
         return taken
 
 
 class BalancedAllocation(ColumnScore):
-    """ClusterResourcesBalancedAllocation: resources used to the same degree are better."""
+    """Prefer clusters whose resources are used to the same degree."""
 
     name = "ClusterResourcesBalancedAllocation"
 
     def scores(self, context: Context, rows: IntArray) -> IntArray:
-        """By the standard deviation of the degrees, in doubles from left to right as KubeAdmiral's."""
+        """Score the standard deviation of the degrees, in doubles, from left to right, as in KubeAdmiral."""
         fractions = [_fraction(each) for each in _scored(context, rows)]
         if len(fractions) == 2:
             deviation = np.abs((fractions[0] - fractions[1]) / 2)
@@ -294,13 +278,13 @@ class BalancedAllocation(ColumnScore):
 
 
 def _fraction(allocation: Allocation) -> NDArray[np.float64]:
-    """The degree to which a resource is used; 1 where there is nothing of it."""
+    """Return the degree to which a resource is used, 1 for a cluster without it."""
     capacity = allocation.capacity
     return np.divide(allocation.taken(), capacity, out=np.ones(len(capacity)), where=capacity != 0)
 
 
 def _scored(context: Context, rows: IntArray) -> list[Allocation]:
-    """The resources that scores look at: CPU and memory, and others that are requested."""
+    """Return the resources that are scored: CPU, memory and others that are requested."""
     requests = unit_of(context).requests
     names = ["cpu", "memory", *(name for name in requests if name not in {"cpu", "memory", "ephemeral-storage"})]
     if "ephemeral-storage" in requests and requests["ephemeral-storage"].nanos:
@@ -325,7 +309,7 @@ Selector = Callable[[SchedulingUnit, Candidates], Candidates | Failure]
 
 
 def scored(context: Context, rows: IntArray, scores: IntArray | None) -> Candidates:
-    """The candidates on some rows. Their room plays no part in KubeAdmiral's selection, so that all have none."""
+    """Return the candidates on some rows. KubeAdmiral does not select by available replicas, so all have 0."""
     nothing = np.zeros(len(rows), dtype=np.int64)
     return Candidates(context.fleet, rows, nothing, None, nothing if scores is None else scores)
 
@@ -333,23 +317,23 @@ def scored(context: Context, rows: IntArray, scores: IntArray | None) -> Candida
 def select(
     names: tuple[str, ...], context: Context, _compiled: CompiledPlacement, candidates: Candidates
 ) -> Candidates | Failure:
-    """What the select plugins of these names leave, or the first failure; without any all are selected.
+    """Apply the select plugins with these names in order. Return the first failure if there is one.
 
-    Where no plugin sorts, clusters stand by name. In KubeAdmiral they stand in random order.
+    If the first plugin does not sort, clusters are in the order of their names. In KubeAdmiral their order is random.
     """
     unit = unit_of(context)
     if names[:1] != (PRIORITY_SORT,):
         candidates = candidates.at(candidates.name_rank().argsort())
     for name in names:
-        left = SELECTORS[name](unit, candidates)
-        if isinstance(left, Failure):
-            return left
-        candidates = left
+        selected = SELECTORS[name](unit, candidates)
+        if isinstance(selected, Failure):
+            return selected
+        candidates = selected
     return candidates
 
 
 def priority_sort(unit: SchedulingUnit, candidates: Candidates) -> Candidates:
-    """PrioritySort: by score, then name; priorities, where there are any or in Binpack, replace the scores."""
+    """Sort by score, then name. With priorities, or for Binpack, priorities replace the scores."""
     prioritised = any(each.priority is not None for each in unit.preferences.values())
     if prioritised or (unit.divide and unit.strategy is ReplicasStrategy.BINPACK):
         priorities = [unit.preference(name).priority or 0 for name in candidates.names()]
@@ -358,7 +342,7 @@ def priority_sort(unit: SchedulingUnit, candidates: Candidates) -> Candidates:
 
 
 def max_cluster(unit: SchedulingUnit, candidates: Candidates) -> Candidates | Failure:
-    """MaxCluster: the first ``maxClusters`` by score; of equal scores those that come first."""
+    """Select the ``maxClusters`` clusters with the best scores. Of equal scores the first ones are selected."""
     limit = unit.max_clusters
     if limit is None:
         return candidates

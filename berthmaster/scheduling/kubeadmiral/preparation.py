@@ -1,4 +1,4 @@
-"""From a workload and the policy that it is bound to, to what is scheduled."""
+"""Make a scheduling unit from a workload, the policy that it is bound to, and its annotations."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,15 +21,15 @@ from berthmaster.scheduling.kubeadmiral.unit import (
 
 @dataclass(frozen=True, slots=True)
 class UnitWorkload:
-    """What is known of an object, whatever its policy says.
+    """The properties of an object that do not depend on its policy.
 
     Attributes:
         api_version, kind, namespace, name: of the object.
-        replicas_path: where its kind has replicas, as in ``spec.replicas``; empty for a kind without. Those cannot be
-            divided.
-        replicas: the number that stands there; None if none does.
+        replicas_path: the path of the replicas of its kind, such as ``spec.replicas``. Empty for a kind without
+            replicas, which cannot be divided.
+        replicas: the number at that path. None if it is missing.
         requests: what a replica requests.
-        current: where it was scheduled to before: replicas by cluster, None where the number is not set.
+        current: the previous assignment: replicas by cluster, None if the number is not set.
     """
 
     api_version: str
@@ -44,12 +44,12 @@ class UnitWorkload:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """What is to be scheduled.
+    """The result of ``prepare``.
 
     Attributes:
-        unit: the workload with all that is asked for it.
-        suppressed: an annotation says that it is not to be scheduled: what was decided before stays.
-        notes: annotations that were passed over, and why.
+        unit: the scheduling unit.
+        suppressed: an annotation disables scheduling. The previous assignment stays.
+        notes: annotations that were ignored, and why.
     """
 
     unit: SchedulingUnit
@@ -60,30 +60,30 @@ class Preparation:
 def prepare(
     workload: UnitWorkload, policy: KubeAdmiralSpec, annotations: Mapping[str, str], now: Timestamp
 ) -> Preparation:
-    """Put together what is scheduled: what the policy says, or annotations in its place.
+    """Make the scheduling unit of a workload from its policy. Annotations override the policy.
 
     Args:
         workload: the object.
         policy: not defaulted here; see ``model.kubeadmiral.defaulted_spec``.
         annotations: of the federated object.
-        now: decides which clusters custom migration keeps clear.
+        now: determines which clusters custom migration makes unavailable.
 
     Raises:
-        FieldError: replicas are to be divided, and their number is missing; or an annotation that a controller of
-            KubeAdmiral wrote cannot be read. The path starts at the document that it stands in.
+        FieldError: the number of replicas to divide is missing, or an annotation that a controller of KubeAdmiral wrote
+            cannot be decoded. The path starts at the document that contains the field.
     """
-    said = overrides(annotations, policy)
-    unit = replace(policy_unit(workload, policy), **said.fields, **migration_fields(annotations, policy, now))
+    overridden = overrides(annotations, policy)
+    unit = replace(policy_unit(workload, policy), **overridden.fields, **migration_fields(annotations, policy, now))
     if unit.divide and not workload.replicas_path:
         unit = replace(unit, divide=False)
     if unit.divide and workload.replicas is None:
-        raise FieldError(workload.replicas_path, "is missing; replicas cannot be divided unless their number is given")
+        raise FieldError(workload.replicas_path, "is missing; replicas can be divided only if their number is set")
     unit = replace(unit, replicas=(workload.replicas or 0) if unit.divide else 0)
-    return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(said.notes))
+    return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(overridden.notes))
 
 
 def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUnit:
-    """A workload with what its policy asks, taken as written: no default is applied."""
+    """Make the scheduling unit of a workload from its policy, without annotations and without defaults."""
     rescheduling = policy.reschedule_policy
     replica_rescheduling = rescheduling.replica_rescheduling if rescheduling is not None else None
     migration = policy.auto_migration

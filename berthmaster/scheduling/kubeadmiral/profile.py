@@ -1,7 +1,7 @@
-"""KubeAdmiral's profile: its stages, and its plugins with what a SchedulingProfile changes (``scheduler/profile.go``).
+"""KubeAdmiral's profile: its stages, and its plugins as a SchedulingProfile configures them (``scheduler/profile.go``).
 
-Plugins that read what katalyst reports of a cluster (``KatalystResourcesExist``) are not here, so that a profile that
-names one is refused like one that names a plugin that nobody knows; neither are webhooks, which are others' services.
+Plugins that read Katalyst's reports (``KatalystResourcesExist``) and webhook plugins are not supported. A profile that
+names one is rejected, like a profile that names an unknown plugin.
 """
 
 from collections.abc import Mapping, Sequence
@@ -35,7 +35,7 @@ _REPLICAS_PLUGINS: Final = frozenset({"ClusterCapacityWeight", "PreferenceBinPac
 
 @dataclass(frozen=True, slots=True)
 class PluginNames:
-    """The plugins of each point, in order; without any select plugin every cluster that fits is selected."""
+    """The plugins of each extension point, in order. Without select plugins every cluster that fits is selected."""
 
     filters: tuple[str, ...] = DEFAULT_FILTERS
     scores: tuple[str, ...] = DEFAULT_SCORES
@@ -46,7 +46,7 @@ DEFAULT_PLUGINS: Final = PluginNames()
 
 
 def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
-    """The profile that these plugins make; its scheduler is asked with ``request_of`` a unit."""
+    """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made."""
     return Profile(
         Plugins(tuple(FILTERS[name] for name in names.filters), tuple(SCORES[name] for name in names.scores)),
         stages=Stages(
@@ -61,11 +61,11 @@ def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
 
 
 def plugin_names(profile: SchedulingProfile) -> PluginNames:
-    """The plugins that a profile leaves and adds, by point: the defaults in their order, then its own in theirs.
+    """Return the plugins of a SchedulingProfile by extension point: remaining defaults first, then enabled ones.
 
     Raises:
-        FieldError: an enabled plugin is unknown, does not work at this point, or takes part already - a default one
-            has to be disabled before it can be enabled at another place. KubeAdmiral then fails every attempt.
+        FieldError: an enabled plugin is unknown, is of another extension point, or is enabled already. A default plugin
+            must be disabled before it can be enabled at another position. KubeAdmiral then fails every attempt.
     """
     try:
         return _plugin_names(profile.spec.plugins)
@@ -98,9 +98,9 @@ def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple
 
 
 def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_default: bool) -> str | None:
-    """Why a plugin cannot be added to those that take part already, or None."""
+    """Return why a plugin cannot be added to the given ones, or None."""
     if plugin.name in names:
-        return "takes part by default; disable it to move it" if is_default else "is a duplicate"
+        return "is enabled by default; disable it to move it" if is_default else "is a duplicate"
     known = _BUILT_IN[point]
     if plugin.name in known:
         return None
@@ -111,5 +111,5 @@ def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_de
     if plugin.name in _REPLICAS_PLUGINS:
         return f"divides replicas, which a profile cannot change; {accepted}"
     if plugin.type == _WEBHOOK:
-        return f"is a webhook, and those are not called here; {accepted}"
+        return f"is a webhook, which is not supported here; {accepted}"
     return f"is an unknown plugin; {accepted}"

@@ -1,8 +1,7 @@
-"""Cluster selector terms: ORed, each a conjunction of expressions over labels and fields.
+"""Cluster selector terms: alternatives, each a conjunction of expressions over labels and fields.
 
-Karmada's affinities are evaluated through the same requirements and indexes, but are other conditions: a field is a
-provider, region or zone there and a name here, and an invalid expression, which there matches nothing, spoils here all
-terms from its own on.
+Karmada's affinities use the same requirements and indexes, but differ. There a field is a provider, region or zone,
+here it is the name. There an invalid expression matches nothing, here it invalidates its term and all later terms.
 """
 
 from collections.abc import Iterable
@@ -27,20 +26,20 @@ _NAME_FIELD = "metadata.name"
 
 
 class InvalidTermError(UnscorableError):
-    """A requirement does not validate. A filter rules the cluster out, a score fails."""
+    """A requirement is invalid. A filter rejects the cluster, a score fails."""
 
 
 def any_matches(terms: Iterable[ClusterSelectorTerm], cluster: Cluster) -> bool:
-    """Whether one of the terms means a cluster; an empty term means none.
+    """Report whether one of the terms matches a cluster. An empty term matches none.
 
     Raises:
-        InvalidTermError: a requirement that was reached before a match is invalid.
+        InvalidTermError: a requirement that was evaluated before a match is invalid.
     """
     return any(_matches(term, cluster) for term in terms)
 
 
 def rows_matching(terms: Iterable[ClusterSelectorTerm], fleet: Fleet) -> BoolArray:
-    """The same of all rows through the indexes: those that a term means before an invalid requirement is reached."""
+    """Return a mask of the rows that a term matches before an invalid requirement is evaluated."""
     matched, reaching = np.zeros(fleet.capacity, dtype=np.bool_), np.ones(fleet.capacity, dtype=np.bool_)
     for term in terms:
         if not term.match_expressions and not term.match_fields:
@@ -87,7 +86,7 @@ def _requirements(expressions: tuple[SelectorRequirement, ...]) -> tuple[Require
 
 
 def _fields_match(expressions: tuple[SelectorRequirement, ...], cluster: Cluster) -> bool:
-    """All are looked at before any is compared: one invalid expression spoils the others."""
+    """Report whether all expressions match. Validate all of them before any is evaluated."""
     for each in expressions:
         problem = _field_problem(each)
         if problem is not None:
@@ -102,13 +101,13 @@ def _field_problem(expression: SelectorRequirement) -> str | None:
 
 
 def _field_matches(expression: SelectorRequirement, name: str) -> bool:
-    """Only the name carries data; any other field reads as empty."""
+    """Evaluate an expression. Only the name has a value, all other fields are empty."""
     actual = name if expression.key == _NAME_FIELD else ""
     return (actual == expression.values[0]) == (expression.operator == "In")
 
 
 def _field_matching(expression: SelectorRequirement, fleet: Fleet) -> BoolArray:
-    """The same of all rows: nobody's name but that of one row is the one asked for."""
+    """Return a mask of the rows that an expression matches. At most one row has the name in the expression."""
     mask = np.full(fleet.capacity, _field_matches(expression, ""), dtype=np.bool_)
     row = fleet.row_of.get(expression.values[0]) if expression.key == _NAME_FIELD else None
     if row is not None:

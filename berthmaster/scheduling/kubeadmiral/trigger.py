@@ -1,11 +1,9 @@
-"""What makes a federated object need scheduling (KubeAdmiral ``scheduler/schedulingtriggers.go``).
+"""When a federated object needs scheduling (KubeAdmiral ``scheduler/schedulingtriggers.go``).
 
-All that scheduling depends on, in short: what KubeAdmiral remembers of it to tell later what has changed.
-
-It stands in the annotation ``kubeadmiral.io/scheduling-triggers``, under the names of KubeAdmiral's
-``scheduler/schedulingtriggers.go``. Hashes are FNV-1 of 32 bits, in decimal, of compact JSON in Berthmaster's own
-field order, without empty fields: they compare with each other, not with those that KubeAdmiral wrote, so that an
-object that changes hands is scheduled once more.
+The annotation ``kubeadmiral.io/scheduling-triggers`` stores a snapshot of all inputs of the last scheduling, with
+KubeAdmiral's field names. An object needs scheduling if a relevant part of the current snapshot differs. Hashes are
+FNV-1 of 32 bits, in decimal, of compact JSON in Berthmaster's own field order, without empty fields. They differ from
+the hashes that KubeAdmiral writes, so that an object which changes from one scheduler to the other is scheduled again.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -38,7 +36,7 @@ from berthmaster.scheduling.fnv import fnv1_32
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 from berthmaster.scheduling.resources import amount_of
 
-WATCHED_ANNOTATIONS: Final = (
+TRIGGER_ANNOTATIONS: Final = (
     SCHEDULING_MODE,
     STICKY_CLUSTER,
     TOLERATIONS,
@@ -50,7 +48,7 @@ WATCHED_ANNOTATIONS: Final = (
     APPLIED_MIGRATION,
     DRY_RUN,
 )
-"""The annotations of a federated object whose change is a reason to schedule it."""
+"""The annotations of a federated object whose change triggers scheduling."""
 
 _SCALAR_PREFIXES: Final = ("hugepages-", "attachable-volumes-")
 
@@ -65,16 +63,16 @@ class ResourceRequest(Value, frozen=True):
 
 
 class Snapshot(Value, frozen=True):
-    """What scheduling depended on at one time. Hashes of clusters are by name.
+    """The inputs of scheduling at one time. Hashes of clusters are by name.
 
     Attributes:
-        scheduling_annotations_hash: of the watched annotations.
+        scheduling_annotations_hash: hash of the relevant annotations.
         replica_count: 0 for a kind without replicas.
-        resource_request: all of it, not only what is compared with clusters.
-        auto_migration_info: the annotation's text; None if there is none, or the policy migrates nothing.
+        resource_request: the whole request, not only the part that filters compare.
+        auto_migration_info: the annotation's text. None if it is missing, or if the policy has no auto-migration.
         policy_name: empty without a policy.
-        policy_content_hash: of its spec, but for ``autoMigration``; empty without a policy.
-        clusters: those that had joined, by name.
+        policy_content_hash: hash of the policy's spec without ``autoMigration``. Empty without a policy.
+        clusters: the clusters that joined, ordered by name.
     """
 
     scheduling_annotations_hash: str
@@ -92,30 +90,30 @@ class Snapshot(Value, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its JSON form, the same for equal snapshots."""
+        """Its JSON form. Equal snapshots have the same one."""
         return _json(self).decode()
 
     @classmethod
     def parse(cls, text: str) -> "Snapshot":
-        """Read the JSON form.
+        """Decode the JSON form.
 
         Raises:
-            FieldError: it is none.
+            FieldError: the text is not the JSON form of a snapshot.
         """
         return decode_json(cls, text)
 
 
-class ClusterMarks(NamedTuple):
-    """The hashes of one cluster. They cost more than all the rest: keep them as long as the cluster is the same."""
+class ClusterHashes(NamedTuple):
+    """The hashes of one cluster. They are expensive: keep them until the cluster changes."""
 
     labels: str
     taints: str
     api_resource_types: str
 
 
-def cluster_marks(cluster: Cluster) -> ClusterMarks:
-    """What can be told of a cluster's changes; neither the order of taints nor that of kinds plays a part."""
-    return ClusterMarks(
+def cluster_hashes(cluster: Cluster) -> ClusterHashes:
+    """Return the hashes of a cluster. The order of taints and of kinds does not count."""
+    return ClusterHashes(
         _hash(cluster.metadata.labels),
         _hash(sorted((each.key, each.value, each.effect) for each in cluster.spec.taints)),
         _hash(
@@ -128,29 +126,29 @@ def cluster_marks(cluster: Cluster) -> ClusterMarks:
     )
 
 
-def marks_of(clusters: Iterable[Cluster]) -> dict[str, ClusterMarks]:
-    """The marks of the clusters that joined the federation, by name."""
-    return {each.name: cluster_marks(each) for each in clusters if each.has_condition(JOINED)}
+def hashes_of(clusters: Iterable[Cluster]) -> dict[str, ClusterHashes]:
+    """Return the hashes of the clusters that joined the federation, by name."""
+    return {each.name: cluster_hashes(each) for each in clusters if each.has_condition(JOINED)}
 
 
 def snapshot_of(
     workload: UnitWorkload,
     policy: KubeAdmiralPolicy | None,
     annotations: Mapping[str, str],
-    clusters: Mapping[str, ClusterMarks],
+    clusters: Mapping[str, ClusterHashes],
 ) -> Snapshot:
-    """What scheduling depends on now.
+    """Return the current snapshot of an object.
 
     Args:
         workload: the object.
-        policy: that it is bound to, if any.
+        policy: the policy that it is bound to, if any.
         annotations: of the federated object.
-        clusters: those that joined; see ``marks_of``.
+        clusters: the clusters that joined. See ``hashes_of``.
     """
     names = sorted(clusters)
     migrates = policy is not None and policy.spec.auto_migration is not None
     return Snapshot(
-        scheduling_annotations_hash=_hash({key: annotations[key] for key in WATCHED_ANNOTATIONS if key in annotations}),
+        scheduling_annotations_hash=_hash({key: annotations[key] for key in TRIGGER_ANNOTATIONS if key in annotations}),
         replica_count=workload.replicas or 0,
         resource_request=_resource_request(workload.requests),
         policy_name=policy.metadata.name if policy is not None else "",
@@ -184,7 +182,7 @@ def _hash(value: object) -> str:
 
 
 def _json(value: object) -> bytes:
-    """Compact JSON; the keys of maps are sorted."""
+    """Encode compact JSON. The keys of maps are sorted."""
     return msgspec.json.encode(value, order="deterministic")
 
 
@@ -192,46 +190,46 @@ class ObjectTrigger(Enum):
     """Why an object is scheduled."""
 
     FIRST = "First"
-    """It never was: no snapshot is on record."""
+    """It was never scheduled: it has no stored snapshot."""
 
     UNBOUND = "Unbound"
-    """No policy claims it any more; it goes nowhere."""
+    """No policy selects it any more. It goes to no cluster."""
 
     UNREADABLE = "Unreadable"
-    """The snapshot on record says nothing."""
+    """The stored snapshot cannot be decoded."""
 
     ANNOTATIONS = "Annotations"
-    """Annotations say something else of it."""
+    """Its scheduling annotations changed."""
 
     REPLICAS = "Replicas"
-    """It is to have another number of replicas."""
+    """Its number of replicas changed."""
 
     REQUESTS = "Requests"
-    """Its replicas request something else."""
+    """Its resource requests changed."""
 
     POLICY = "Policy"
-    """Another policy claims it."""
+    """Another policy selects it."""
 
     AUTO_MIGRATION = "AutoMigration"
-    """What its replicas turned out to do has changed."""
+    """The information of auto-migration changed."""
 
     POLICY_CONTENT = "PolicyContent"
-    """Its policy asks for something else."""
+    """The content of its policy changed."""
 
     CLUSTER_LABELS = "ClusterLabels"
-    """A cluster has other labels."""
+    """The labels of a cluster changed."""
 
     CLUSTER_TAINTS = "ClusterTaints"
-    """A cluster has other taints, or is gone."""
+    """The taints of a cluster changed, or a cluster was removed."""
 
     CLUSTER_API_RESOURCES = "ClusterAPIResources"
-    """A cluster serves other kinds."""
+    """The API resources of a cluster changed."""
 
     CLUSTER_JOINED = "ClusterJoined"
-    """There is one more cluster, and none is gone."""
+    """A cluster joined, and none was removed."""
 
     NONE = "None"
-    """Nothing that counts: what was decided stays."""
+    """No relevant change. The assignment stays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,9 +237,9 @@ class TriggerResult:
     """Whether to schedule.
 
     Attributes:
-        trigger: why; the current snapshot then replaces the one on record as soon as scheduling succeeded.
-        deferred: without a trigger, the settings that stand against changes that there are. The snapshot on record
-            then stays, so that they are acted on with the next trigger.
+        trigger: the reason. After successful scheduling the current snapshot replaces the stored one.
+        deferred: without a trigger, the settings that disable a reaction to existing changes. The stored snapshot
+            stays, so that the next trigger includes these changes.
     """
 
     trigger: ObjectTrigger
@@ -249,24 +247,24 @@ class TriggerResult:
 
     @property
     def schedules(self) -> bool:
-        """Whether there is a trigger."""
+        """Whether the object must be scheduled."""
         return self.trigger is not ObjectTrigger.NONE
 
     @property
     def deferred_text(self) -> str:
-        """The annotation ``scheduling-deferred-reasons``; empty if it is to be removed."""
+        """The value of the annotation ``scheduling-deferred-reasons``. Empty if it must be removed."""
         return "; ".join(self.deferred)
 
 
 def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | None) -> TriggerResult:
-    """Why an object has to be scheduled now, the first reason that holds in KubeAdmiral's order.
+    """Return why an object must be scheduled now: the first reason that applies, in KubeAdmiral's order.
 
-    An annotation that makes an object sticky plays no part here, unlike a policy that does.
+    A policy can make an object sticky here. An annotation cannot.
 
     Args:
-        stored: the snapshot on record, as text.
-        current: what scheduling depends on now.
-        policy: that claims the object, with the defaults of its CRD; None if none does.
+        stored: the stored snapshot, as text.
+        current: the current snapshot.
+        policy: the policy that selects the object, with the defaults of its CRD. None if there is none.
     """
     if not stored:
         return TriggerResult(ObjectTrigger.FIRST)
@@ -295,12 +293,12 @@ def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | 
 
 
 def lost_or_changed(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Whether a cluster is gone or has another hash. One that is new is no change."""
+    """Report whether a cluster was removed or has another hash. A new cluster does not count."""
     return any(now.get(name) != digest for name, digest in before.items())
 
 
 class _Change(NamedTuple):
-    """A difference, the setting of the policy that is about it, and whether it is on."""
+    """A change, the setting of the policy for it, and whether the setting is enabled."""
 
     trigger: ObjectTrigger
     switch: str
@@ -308,7 +306,7 @@ class _Change(NamedTuple):
 
 
 def _always_on(before: Snapshot, now: Snapshot) -> Iterator[ObjectTrigger]:
-    """The differences that no setting stands against."""
+    """Yield the changes that no setting can disable."""
     if before.scheduling_annotations_hash != now.scheduling_annotations_hash:
         yield ObjectTrigger.ANNOTATIONS
     if before.replica_count != now.replica_count:
@@ -322,7 +320,7 @@ def _always_on(before: Snapshot, now: Snapshot) -> Iterator[ObjectTrigger]:
 
 
 def _changes(before: Snapshot, now: Snapshot, when: RescheduleWhen) -> Iterator[_Change]:
-    """The other differences, in order; about taints there is no setting."""
+    """Yield the other changes, in order. There is no setting for taints."""
     if before.policy_content_hash != now.policy_content_hash:
         yield _Change(ObjectTrigger.POLICY_CONTENT, "policyContentChanged", bool(when.policy_content_changed))
     if lost_or_changed(before.cluster_labels_hashes, now.cluster_labels_hashes):

@@ -1,9 +1,4 @@
-"""What KubeAdmiral schedules: an object with what its policy asks, and where it is now.
-
-A unit in the engine's words: what both ways of scheduling know of a workload, and the unit beside it.
-
-What a list of placements says: which clusters may be chosen, and what each of them is to get.
-"""
+"""The scheduling unit: an object, what its policy asks for, and its current clusters. Requests are made from it."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -23,7 +18,7 @@ GPU = "nvidia.com/gpu"
 
 
 class ReplicasStrategy(Enum):
-    """How replicas are planned in Divide mode."""
+    """How replicas are divided in Divide mode."""
 
     SPREAD = "Spread"
     BINPACK = "Binpack"
@@ -31,7 +26,7 @@ class ReplicasStrategy(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """What one cluster is to get: bounds, a weight and a priority, None where not said."""
+    """The preferences of a policy for one cluster. None means not set."""
 
     minimum: int = 0
     maximum: int | None = None
@@ -45,25 +40,25 @@ class SchedulingUnit:
 
     Attributes:
         api_version, kind, namespace, name: of the object.
-        divide: replicas are divided; otherwise every cluster gets all of them.
-        replicas: how many, in Divide mode.
-        requests: what a replica requests; KubeAdmiral fills in no more than GPUs.
-        current: replicas by cluster, None where the number is not set.
-        strategy: how replicas are planned.
+        divide: replicas are divided. Otherwise every cluster gets all of them.
+        replicas: the number of replicas in Divide mode.
+        requests: what a replica requests. KubeAdmiral considers GPUs only.
+        current: replicas by cluster, None if the number is not set.
+        strategy: how replicas are divided.
         cluster_selector: labels that a cluster must have.
-        required: terms of which one must match; None for no condition.
-        preferred: terms that earn a cluster their weight.
+        required: terms of which one must match. None for no condition.
+        preferred: terms with the weight that a match adds to the score.
         tolerations: of taints.
-        max_clusters: how many clusters at most; None for any number.
-        candidates: the clusters that may be chosen; none for all.
-        preferences: what clusters are to get, for those of which something is said.
-        sticky: once placed it stays as it is.
-        avoid_disruption: replicas that run are moved only as far as it takes.
-        keep_unschedulable: replicas that could not be scheduled stay in the number of their cluster.
-        estimated_capacity: what a cluster turned out to hold, by auto-migration.
-        scheduled: replicas seen to be scheduled, by auto-migration.
-        limited_capacity: what a cluster may hold, by custom migration.
-        evicted: clusters that custom migration keeps it off, at this moment.
+        max_clusters: the largest number of clusters. None for any number.
+        candidates: the clusters that may be selected. Empty for all.
+        preferences: by cluster, for the clusters that have any.
+        sticky: once scheduled, the assignment stays.
+        avoid_disruption: move no more of the running replicas than necessary.
+        keep_unschedulable: replicas that cannot be scheduled still count for their cluster.
+        estimated_capacity: how many replicas a cluster holds, estimated by auto-migration.
+        scheduled: replicas by cluster that auto-migration observed to be scheduled.
+        limited_capacity: how many replicas custom migration allows a cluster.
+        evicted: clusters that custom migration excludes at present.
     """
 
     api_version: str
@@ -92,16 +87,16 @@ class SchedulingUnit:
 
     @property
     def key(self) -> str:
-        """What breaks ties between clusters: ``namespace/name``, or the name alone."""
+        """The key that breaks ties between clusters: ``namespace/name``, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
     @property
     def stays(self) -> bool:
-        """Whether it is placed and sticky: nothing is decided anew."""
+        """Whether it is sticky and has clusters, so that nothing is decided again."""
         return self.sticky and bool(self.current)
 
     def preference(self, cluster: str) -> Preference:
-        """What a cluster is to get."""
+        """Return the preferences for a cluster."""
         return self.preferences.get(cluster, _NO_PREFERENCE)
 
 
@@ -109,13 +104,13 @@ _NO_PREFERENCE = Preference()
 
 
 class UnitPlacement(Placement, frozen=True):
-    """What a policy of KubeAdmiral asks of clusters, as far as that says which of them fit.
+    """The part of a KubeAdmiral policy that determines which clusters fit.
 
-    Tolerations and the list of clusters are Karmada's: ``clusterTolerations``, ``clusterAffinity.clusterNames``.
+    Tolerations and the list of clusters use the fields ``clusterTolerations`` and ``clusterAffinity.clusterNames``.
 
     Attributes:
         cluster_selector: labels that a cluster must have.
-        required: terms of which one must match; None for no condition.
+        required: terms of which one must match. None for no condition.
     """
 
     cluster_selector: dict[str, str] = {}
@@ -124,20 +119,16 @@ class UnitPlacement(Placement, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRequest(Request):
-    """A request that was made of a unit.
-
-    Attributes:
-        unit: what KubeAdmiral's stages are asked about.
-    """
+    """A request with its unit, which KubeAdmiral's stages read."""
 
     unit: SchedulingUnit
 
 
 def request_of(unit: SchedulingUnit) -> UnitRequest:
-    """What the engine is asked for a unit.
+    """Make the request for a unit.
 
-    A cluster whose number of replicas is not set has all of them. A sticky unit that is placed has no group of
-    clusters to try, so that nothing moves.
+    A current cluster without a number of replicas has all of them. A sticky unit with clusters has no group to try, so
+    that its assignment stays.
     """
     return UnitRequest(
         name=unit.name,
@@ -162,10 +153,10 @@ def request_of(unit: SchedulingUnit) -> UnitRequest:
 
 
 def unit_of(context: Context) -> SchedulingUnit:
-    """The unit that a turn is about.
+    """Return the unit of a request.
 
     Raises:
-        TypeError: the request was not made of a unit; KubeAdmiral's stages are for those.
+        TypeError: the request was not made by ``request_of``.
     """
     request = context.request
     if not isinstance(request, UnitRequest):
@@ -174,14 +165,14 @@ def unit_of(context: Context) -> SchedulingUnit:
 
 
 def placed(unit: SchedulingUnit, decision: Decision) -> dict[str, int | None]:
-    """Replicas by cluster as KubeAdmiral writes them: None where the mode assigns none."""
+    """Return replicas by cluster as KubeAdmiral writes them: None in a mode that assigns no numbers."""
     if unit.stays:
         return dict(unit.current)
     return {name: count if unit.divide else None for name, count in decision.assignment.items()}
 
 
 Parts = Mapping[str, Mapping[str, int]]
-"""Numbers by cluster, for each field of a Preference; clusters of which nothing is said are left out."""
+"""For each field of a Preference, numbers by cluster. Clusters without a number are left out."""
 
 PART_NAMES: Final[Mapping[str, str]] = {
     "minimum": "minReplicas",
@@ -193,29 +184,29 @@ PART_NAMES: Final[Mapping[str, str]] = {
 
 
 def candidates_of(placement: Iterable[DesiredPlacement]) -> frozenset[str]:
-    """The clusters that are listed."""
+    """Return the listed clusters."""
     return frozenset(each.cluster for each in placement)
 
 
 def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:
-    """What is said of the clusters. Of a cluster that is listed twice, what is said last counts."""
+    """Return the preferences by field. If a cluster is listed twice, the last entry counts."""
     parts: dict[str, dict[str, int]] = {name: {} for name in PART_NAMES}
     for entry in placement:
         wanted = entry.preferences
-        said = {
+        numbers = {
             "minimum": wanted.min_replicas or 0,
             "maximum": wanted.max_replicas,
             "weight": wanted.weight,
             "priority": wanted.priority,
         }
-        for name, number in said.items():
+        for name, number in numbers.items():
             if number is not None:
                 parts[name][entry.cluster] = number
     return parts
 
 
 def preferences_of(parts: Parts) -> dict[str, Preference]:
-    """The same by cluster."""
+    """Return the preferences by cluster."""
     clusters = {cluster for numbers in parts.values() for cluster in numbers}
     return {
         cluster: Preference(**{name: numbers[cluster] for name, numbers in parts.items() if cluster in numbers})

@@ -54,13 +54,17 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             "b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="no room for all"
         ),
         pytest.param(
-            "b", {"replicas": 0, "requests": {}}, Outcome.NO_REPLICAS, "no replicas are wanted", id="none wanted"
+            "b",
+            {"replicas": 0, "requests": {}},
+            Outcome.NO_REPLICAS,
+            "the workload requests no replicas",
+            id="none wanted",
         ),
         pytest.param(
             "b",
             {"scheduling": static(("a", 1))},
             Outcome.NO_REPLICAS,
-            "no rule of the static weights",
+            "no static weight rule",
             id="no rule means it",
         ),
         pytest.param(
@@ -77,7 +81,7 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             "c",
             {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}},
             Outcome.NO_REPLICAS,
-            "no room",
+            "no further replica fits",
             id="full",
         ),
         pytest.param(
@@ -227,7 +231,7 @@ def test_a_region_that_was_not_chosen_is_told():
     found = of_one(
         "b", clusters, replicas=5, scheduling=DUPLICATED, spread=[spread("region", 1, 1), spread("cluster", 1, 1)]
     )
-    assert "region us was not chosen; chosen were eu" in found.reason
+    assert "region us was not selected; selected were eu" in found.reason
 
 
 def test_a_cluster_kept_without_replicas_is_assigned():

@@ -176,9 +176,13 @@ def test_weights_are_told():
             "select plugins took 2 of 3 clusters that fit",
             id="cut off",
         ),
-        pytest.param(divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is no replica", id="no share"),
+        pytest.param(divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is 0 replicas", id="no share"),
         pytest.param(
-            divided(0, preferences=EVEN), "A", Outcome.NO_REPLICAS, "no replicas are wanted", id="scaled to 0"
+            divided(0, preferences=EVEN),
+            "A",
+            Outcome.NO_REPLICAS,
+            "the workload requests no replicas",
+            id="scaled to 0",
         ),
         pytest.param(unit(max_clusters=-1), "A", Outcome.NOT_SELECTED, "maxClusters is -1", id="a failed selection"),
         pytest.param(unit(), "A", Outcome.ASSIGNED, "", id="nothing stands against it"),

@@ -72,7 +72,7 @@ def test_which_plugins_take_part(plugins, expected):
         pytest.param(
             changed("filter", enabled=["APIResources"]),
             "spec.plugins.filter.enabled[0].name",
-            "'APIResources' takes part by default; disable it to move it",
+            "'APIResources' is enabled by default; disable it to move it",
             id="a default one that is not disabled",
         ),
         pytest.param(
@@ -108,7 +108,7 @@ def test_which_plugins_take_part(plugins, expected):
         pytest.param(
             {"filter": {"enabled": [{"name": "mine", "type": "Webhook"}]}},
             "spec.plugins.filter.enabled[0].name",
-            "is a webhook, and those are not called here",
+            "is a webhook, which is not supported here",
             id="a webhook",
         ),
         pytest.param(

@@ -9,11 +9,11 @@ from kubeadmiral_builders import CONFIG_MAPS, DEPLOYMENTS, member, policy, web
 from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.fnv import fnv1_32
 from berthmaster.scheduling.kubeadmiral.trigger import (
-    WATCHED_ANNOTATIONS,
+    TRIGGER_ANNOTATIONS,
     ResourceRequest,
     Snapshot,
-    cluster_marks,
-    marks_of,
+    cluster_hashes,
+    hashes_of,
     snapshot_of,
 )
 
@@ -21,7 +21,7 @@ POLICY = policy(schedulingMode="Divide", clusterSelector={"a": "1", "b": "2"})
 
 
 def taken(*, workload=None, policy=POLICY, annotations=None, clusters=()):
-    return snapshot_of(workload or web(), policy, annotations or {}, marks_of(clusters))
+    return snapshot_of(workload or web(), policy, annotations or {}, hashes_of(clusters))
 
 
 def test_the_json_form():
@@ -89,7 +89,7 @@ def test_what_is_no_snapshot(text):
 )
 def test_what_is_hashed(cluster, hashed):
     # A change of this makes every object that was ever scheduled be scheduled again.
-    assert cluster_marks(cluster) == tuple(str(fnv1_32(each)) for each in hashed)
+    assert cluster_hashes(cluster) == tuple(str(fnv1_32(each)) for each in hashed)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_what_is_hashed(cluster, hashed):
     ],
 )
 def test_what_marks_tell_apart(before, after, changed):
-    then, now = (cluster_marks(member(**fields)) for fields in (before, after))
+    then, now = (cluster_hashes(member(**fields)) for fields in (before, after))
     assert {name for name in then._fields if getattr(then, name) != getattr(now, name)} == changed
 
 
 def test_clusters_that_did_not_join_are_left_out():
-    assert list(marks_of([member("a", joined="False"), member("b", ready="False"), member("c", joined="")])) == ["b"]
+    assert list(hashes_of([member("a", joined="False"), member("b", ready="False"), member("c", joined="")])) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_which_changes_of_a_policy_count(changed, counts):
     assert (now.policy_content_hash != taken().policy_content_hash) is counts
 
 
-@pytest.mark.parametrize("name", WATCHED_ANNOTATIONS)
+@pytest.mark.parametrize("name", TRIGGER_ANNOTATIONS)
 def test_annotations_that_are_watched(name):
     assert taken(annotations={name: "x"}).scheduling_annotations_hash != taken().scheduling_annotations_hash
     other = {name: "x", "kubeadmiral.io/no-scheduling": "true", "team": "a"}

@@ -4,7 +4,7 @@ import pytest
 from builders import quantities
 from kubeadmiral_builders import DEPLOYMENTS, member, policy, web
 
-from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger, TriggerResult, marks_of, snapshot_of, trigger_of
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger, TriggerResult, hashes_of, snapshot_of, trigger_of
 
 SWITCHES = ("policyContentChanged", "clusterLabelsChanged", "clusterAPIResourcesChanged", "clusterJoined")
 A, B = member("a", labels={"az": "1"}), member("b")
@@ -19,7 +19,7 @@ def when(*on, **spec):
 
 
 def taken(asked, *, workload=None, annotations=None, clusters=TWO):
-    return snapshot_of(workload or web(), asked, annotations or {}, marks_of(clusters))
+    return snapshot_of(workload or web(), asked, annotations or {}, hashes_of(clusters))
 
 
 def decided(before, now, asked):
