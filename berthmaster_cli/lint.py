@@ -17,7 +17,7 @@ from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.lint import OWN_RULES, lint
 from webhook.admission.outcome import FieldProblem
-from webhook.admission.rules.catalog import ALL_RULES, AdmissionContext
+from webhook.admission.rule_catalog import ALL_RULES, AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 
 _NO_ID: Final = ""

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from berthmaster.model.kinds import Scope
-from webhook.admission.rules.catalog import RULE_IDS
+from webhook.admission.rule_catalog import RULE_IDS
 from webhook.admission.settings import Level
 
 

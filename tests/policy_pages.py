@@ -10,7 +10,7 @@ from webhook.admission import wire
 from webhook.admission.lint import Linted, lint
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 
 KUBEADMIRAL = "KubeAdmiral"

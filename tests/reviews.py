@@ -9,7 +9,7 @@ import jsonpatch
 
 from webhook.admission import wire
 from webhook.admission.reviews import ROUTES, review
-from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 COMPANION = AdmissionSettings()

@@ -19,7 +19,7 @@ from webhook import metrics
 from webhook.admission import wire
 from webhook.admission.outcome import ReviewOutcome
 from webhook.admission.reviews import ROUTES, ReviewRoute, review
-from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import AdmissionRequest, NotAReview
 

@@ -14,7 +14,7 @@ from webhook.admission.karmada.defaulting import apply_crd_defaults
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.patch import Draft
 from webhook.admission.reviews import ROUTES, ReviewRoute, review
-from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind
 
 SCHEMA: Final = "schema"

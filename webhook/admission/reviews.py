@@ -16,7 +16,7 @@ from webhook.admission.karmada.policy import read
 from webhook.admission.karmada.priority_drop import review_drop
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
 from webhook.admission.patch import Draft
-from webhook.admission.rules.catalog import AdmissionContext
+from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import ReviewedPolicy
 from webhook.admission.wire import AdmissionRequest
 

@@ -13,7 +13,7 @@ from berthmaster.kube.reflector import MAX_OBJECTS
 from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster_cli.main import _COMMANDS, main
 from webhook.admission import wire
-from webhook.admission.rules.catalog import RULE_IDS
+from webhook.admission.rule_catalog import RULE_IDS
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])

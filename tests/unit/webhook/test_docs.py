@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from webhook.admission.reviews import ROUTES
-from webhook.admission.rules.catalog import ALL_RULES
+from webhook.admission.rule_catalog import ALL_RULES
 
 PAGE = (Path(__file__).parents[3] / "docs" / "webhook.md").read_text()
 

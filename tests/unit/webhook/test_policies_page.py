@@ -13,7 +13,7 @@ from policy_pages import KUBEADMIRAL, REBALANCER, completed, lint_example, made,
 from webhook.admission import kubeadmiral, rebalancer
 from webhook.admission.karmada import checks
 from webhook.admission.outcome import FieldProblem
-from webhook.admission.rules.catalog import ALL_RULES, KUBEADMIRAL_RULES, REBALANCER_RULES
+from webhook.admission.rule_catalog import ALL_RULES, KUBEADMIRAL_RULES, REBALANCER_RULES
 from webhook.admission.rules.rule import AdmissionRule
 
 PAGE = (Path(__file__).parents[3] / "docs" / "policies.md").read_text()

@@ -3,7 +3,7 @@
 import pytest
 from reviews import admission_review, answer
 
-from webhook.admission.rules.catalog import ALL_RULES, RULE_IDS
+from webhook.admission.rule_catalog import ALL_RULES, RULE_IDS
 from webhook.admission.settings import AdmissionSettings, Level
 
 DEPLOYMENT = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
