@@ -26,7 +26,7 @@ def notes(values):
             {"controllers": {"enable": ["workload-rebalancer"]}}, set(), {SCHEDULES},
             id="no scheduling without the binding scheduler",
         ),
-        pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="no webhook commands without it"),
+        pytest.param({"webhook": {"enabled": False}}, {SCHEDULES}, {INSPECTS, DELETES}, id="without the webhook"),
         pytest.param({"registration": {"enabled": False}}, {"is not registered"}, {DELETES}, id="not registered"),
     ],
 )  # fmt: skip
