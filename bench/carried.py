@@ -13,7 +13,7 @@ import kube_scheduler
 import msgspec
 from served import Server, measure, post
 from timing import median_ms
-from workloads import Workload
+from workloads import Scenario
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.scheduling.fleet import fleet_of
@@ -47,7 +47,7 @@ class Carrying:
     decoding_ms: float
 
 
-def native(workload: Workload) -> Carrying:
+def native(workload: Scenario) -> Carrying:
     """``POST /v1/schedule`` with the clusters of a workload."""
     body = encode_json(ScheduleRequest(workload.bindings[0], workload.clusters))
 

@@ -17,13 +17,13 @@ import click
 import kube_scheduler
 import msgspec
 from served import Server, measure, post, serving
-from workloads import Workload, generated
+from workloads import Scenario, generated
 
 from berthmaster.model.decode import builtins, encode_json
 from extender.protocols.native.wire import ScheduleRequest
 
 
-def batch_rate(server: Server, workload: Workload, lines: int) -> float:
+def batch_rate(server: Server, workload: Scenario, lines: int) -> float:
     """Decisions a second through one batch."""
     body = b"".join(
         msgspec.json.encode({"id": index, "binding": builtins(workload.bindings[index % len(workload.bindings)])})
@@ -49,7 +49,7 @@ def batch_rate(server: Server, workload: Workload, lines: int) -> float:
     return lines / elapsed
 
 
-def native_requests(workload: Workload) -> list[bytes]:
+def native_requests(workload: Scenario) -> list[bytes]:
     """``POST /v1/schedule`` with each binding of a workload."""
     return [post("/v1/schedule", encode_json(ScheduleRequest(binding))) for binding in workload.bindings]
 

@@ -20,7 +20,7 @@ import click
 import msgspec
 from workloads import (
     GeneratedUnits,
-    Workload,
+    Scenario,
     generated,
     generated_regions,
     generated_units,
@@ -81,7 +81,7 @@ class Case(NamedTuple):
     unseen: Sequence[Callable[[], Request]]
 
 
-def case_of(workload: Workload) -> Case:
+def case_of(workload: Scenario) -> Case:
     """Bindings, by Karmada's profile."""
     bindings = workload.bindings
     unseen = [_with_unseen_placement(bindings[index % len(bindings)], index) for index in range(_UNSEEN)]

@@ -1,4 +1,4 @@
-"""Fleets and bindings to time decisions on, generated from a seed, or read from a file in the vectors' format."""
+"""Scenarios for benchmarks of decisions: generated from a seed, or read from a file in the format of the vectors."""
 
 import gzip
 import random
@@ -22,8 +22,8 @@ _SIZES_CPU = (64, 128, 512, 2000)
 _GIB_PER_CPU = 4
 
 
-class Workload(NamedTuple):
-    """A fleet and the bindings to schedule on it, one after the other."""
+class Scenario(NamedTuple):
+    """A fleet, and the bindings to schedule on it one after the other."""
 
     name: str
     clusters: tuple[Cluster, ...]
@@ -31,7 +31,7 @@ class Workload(NamedTuple):
 
 
 class GeneratedUnits(NamedTuple):
-    """A federation and the units to schedule on it."""
+    """A federation, and the units to schedule on it."""
 
     name: str
     clusters: tuple[Cluster, ...]
@@ -50,23 +50,29 @@ class _Line(msgspec.Struct):
     bindings: tuple[_NamedBinding, ...]
 
 
-def generated(seed: int) -> Iterator[Workload]:
-    """A fleet of each size with bindings of all strategies, two groups each, every third with a spread constraint."""
+def generated(seed: int) -> Iterator[Scenario]:
+    """Yield a fleet of each size with bindings of all strategies.
+
+    Each binding has two groups, and every third has a spread constraint.
+    """
     for size in FLEET_SIZES:
         draw = random.Random(f"{seed}-{size}")
         clusters = tuple(_cluster(draw, index, regions=max(1, size // 20)) for index in range(size))
-        yield Workload(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
+        yield Scenario(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
 
 
 def generated_units(seed: int) -> Iterator[GeneratedUnits]:
-    """The same fleets, joined, with units of both planners and of Duplicate mode; every third for few clusters."""
+    """Yield the same fleets as joined clusters, with units of both planners and of Duplicate mode.
+
+    Every third unit limits the number of clusters.
+    """
     for workload in generated(seed):
         clusters = tuple(_joined(cluster) for cluster in workload.clusters)
         yield GeneratedUnits(workload.name, clusters, tuple(_unit(index) for index in range(BINDINGS)))
 
 
-def generated_regions(seed: int) -> Iterator[Workload]:
-    """One binding spread over many regions of five clusters each."""
+def generated_regions(seed: int) -> Iterator[Scenario]:
+    """Yield fleets of regions of five clusters each, with one binding that spreads over many regions."""
     for regions, least, most in REGION_SPREADS:
         draw = random.Random(f"{seed}-{regions}-regions")
         clusters = tuple(_cluster(draw, index, regions) for index in range(5 * regions))
@@ -76,20 +82,20 @@ def generated_regions(seed: int) -> Iterator[Workload]:
         ]
         placement = {"replicaScheduling": _STRATEGIES[1], "spreadConstraints": constraints}
         many = f"{least}" if least == most else f"{least} to {most}"
-        yield Workload(f"{many} of {regions} regions", clusters, (_as_binding("spread", 50, placement),))
+        yield Scenario(f"{many} of {regions} regions", clusters, (_as_binding("spread", 50, placement),))
 
 
-def read(path: Path) -> Iterator[Workload]:
-    """The fleets of a file of JSON lines, gzipped or not."""
+def read(path: Path) -> Iterator[Scenario]:
+    """Read the fleets of a JSON Lines file, gzipped or not."""
     with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
         for line in lines:
             fleet = decode_json(_Line, line)
             bindings = (Binding(each.spec, ObjectMeta(each.name), each.status) for each in fleet.bindings)
-            yield Workload(fleet.id, fleet.clusters, tuple(bindings))
+            yield Scenario(fleet.id, fleet.clusters, tuple(bindings))
 
 
 def with_other_usage(cluster: Cluster, draw: random.Random) -> Cluster:
-    """The same cluster as its next status update would tell it: only the allocated amounts differ."""
+    """Return the cluster after a status update: only the allocated amounts differ."""
     raw = msgspec.to_builtins(cluster, enc_hook=str)
     cpu = int(cluster.status.resource_summary.allocatable["cpu"].value()) if cluster.status.resource_summary else 0
     raw["status"]["resourceSummary"] = _summary(draw, cpu)
@@ -99,9 +105,7 @@ def with_other_usage(cluster: Cluster, draw: random.Random) -> Cluster:
 def _cluster(draw: random.Random, index: int, regions: int) -> Cluster:
     region = f"region-{index % regions}"
     environment = draw.choices(("prod", "stage", "dev"), (2, 1, 1))[0]
-    taint = draw.choices((None, {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}, _NOT_READY), (92, 6, 2))[
-        0
-    ]
+    (taint,) = draw.choices((None, _DEDICATED, _NOT_READY), (92, 6, 2))
     kinds = {"apps/v1": ("Deployment", "StatefulSet"), "v1": ("Pod", "Service", "ConfigMap"), "batch/v1": ("Job",)}
     raw = {
         "metadata": {"name": f"member{index:05}", "labels": {"env": environment, "tier": str(index % 5)}},
@@ -146,6 +150,7 @@ def _unit(index: int) -> SchedulingUnit:
     )
 
 
+_DEDICATED = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
 _NOT_READY = {"key": "cluster.karmada.io/not-ready", "effect": "NoExecute"}
 
 

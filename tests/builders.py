@@ -1,7 +1,7 @@
-"""Values for tests: whatever a test does not name has a default that plays no part in any decision.
+"""Values for tests. A field that a test does not set has a default that does not affect decisions.
 
-All are valid as they come: a cluster is ready, serves Deployments, has no taints and no resource numbers; a
-policy places Deployments of its namespace on every cluster; a binding places one replica of ``deployment()``.
+All defaults are valid. A cluster is ready, serves Deployments, and has no taints and no resources. A policy places
+the Deployments of its namespace on every cluster. A binding places one replica of ``deployment()``.
 """
 
 import itertools
@@ -42,23 +42,23 @@ SERVED = (
     ),
     APIEnablement(group_version="batch/v1", resources=(APIResource(name="jobs", kind="Job"),)),
 )
-"""What a cluster serves when a test does not say."""
+"""The kinds that a cluster serves by default."""
 
 
 def quantities(amounts: Mapping[str, str | float]) -> dict[str, Quantity]:
-    """Resource amounts from their texts."""
+    """Resource amounts from texts or numbers."""
     return {name: Quantity.parse(amount) for name, amount in amounts.items()}
 
 
 def taint(text: str) -> Taint:
-    """A taint from ``key[=value]:Effect``, as kubectl writes it."""
+    """A taint from ``key[=value]:Effect``, the text of kubectl."""
     pair, _, effect = text.rpartition(":")
     key, _, value = pair.partition("=")
     return Taint(key=key, value=value, effect=effect)
 
 
 def model(grade: int, minima: Mapping[str, str | float]) -> ResourceModel:
-    """A grade of nodes by the smallest amounts that put a node into it."""
+    """A grade of nodes, from the smallest amounts that place a node in it."""
     most = Quantity.parse("1E")
     ranges = (ResourceModelRange(name, least, most) for name, least in quantities(minima).items())
     return ResourceModel(grade, tuple(ranges))
@@ -83,15 +83,15 @@ def cluster(
     ready: bool = True,
     deleting: bool = False,
 ) -> Cluster:
-    """A cluster; ``cpu``, ``memory``, ``pods`` are what it can give, ``taints`` are ``key[=value]:Effect``.
+    """A cluster. ``cpu``, ``memory`` and ``pods`` are allocatable amounts, ``taints`` are ``key[=value]:Effect``.
 
     ``models`` are the smallest amounts of each grade of nodes, from grade 0.
 
-    With none of the three, and no ``resource_summary``, it reports no resources at all. With some, it has
-    room for 110 pods by default.
+    Without amounts and without ``resource_summary``, the cluster reports no resources. With any amount, the default
+    of ``pods`` is 110.
     """
-    asked = {"cpu": cpu, "memory": memory, "pods": pods}
-    amounts = {name: amount for name, amount in asked.items() if amount is not None}
+    given = {"cpu": cpu, "memory": memory, "pods": pods}
+    amounts = {name: amount for name, amount in given.items() if amount is not None}
     if amounts and resource_summary is None:
         resource_summary = ResourceSummary(
             allocatable=quantities({"pods": 110, **amounts}), allocated=quantities(allocated or {})
@@ -123,7 +123,7 @@ def placement(**fields: Any) -> Placement:
 
 
 def selector(kind: str = "Deployment", api_version: str = "apps/v1", **fields: Any) -> ResourceSelector:
-    """A resource selector; further fields by their JSON names."""
+    """A resource selector. Further fields have their JSON names."""
     return convert(ResourceSelector, {"apiVersion": api_version, "kind": kind, **fields})
 
 
@@ -138,7 +138,7 @@ def policy(
     deleting: bool = False,
     **spec: Any,
 ) -> Policy:
-    """A policy; further fields of ``PropagationSpec`` by their Python names."""
+    """A policy. Further fields of ``PropagationSpec`` have their Python names."""
     return Policy(
         kind="ClusterPropagationPolicy" if cluster_scoped else "PropagationPolicy",
         metadata=convert(ObjectMeta, _metadata(name, "" if cluster_scoped else namespace, deleting=deleting)),
@@ -166,9 +166,9 @@ def binding(
     status: BindingStatus | None = None,
     **spec: Any,
 ) -> Binding:
-    """The binding of a workload called ``name``; ``clusters`` is where it is now, with replicas.
+    """The binding of the workload ``name``. ``clusters`` is the current assignment: replicas by cluster.
 
-    ``requests`` None means that no requirements are known; further fields of ``BindingSpec`` by Python name.
+    If ``requests`` is None, there are no requirements. Further fields of ``BindingSpec`` have their Python names.
     """
     return Binding(
         kind="ResourceBinding" if namespace else "ClusterResourceBinding",
@@ -196,7 +196,7 @@ def deployment(
     requests: Mapping[str, str | float] | None = None,
     pod_spec: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """A Deployment's manifest; None leaves ``namespace`` or ``replicas`` out, ``pod_spec`` adds to it."""
+    """The manifest of a Deployment. None omits ``namespace`` or ``replicas``; ``pod_spec`` adds fields."""
     container: dict[str, Any] = {"name": name, "image": "nginx:1.27"}
     if requests is not None:
         container["resources"] = {"requests": dict(requests)}
