@@ -33,7 +33,7 @@ UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to
 
 
 @dataclass(frozen=True, slots=True)
-class FederatedWorkload:
+class BoundWorkload:
     """A workload and the policy that its labels bind it to.
 
     Attributes:
@@ -69,7 +69,7 @@ class Federation:
     """
 
     clusters: Mapping[str, Cluster]
-    workloads: Sequence[FederatedWorkload]
+    workloads: Sequence[BoundWorkload]
     forced: bool = False
 
 
@@ -86,7 +86,7 @@ class FederatedResult:
         notes: remarks: ignored annotations, and changes that do not trigger scheduling.
     """
 
-    bound: FederatedWorkload
+    bound: BoundWorkload
     trigger: ObjectTrigger
     unit: SchedulingUnit | None = None
     decision: Decision | None = None
@@ -156,7 +156,7 @@ def _bound(
     policies: Mapping[tuple[str, str, str], KubeAdmiralPolicy],
     profiles: Mapping[str, PluginNames | FieldError],
     replica_paths: Sequence[ReplicaPath],
-) -> FederatedWorkload:
+) -> BoundWorkload:
     template, replicas = template_of(raw), replicas_of(raw, replica_paths)
     known = replica_path_of(raw, replica_paths)
     workload = UnitWorkload(
@@ -176,14 +176,14 @@ def _bound(
     if named is None and (label := template.labels.get(CLUSTER_POLICY_LABEL)):
         named = ("ClusterPropagationPolicy", "", label)
     if named is None:
-        return FederatedWorkload(workload, annotations)
+        return BoundWorkload(workload, annotations)
     policy = policies.get(named)
     if policy is None:
-        return FederatedWorkload(workload, annotations, missing=f"{named[0]} {named[2]} does not exist")
+        return BoundWorkload(workload, annotations, missing=f"{named[0]} {named[2]} does not exist")
     profile = policy.spec.scheduling_profile
     if profile and profile not in profiles:
-        return FederatedWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} does not exist")
-    return FederatedWorkload(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+        return BoundWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} does not exist")
+    return BoundWorkload(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
 
 
 def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
@@ -205,7 +205,7 @@ class _Run:
         self._now = now
         self._diagnose = diagnose
 
-    def settle(self, bound: FederatedWorkload) -> FederatedResult:
+    def settle(self, bound: BoundWorkload) -> FederatedResult:
         """Schedule a workload if KubeAdmiral would."""
         if bound.missing:
             return FederatedResult(bound, ObjectTrigger.NONE, notes=(bound.missing,))
@@ -261,6 +261,6 @@ def _scaled(federation: Federation, change: Scale) -> Federation:
     return replace(federation, workloads=[scaled if each is found[0] else each for each in federation.workloads])
 
 
-def _names(name: ResourceName, bound: FederatedWorkload) -> bool:
+def _names(name: ResourceName, bound: BoundWorkload) -> bool:
     workload = bound.workload
     return name.names(ObjectReference(workload.api_version, workload.kind, workload.name, workload.namespace))
