@@ -5,10 +5,10 @@ module is pure: the caller passes the current time.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Final
+from typing import Final, Self
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -100,13 +100,14 @@ def names_of(certificate: x509.Certificate) -> frozenset[str]:
     return frozenset([*names.get_values_for_type(x509.DNSName), *addresses])
 
 
-class Bundle:
-    """An immutable list of authority certificates without duplicates. The order is that of the input."""
+class Bundle(tuple[x509.Certificate, ...]):
+    """The certificates of trusted authorities, without duplicates and in the order of the input."""
 
-    __slots__ = ("_certificates",)
+    __slots__ = ()
 
-    def __init__(self, certificates: Iterable[x509.Certificate] = ()) -> None:
-        self._certificates = tuple(dict.fromkeys(certificates))
+    def __new__(cls, certificates: Iterable[x509.Certificate] = ()) -> Self:
+        """Create a bundle. Later duplicates are dropped."""
+        return super().__new__(cls, dict.fromkeys(certificates))
 
     @classmethod
     def parse(cls, pem: bytes) -> "Bundle":
@@ -121,22 +122,7 @@ class Bundle:
     @property
     def pem(self) -> bytes:
         """All certificates in PEM."""
-        return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in self._certificates)
-
-    def __iter__(self) -> Iterator[x509.Certificate]:
-        return iter(self._certificates)
-
-    def __len__(self) -> int:
-        return len(self._certificates)
-
-    def __contains__(self, certificate: x509.Certificate) -> bool:
-        return certificate in self._certificates
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Bundle) and self._certificates == other._certificates
-
-    def __hash__(self) -> int:
-        return hash(self._certificates)
+        return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in self)
 
     def __repr__(self) -> str:
         return f"Bundle({', '.join(each.subject.rfc4514_string() for each in self)})"

@@ -156,7 +156,7 @@ def _worst_bundle(
     worst = (rejecting or [each for each in held if each != trusted] or held)[0]
     verdict, finding = CertificateVerdict.OK, None
     if rejecting:
-        reason = Reason.BUNDLE_OUTDATED if len(worst) else Reason.BUNDLE_MISSING
+        reason = Reason.BUNDLE_OUTDATED if worst else Reason.BUNDLE_MISSING
         verdict = CertificateVerdict.BAD
         finding = CertificateFinding(reason, "clients that trust it reject a certificate that is served")
     elif worst != trusted:

@@ -16,7 +16,7 @@ from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from berthmaster.kube import requests
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.discovery import Discovery, ServedKind
 from berthmaster.kube.requests import Key
 from berthmaster.manifests.document import Document
@@ -131,7 +131,7 @@ def wait_until_reachable(
 
 def problem_of(endpoint: Endpoint, bundle: Bundle) -> str:
     """Return why a client that trusts a bundle gets no answer. Return an empty string for any status below 500."""
-    if not len(bundle):
+    if not bundle:
         return "there is no authority to trust yet"
     context = ssl.create_default_context(cadata=bundle.pem.decode())
     try:
@@ -235,21 +235,12 @@ class Registrar:
             return "not ours"
         if document.kind in _NEVER_DELETED:
             return "kept"
-        try:
-            ask(self._client, requests.delete(resource.collection, key, uid=present["metadata"]["uid"]))
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            return "gone already"
-        return "removed"
+        request = requests.delete(resource.collection, key, uid=present["metadata"]["uid"])
+        return "removed" if ask_if_found(self._client, request) is not None else "gone already"
 
     def _read(self, resource: ServedKind, key: Key) -> dict[str, Any] | None:
-        try:
-            return decode_json(dict[str, Any], ask(self._client, requests.get(resource.collection, key)))
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+        content = ask_if_found(self._client, requests.get(resource.collection, key))
+        return decode_json(dict[str, Any], content) if content is not None else None
 
 
 def _in_order(documents: Sequence[Document]) -> list[Document]:
@@ -272,7 +263,7 @@ def _with_bundle(content: dict[str, Any], bundle: Callable[[], Bundle]) -> dict[
     if kind is None or not bundle_fields(kind, content):
         return content
     trusted = bundle()
-    if not len(trusted):
+    if not trusted:
         raise ServiceError(f"{kind.kind} {content['metadata']['name']}: there is no bundle for it yet")
     return injected(kind, content, trusted)
 

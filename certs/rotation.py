@@ -199,7 +199,7 @@ def _take_over(given: RotationInput, _create: CreateAuthority) -> RotationStep |
 def _supersede(given: RotationInput, _create: CreateAuthority) -> RotationStep | None:
     """Record since when every leaf comes from the issuer, and clear the record if a leaf does not."""
     state = given.state
-    if state.issuer is None or not len(state.predecessors):
+    if state.issuer is None or not state.predecessors:
         return None
     certificate = state.issuer.certificate
     others = sum(1 for each in given.leaves if not _comes_from(each.leaf, certificate))

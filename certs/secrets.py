@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.kube import requests
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.events import Reference
 from berthmaster.kube.requests import APIRequest, Collection, Key
 from berthmaster.model.decode import decode_json
@@ -72,12 +72,9 @@ def read_secret(client: APIClient, key: Key) -> Secret | None:
     Raises:
         ApiError: the Secret is unreadable.
     """
+    content = ask_if_found(client, requests.get(SECRETS, key))
     try:
-        return decode_json(Secret, ask(client, requests.get(SECRETS, key)))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+        return decode_json(Secret, content) if content is not None else None
     except FieldError as error:
         # The value itself may be a key: report only its path.
         raise ApiError(0, "", f"the Secret {key[0]}/{key[1]} is unreadable at {error.path or 'its root'}") from None
@@ -92,13 +89,7 @@ def delete_secret(client: APIClient, key: Key, role: str) -> bool:
     secret = read_secret(client, key)
     if secret is None or not secret.has_role(role):
         return False
-    try:
-        ask(client, requests.delete(SECRETS, key, uid=secret.metadata.uid))
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        return False
-    return True
+    return ask_if_found(client, requests.delete(SECRETS, key, uid=secret.metadata.uid)) is not None
 
 
 def authority_of(secret: Secret | None) -> AuthorityState:

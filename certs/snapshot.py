@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.kube import requests
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.events import Reference
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
@@ -97,12 +97,11 @@ def configuration_reference(target: TargetConfiguration, state: ConfigurationSta
 
 def _configuration(client: APIClient, target: TargetConfiguration) -> ConfigurationState:
     try:
-        answer = ask(client, requests.get(target.kind.collection, ("", target.name)))
-        content = decode_json(dict[str, Any], answer)
-        bundles(target.kind, content)
+        answer = ask_if_found(client, requests.get(target.kind.collection, ("", target.name)))
+        content = decode_json(dict[str, Any], answer) if answer is not None else None
+        if content is not None:
+            bundles(target.kind, content)
     except (ApiError, InputError) as error:
-        if isinstance(error, ApiError) and error.not_found:
-            return None
         return UnreadableConfiguration(str(error)[:_MAX_PROBLEM_LENGTH])
     return content
 

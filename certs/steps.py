@@ -71,7 +71,7 @@ def _own_steps(
         key = (options.namespace, options.authority_secret)
         request = secrets.authority_request(key, snapshot.authority, step.state)
         yield CertificateStep(secrets.secret_reference(key, snapshot.authority), step.finding, request)
-    if not len(state.bundle):
+    if not state.bundle:
         return  # there is no authority yet
     for target, configuration in snapshot.targets:
         yield from _injection(target, configuration, state.bundle)
@@ -87,7 +87,7 @@ def _provided_steps(
     Authorities that a configuration trusted before stay in it until the newest leaf is older than the overlap.
     """
     provided = provided_bundle(snapshot).unexpired(now)
-    if not len(provided):
+    if not provided:
         return
     leaves = (secret.leaf.certificate for _, secret in snapshot.serving if secret is not None)
     newest = max((leaf.not_valid_before_utc for leaf in leaves if leaf is not None), default=None)
@@ -108,7 +108,7 @@ def provided_bundle(snapshot: CertificateSnapshot) -> Bundle:
 def provided_problems(snapshot: CertificateSnapshot) -> Iterator[str]:
     """Yield what the other system has not stored yet."""
     for serving, secret in snapshot.serving:
-        if secret is None or not len(secret.bundle):
+        if secret is None or not secret.bundle:
             what = "does not exist" if secret is None else f"has no authority in {secrets.BUNDLE}"
             yield f"{Reason.PROVIDED_BUNDLE_MISSING}: the Secret {serving.secret} {what}"
 
@@ -152,7 +152,7 @@ def _injection(target: TargetConfiguration, state: ConfigurationState, bundle: B
     operations = patch(target.kind, state, bundle)
     if not operations:
         return
-    reason = Reason.BUNDLE_OUTDATED if all(map(len, bundles(target.kind, state))) else Reason.BUNDLE_MISSING
+    reason = Reason.BUNDLE_OUTDATED if all(bundles(target.kind, state)) else Reason.BUNDLE_MISSING
     finding = CertificateFinding(reason, f"write a bundle with {len(bundle)} authorities")
     request = requests.json_patch(target.kind.collection, ("", target.name), operations, MANAGER)
     yield CertificateStep(configuration_reference(target, state), finding, request, on_target=True)

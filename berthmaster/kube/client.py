@@ -55,6 +55,20 @@ def ask(client: APIClient, request: APIRequest) -> bytes:
         return read_body(answer)
 
 
+def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
+    """Send a request and return the body of the response, or None if the object does not exist (404).
+
+    Raises:
+        ApiError: the request failed for another reason.
+    """
+    try:
+        return ask(client, request)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
 def read_body(answer: APIResponse) -> bytes:
     """A whole body, of bounded size.
 

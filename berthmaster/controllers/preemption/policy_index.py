@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.client_wrappers import MetadataOnlyClient
 from berthmaster.kube.discovery import Discovery, ServedKind
 from berthmaster.kube.kinds import KARMADA_POLICIES
-from berthmaster.kube.requests import APIRequest, Collection, get, merge_patch
+from berthmaster.kube.requests import Collection, get, merge_patch
 from berthmaster.model.claims import (
     MetadataPatch,
     PriorityDrop,
@@ -20,7 +20,6 @@ from berthmaster.model.claims import (
     strongest_first,
 )
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import ApiError
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
 
@@ -146,7 +145,7 @@ class ClaimStore:
         served = self._discovery.find(resource.api_version, resource.kind)
         if served is None or served.namespaced != bool(resource.namespace):
             return None
-        raw = _ask(self.metadata_client, get(served.collection, (resource.namespace, resource.name)))
+        raw = ask_if_found(self.metadata_client, get(served.collection, (resource.namespace, resource.name)))
         return FoundResource(served.collection, metadata_of(raw)) if raw is not None else None
 
     def patch_metadata(self, found: FoundResource, patch: MetadataPatch) -> None:
@@ -158,7 +157,7 @@ class ClaimStore:
     def policy(self, reference: PolicyReference) -> Policy | None:
         """Read a policy. Return None if it does not exist."""
         watched = POLICIES[reference.kind]
-        raw = _ask(self._client, get(watched.collection, (reference.namespace, reference.name)))
+        raw = ask_if_found(self._client, get(watched.collection, (reference.namespace, reference.name)))
         return watched.read(raw) if raw is not None else None
 
     def remove_annotation(self, policy: Policy, annotation: str) -> Policy | None:
@@ -170,15 +169,5 @@ class ClaimStore:
         watched = POLICIES[policy.kind]
         patch = {"metadata": {"resourceVersion": policy.metadata.resource_version, "annotations": {annotation: None}}}
         key = (policy.reference.namespace, policy.reference.name)
-        raw = _ask(self._client, merge_patch(watched.collection, key, patch))
+        raw = ask_if_found(self._client, merge_patch(watched.collection, key, patch))
         return watched.read(raw) if raw is not None else None
-
-
-def _ask(client: APIClient, request: APIRequest) -> bytes | None:
-    """Send a request. Return None if its object does not exist."""
-    try:
-        return ask(client, request)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise

@@ -10,7 +10,7 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from certified import TurnedClock
+from certified import SettableClock
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from scripted_api import ScriptedAPI
 
@@ -376,7 +376,7 @@ def test_a_probe_without_a_response_or_with_an_invalid_url(url):
 def test_an_api_server_without_karmada_is_observed():
     api = ScriptedAPI({"GET /version": VERSION}, now=NOW)
     facts = Collector(
-        target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=TurnedClock(NOW), limit_s=1.0, user="them"
+        target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=SettableClock(NOW), limit_s=1.0, user="them"
     ).collect()
     assert facts.target.version == "v1.34.1"
     assert isinstance(facts.webhooks, Unobserved)
