@@ -1,4 +1,4 @@
-"""The estimators' messages as protobuf's own library has them, built from tables of their fields."""
+"""The estimators' messages as classes of the protobuf library, built from tables of their fields."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _SCALARS = {
     "int32": _FIELD.TYPE_INT32,
     "int64": _FIELD.TYPE_INT64,
 }
-# Message: its fields, each with number and type; "*" repeats, "map" goes from strings to what follows.
+# Message: its fields with number and type; "*" means repeated, "map X" is a map from strings to X.
 _ESTIMATOR = {
     "NodeClaim": {
         "nodeSelector": (2, "map string"),
@@ -82,10 +82,10 @@ _CLASSES = {name.rpartition(".")[2]: each for name, each in _classes().items()}
 
 
 def proto(name: str, /, **fields: Any) -> Any:
-    """A message of this name."""
+    """Build a message by name."""
     return _CLASSES[name](**fields)
 
 
 def parsed(name: str, content: bytes) -> Any:
-    """A message read from its bytes."""
+    """Decode a message by name."""
     return _CLASSES[name].FromString(content)

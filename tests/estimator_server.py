@@ -1,5 +1,6 @@
-"""Estimators on loopback, played by a real gRPC server, and an API server that knows their Services."""
+"""Fake estimators behind a real gRPC server, and an API server with their Services."""
 
+import asyncio
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -11,12 +12,13 @@ from typing import Any
 import grpc
 from estimator_messages import parsed, proto
 
+from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 SERVICE = "github.com.karmada_io.karmada.pkg.estimator.service.Estimator"
 HANG = "hang"
-"""An answer that does not come until the server closes."""
+"""Answer nothing until the server closes."""
 
 
 @dataclass
@@ -24,9 +26,9 @@ class EstimatorServer:
     """One cluster's estimator.
 
     Attributes:
-        cluster: whose; others are refused, as Karmada's server does.
-        says: its answer: a number, a status to fail with, ``HANG``, or the bytes of the answer.
-        asked: the requests so far, with what stood in their metadata.
+        cluster: the cluster. Requests for other clusters are refused, as Karmada's server does.
+        says: the answer: a number, a status to fail with, ``HANG``, or the bytes of the response.
+        asked: the requests so far, with the object of their metadata.
     """
 
     cluster: str
@@ -40,7 +42,7 @@ class EstimatorServer:
         self.open()
 
     def open(self) -> None:
-        """Listen, on the same port as before."""
+        """Listen on the same port as before."""
         self._closing.clear()
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         handler = grpc.unary_unary_rpc_method_handler(self._answer)
@@ -55,7 +57,7 @@ class EstimatorServer:
         self._server.start()
 
     def close(self) -> None:
-        """Vanish."""
+        """Stop at once."""
         self._closing.set()
         self._server.stop(0).wait(5)
 
@@ -69,7 +71,7 @@ class EstimatorServer:
             self._closing.wait(10)
             says = 0
         if isinstance(says, grpc.StatusCode):
-            context.abort(says, "as told")
+            context.abort(says, "requested by the test")
         if isinstance(says, bytes):
             return says
         answer: bytes = proto("MaxAvailableReplicasResponse", maxReplicas=says).SerializeToString()
@@ -77,19 +79,19 @@ class EstimatorServer:
 
 
 def external(port: int, host: str = "127.0.0.1", **changes: Any) -> dict[str, Any]:
-    """A Service that leads to a port."""
+    """A Service with the address of a port."""
     ports = [{"port": 10352, "targetPort": port}]
     return {"spec": {"type": "ExternalName", "externalName": host, "ports": ports, **changes}}
 
 
 @dataclass
 class Services:
-    """An API server that knows nothing but Services, by name; a number is the status it refuses with.
+    """An API server with Services by name. A number is an error status.
 
     Attributes:
-        known: what it answers.
-        otherwise: what it answers of all others.
-        asked: the paths so far.
+        known: the Services.
+        otherwise: the response for other names.
+        asked: the requested paths.
     """
 
     known: dict[str, Any] = field(default_factory=dict)
@@ -97,19 +99,19 @@ class Services:
     asked: list[str] = field(default_factory=list)
 
     def lead(self, server: EstimatorServer) -> None:
-        """Know the Service of an estimator."""
+        """Add the Service of an estimator."""
         self.known[f"karmada-scheduler-estimator-{server.cluster}"] = external(server.port)
 
     def send(self, request: APIRequest) -> "Answered":
         self.asked.append(request.path)
         found = self.known.get(request.path.rpartition("/")[2], self.otherwise)
         if isinstance(found, int):
-            raise ApiError(found, "Told", f"GET {request.path}: {found}")
+            raise ApiError(found, "Refused", f"GET {request.path}: {found}")
         return Answered(found if isinstance(found, bytes) else json.dumps(found).encode())
 
 
 class Answered(AbstractContextManager["Answered"]):
-    """An answer that is there already."""
+    """A response in memory."""
 
     def __init__(self, content: bytes) -> None:
         self._content = content
@@ -124,8 +126,17 @@ class Answered(AbstractContextManager["Answered"]):
         pass
 
 
+def wait_until_connected(estimators: Estimators, within_s: float = 5.0) -> None:
+    """Wait until the first connection to each estimator succeeded or failed."""
+
+    async def wait() -> None:
+        await asyncio.gather(*(each.wait_until_connected() for each in list(estimators._clusters.values())))
+
+    asyncio.run_coroutine_threadsafe(wait(), estimators._loop).result(within_s)
+
+
 def eventually(holds: Callable[[], bool], within_s: float = 5.0) -> bool:
-    """Whether something comes to hold."""
+    """Whether a condition becomes true within some seconds."""
     tick = threading.Event()
     for _ in range(int(within_s / 0.01)):
         if holds():

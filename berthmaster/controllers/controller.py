@@ -4,9 +4,9 @@ import logging
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from berthmaster.controllers.metrics import ControllerMetrics
+from berthmaster.controllers.metrics import ControllerLoad, ControllerMetrics
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import Clock
@@ -36,20 +36,6 @@ class Reconciler(Protocol[K_contra]):
         Raises:
             ApiError: a read or a write failed. The key is retried with backoff.
         """
-
-
-class ControllerLoad(NamedTuple):
-    """How much a controller has to do.
-
-    Attributes:
-        waiting: keys in the queue, including those that wait for a time.
-        longest_s: the age of the oldest running reconcile; 0 if none runs.
-        dead_workers: workers that ended although the controller was not stopped.
-    """
-
-    waiting: int = 0
-    longest_s: float = 0.0
-    dead_workers: int = 0
 
 
 class Controller(Protocol):

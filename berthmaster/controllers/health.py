@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from berthmaster.controllers.controller import Controller
+from berthmaster.controllers.metrics import stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.runtime.clock import Clock
 from berthmaster.serving.probes import Readiness
@@ -67,9 +68,3 @@ class ProcessHealth:
             if each.owed
         ]
         return Readiness("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
-
-
-def stale_s(informer: Informer[Any], clock: Clock) -> float:
-    """Return for how long an informer has had no watch, in seconds; 0 if it has one."""
-    lost_at = informer.lost_at
-    return (clock.now() - lost_at).total_seconds() if lost_at is not None else 0.0

@@ -1,9 +1,12 @@
 """The metrics of the controllers. They run in one process and need no shared folder."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from prometheus_client import Counter, Gauge, Histogram
+
+from berthmaster.kube.informer import Informer
+from berthmaster.runtime.clock import Clock
 
 _WORK_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 _SUCCESSES: Final = frozenset({"success", "requeued"})
@@ -56,6 +59,25 @@ INFORMER_STALE: Final = Gauge(
 )
 
 
+class ControllerLoad(NamedTuple):
+    """How much a controller has to do.
+
+    Attributes:
+        waiting: keys in the queue, including those that wait for a time.
+        longest_s: the age of the oldest running reconcile; 0 if none runs.
+        dead_workers: workers that ended although the controller was not stopped.
+    """
+
+    waiting: int = 0
+    longest_s: float = 0.0
+    dead_workers: int = 0
+
+
+def stale_s(informer: Informer[Any], clock: Clock) -> float:
+    """Return for how long an informer has had no watch, in seconds; 0 if it has one."""
+    return (clock.now() - informer.lost_at).total_seconds() if informer.lost_at is not None else 0.0
+
+
 class ControllerMetrics:
     """Counts what the controllers of this process do."""
 
@@ -83,12 +105,12 @@ class ControllerMetrics:
         """Read at each scrape whether this process leads."""
         LEADER.set_function(lambda: float(leading()))
 
-    def observe_controller(self, controller: str, waiting: Callable[[], float], longest_s: Callable[[], float]) -> None:
+    def observe_controller(self, controller: str, load: Callable[[], ControllerLoad]) -> None:
         """Read at each scrape the queue depth and the age of the oldest reconcile."""
-        QUEUE_DEPTH.labels(controller).set_function(waiting)
-        LONGEST_WORK.labels(controller).set_function(longest_s)
+        QUEUE_DEPTH.labels(controller).set_function(lambda: load().waiting)
+        LONGEST_WORK.labels(controller).set_function(lambda: load().longest_s)
 
-    def observe_informer(self, resource: str, objects: Callable[[], float], stale_s: Callable[[], float]) -> None:
+    def observe_informer(self, informer: Informer[Any], clock: Clock) -> None:
         """Read at each scrape the size and the staleness of an informer."""
-        INFORMER_OBJECTS.labels(resource).set_function(objects)
-        INFORMER_STALE.labels(resource).set_function(stale_s)
+        INFORMER_OBJECTS.labels(informer.collection.what).set_function(lambda: len(informer))
+        INFORMER_STALE.labels(informer.collection.what).set_function(lambda: stale_s(informer, clock))

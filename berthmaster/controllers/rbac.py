@@ -5,7 +5,7 @@ are for informers.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 Scope = Literal["cluster", "lease", "estimators"]
 """Where a rule applies: in the cluster, in the lease's namespace, or in the namespace of the estimators' Services."""
@@ -29,15 +29,6 @@ class AccessRule(NamedTuple):
     why: str
     scope: Scope = "cluster"
     named: bool = False
-
-    def as_manifest(self, name: str = "") -> dict[str, Any]:
-        """Return the rule as a Role contains it; ``name`` is the lease's."""
-        rule: dict[str, Any] = {
-            "apiGroups": [self.group],
-            "resources": list(self.resources),
-            "verbs": list(self.verbs),
-        }
-        return {**rule, "resourceNames": [name]} if self.named and name else rule
 
 
 _BINDINGS: Final = ("resourcebindings", "clusterresourcebindings")

@@ -14,11 +14,11 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
-from berthmaster.controllers.health import ProcessHealth, stale_s
+from berthmaster.controllers.health import ProcessHealth
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
@@ -27,7 +27,6 @@ from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, rate_l
 from berthmaster.kube.election import Candidate
 from berthmaster.kube.events import EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
-from berthmaster.kube.informer import Informer
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock, SystemClock
@@ -166,9 +165,9 @@ class Runtime:
         """Start the informers, and register the metrics that are read at each scrape."""
         self._metrics.observe_leader(lambda: self.leading)
         for each in self._controllers:
-            self._metrics.observe_controller(each.name, *_load_of(each))
+            self._metrics.observe_controller(each.name, each.load)
         for informer in self._context.informers.values():
-            self._metrics.observe_informer(informer.collection.what, *_freshness_of(informer, self._clock))
+            self._metrics.observe_informer(informer, self._clock)
             informer.mute()
             informer.start(self._client)
 
@@ -232,11 +231,3 @@ class Runtime:
         self._fence.close()
         _LOG.error("lost leadership, exiting: %s", reason)
         self._exit_at_once(EXIT_LOST)
-
-
-def _load_of(controller: Controller) -> tuple[Callable[[], float], Callable[[], float]]:
-    return lambda: controller.load().waiting, lambda: controller.load().longest_s
-
-
-def _freshness_of(informer: Informer[Any], clock: Clock) -> tuple[Callable[[], float], Callable[[], float]]:
-    return lambda: len(informer), lambda: stale_s(informer, clock)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from access_rules import role_rule
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import Controllers, start_controllers, wait_for_leader
@@ -103,7 +104,7 @@ def start(processes: Processes, plane: ControlPlane, *flags: str, user: str = ""
     """A process of the preemption controller alone, with just the rights it needs; it leads."""
     namespace, name = plane.new_namespace(), user or unique("preemption")
     rules = [
-        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
         for rule in rules_of(["preemption"])
     ]
     kubeconfig = plane.user(name, rules)

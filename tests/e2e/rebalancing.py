@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from access_rules import role_rule
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from e2e.manifests import JSON, deployments, manifest, unique, workload_rebalancer
@@ -20,7 +21,7 @@ NEXT_WEEK: Final = (datetime.now(UTC) + timedelta(days=7)).strftime("%Y-%m-%dT%H
 def access(control_plane: ControlPlane, namespace: str) -> Path:
     """The kubeconfig of a user with exactly the rights that the docs list; the lease is in the namespace."""
     rules = [
-        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
         for rule in rules_of(["workload-rebalancer"])
     ]
     return control_plane.user(unique("rebalancer"), rules)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from access_rules import role_rule
 from e2e import karmada
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
@@ -34,7 +35,7 @@ def run(processes: Processes, plane: ControlPlane, *flags: str) -> tuple[Control
     """A process with just the rights it needs, and the scheduler name it takes bindings of."""
     name, namespace = unique("scheduler"), plane.new_namespace()
     rules = [
-        (rule.as_manifest("berthmaster-controllers"), namespace if rule.scope == "lease" else None)
+        (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
         for rule in rules_of(["binding-scheduler"])
     ]
     controllers = start_controllers(
@@ -107,7 +108,7 @@ def test_a_binding_goes_to_the_first_group_that_holds_it_and_says_so(
     status = until(api, made, "its status", lambda each: "lastScheduledTime" in each.get("status", {}))["status"]
     assert status["schedulerObservingAffinityName"] == "large"
     assert status["schedulerObservedGeneration"] == found["metadata"]["generation"]
-    assert condition(found)["status"], condition(found)["reason"] == ("True", "Success")
+    assert (condition(found)["status"], condition(found)["reason"]) == ("True", "Success")
     assert "policy.karmada.io/applied-placement" in found["metadata"]["annotations"]
     for about in (name_of(made), made["spec"]["resource"]["name"]):
         events = wait_for("an event", lambda about=about: events_about(api, namespace, about), LIMIT_S)
@@ -125,7 +126,7 @@ def test_what_fits_nowhere_says_how_many_clusters_were_ruled_out_by_what(
 
     assert (condition(found)["status"], condition(found)["reason"]) == ("False", "NoClusterFit")
     assert "group only: 0 of" in condition(found)["message"]
-    assert "1 have taints that are not tolerated (TaintToleration)" in condition(found)["message"]
+    assert "1 have untolerated taints (TaintToleration)" in condition(found)["message"]
     events = wait_for("an event", lambda: events_about(api, namespace, name_of(made)), LIMIT_S)
     assert (events[0]["reason"], events[0]["type"]) == ("ScheduleBindingFailed", "Warning")
 

@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 import yaml
+from access_rules import role_rule
 from e2e import bursts, karmada, skewed_controllers
 from e2e.assets import binary
 from e2e.bursts import Burst, Writes, writes_of
@@ -65,7 +66,7 @@ class Scene:
         self.namespace = plane.new_namespace()
         self.started: list[Controllers] = []
         rules = [
-            (rule.as_manifest("berthmaster-controllers"), self.namespace if rule.scope == "lease" else None)
+            (role_rule(rule, "berthmaster-controllers"), self.namespace if rule.scope == "lease" else None)
             for rule in rules_of(["binding-scheduler"])
         ]
         self.kubeconfig = plane.user(self.user, rules)

@@ -10,9 +10,10 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
-from berthmaster.controllers.controller import ControllerLoad, QueueController
+from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
+from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
@@ -39,9 +40,7 @@ class BindingScheduler:
         """
         self._metrics = metrics or SchedulingMetrics()
         self._estimators = (
-            None
-            if settings.estimators is None
-            else open_estimators(settings.estimators, context.client, context.clock, self._metrics)
+            None if settings.estimators is None else open_estimators(settings.estimators, context.client, context.clock)
         )
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)

@@ -20,19 +20,10 @@ PENDING: Final = Gauge("berthmaster_scheduler_pending_bindings", "Bindings in th
 ASSUMPTIONS: Final = Gauge(
     "berthmaster_scheduler_assumed_assignments", "Assignments that do not show in their cluster's status yet."
 )
-ESTIMATES: Final = Counter(
-    "berthmaster_scheduler_estimates", "Requests to scheduler estimators, by result.", ("result",)
-)
-ESTIMATING: Final = Histogram(
-    "berthmaster_scheduler_estimating_duration_seconds", "Time that decisions waited for estimators.", buckets=_BUCKETS
-)
-BROKEN_ESTIMATORS: Final = Gauge(
-    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator decisions do not wait for."
-)
 
 
 class SchedulingMetrics:
-    """Counts what the binding scheduler does. It is also ``EstimatorMetrics``."""
+    """Counts what the binding scheduler does."""
 
     def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
         """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics."""
@@ -48,12 +39,3 @@ class SchedulingMetrics:
         for queue, count in lengths.items():
             PENDING.labels(queue).set(count)
         ASSUMPTIONS.set(assumed)
-
-    def estimated(self, result: str) -> None:
-        ESTIMATES.labels(result).inc()
-
-    def waited_for_estimators(self, seconds: float) -> None:
-        ESTIMATING.observe(seconds)
-
-    def broken_estimators(self, clusters: int) -> None:
-        BROKEN_ESTIMATORS.set(clusters)

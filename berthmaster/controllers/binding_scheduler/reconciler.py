@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -213,14 +213,12 @@ class BindingReconciler:
         elif not result.ok and not any(each.message == result.message for each in conditions):
             self._record(binding, "Warning", _FAILED, result.message)
 
-    def _record(self, binding: Binding, kind: str, reason: str, note: str) -> None:
+    def _record(self, binding: Binding, kind: Literal["Normal", "Warning"], reason: str, note: str) -> None:
         meta, resource = binding.metadata, binding.spec.resource
         own = Reference(binding.api_version, binding.kind, meta.namespace, meta.name, meta.uid)
         workload = Reference(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
         for regarding, related in ((own, workload), (workload, own)):
-            self._recorder.record(
-                regarding, "Normal" if kind == "Normal" else "Warning", reason, _ACTION, note, related
-            )
+            self._recorder.record(regarding, kind, reason, _ACTION, note, related)
 
     def _finish(
         self, outcome: str, key: Key, decision: BindingDecision, started_s: float, error: ApiError | None = None

@@ -7,9 +7,8 @@ from typing import Final
 import grpc
 from grpc import aio
 
-from berthmaster.controllers.estimators.cluster_estimator import EstimatorChannel, Metadata
 from berthmaster.controllers.estimators.endpoints import TLSMaterial, addresses, tls_material
-from berthmaster.controllers.estimators.messages import METHOD
+from berthmaster.controllers.estimators.messages import METHOD, Metadata
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import ServiceError
@@ -33,13 +32,18 @@ _SETTLED: Final = (_CONNECTED, grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.
 
 
 class GRPCConnector:
-    """Looks up Services, and opens channels to their addresses. It implements ``EstimatorConnector``."""
+    """Looks up Services, and opens channels to their addresses."""
 
     def __init__(self, client: APIClient, settings: EstimatorSettings) -> None:
         self._client = client
         self._settings = settings
 
-    async def connect(self, cluster: str) -> EstimatorChannel:
+    async def connect(self, cluster: str) -> "GRPCChannel":
+        """Open a channel to a cluster's estimator. The possible addresses are tried in order.
+
+        Raises:
+            ServiceError: there is no address, or no connection.
+        """
         problems = []
         for address in await asyncio.to_thread(addresses, self._client, self._settings, cluster):
             try:
@@ -63,7 +67,7 @@ class GRPCConnector:
 
 
 class GRPCChannel:
-    """A channel to one address. gRPC reconnects it with backoff. It implements ``EstimatorChannel``."""
+    """A channel to one address. gRPC reconnects it with backoff."""
 
     def __init__(self, address: str, tls: TLSMaterial | None) -> None:
         self.address = address
@@ -85,6 +89,11 @@ class GRPCChannel:
             raise ServiceError(f"{self.address}: connection refused, or the TLS handshake failed")
 
     async def call(self, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
+        """Call ``MaxAvailableReplicas`` with an encoded request, and return the encoded response.
+
+        Raises:
+            ServiceError: the call failed, or the channel was closed.
+        """
         self._check_open()
         try:
             return await self._method(request, timeout=timeout_s, metadata=metadata)
@@ -98,6 +107,7 @@ class GRPCChannel:
             raise
 
     async def close(self) -> None:
+        """Close the channel. Pending calls fail."""
         self._closed = True
         await self._channel.close()
 

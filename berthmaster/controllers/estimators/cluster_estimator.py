@@ -4,9 +4,9 @@ import asyncio
 import logging
 from collections.abc import Coroutine
 from enum import Enum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
-from berthmaster.controllers.estimators.messages import encode_request, max_replicas
+from berthmaster.controllers.estimators.messages import Metadata, encode_request, max_replicas
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
@@ -22,7 +22,8 @@ _TRIAL_LIMIT_S: Final = 120.0  # longer than any trial takes, so that only one r
 _NO_OPINION: Final = -1
 """The answer of an estimator that cannot estimate. Smaller numbers count as the same."""
 
-Metadata = tuple[tuple[str, str], ...]
+if TYPE_CHECKING:  # gRPC is an optional dependency
+    from berthmaster.controllers.estimators.channels import GRPCChannel, GRPCConnector
 
 
 class EstimatorHealth(Enum):
@@ -87,31 +88,6 @@ class CircuitBreaker:
         self._due_s = self._clock.monotonic_s() + self._rest.next_s()
 
 
-class EstimatorChannel(Protocol):
-    """An open connection to one estimator."""
-
-    async def call(self, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
-        """Call ``MaxAvailableReplicas`` with an encoded request, and return the encoded response.
-
-        Raises:
-            ServiceError: the call failed.
-        """
-
-    async def close(self) -> None:
-        """Close the connection. Pending calls fail."""
-
-
-class EstimatorConnector(Protocol):
-    """Finds and connects the estimator of each cluster."""
-
-    async def connect(self, cluster: str) -> EstimatorChannel:
-        """Open a new connection. The possible addresses are tried in order.
-
-        Raises:
-            ServiceError: there is no address, or no connection.
-        """
-
-
 class EstimateResult(Enum):
     """The result of asking one estimator, by its name in metrics."""
 
@@ -131,11 +107,11 @@ class ClusterEstimator:
         breaker: the circuit breaker.
     """
 
-    def __init__(self, cluster: str, connector: EstimatorConnector, breaker: CircuitBreaker) -> None:
+    def __init__(self, cluster: str, connector: "GRPCConnector", breaker: CircuitBreaker) -> None:
         self.cluster = cluster
         self.breaker = breaker
         self._connector = connector
-        self._channel: EstimatorChannel | None = None
+        self._channel: GRPCChannel | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = self._start(self._connect())
 

@@ -7,17 +7,17 @@ import threading
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from prometheus_client import Counter, Gauge, Histogram
 
 from berthmaster.controllers.estimators.cluster_estimator import (
     CircuitBreaker,
     ClusterEstimator,
     EstimateResult,
-    EstimatorConnector,
-    Metadata,
 )
 from berthmaster.controllers.estimators.endpoints import check_tls
-from berthmaster.controllers.estimators.messages import encode_requirements
+from berthmaster.controllers.estimators.messages import Metadata, encode_requirements
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.model.binding import BindingSpec
@@ -29,7 +29,21 @@ from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
+if TYPE_CHECKING:  # gRPC is an optional dependency
+    from berthmaster.controllers.estimators.channels import GRPCConnector
+
 T = TypeVar("T")
+
+ESTIMATES: Final = Counter(
+    "berthmaster_scheduler_estimates", "Requests to scheduler estimators, by result.", ("result",)
+)
+ESTIMATING: Final = Histogram(
+    "berthmaster_scheduler_estimating_duration_seconds", "Time that decisions waited for estimators.",
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)  # fmt: skip
+BROKEN_ESTIMATORS: Final = Gauge(
+    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator decisions do not wait for."
+)
 
 _LOG: Final = logging.getLogger("berthmaster.estimators")
 _MAX_LOOKUPS: Final = 16
@@ -38,17 +52,20 @@ _CLOSING_LIMIT_S: Final = 5.0
 _MAX_DESCRIPTION: Final = 512
 
 
-class EstimatorMetrics(Protocol):
-    """Counts requests to estimators. Its methods are called from the thread of the event loop."""
+class EstimatorMetrics:
+    """Counts requests to estimators."""
 
     def estimated(self, result: str) -> None:
         """Count a request of a decision; ``result`` is the value of an ``EstimateResult``."""
+        ESTIMATES.labels(result).inc()
 
-    def waited_for_estimators(self, seconds: float) -> None:
+    def waited(self, seconds: float) -> None:
         """Count the time that a decision waited for all answers."""
+        ESTIMATING.observe(seconds)
 
-    def broken_estimators(self, clusters: int) -> None:
+    def broken(self, clusters: int) -> None:
         """Set the number of clusters whose circuit breaker is open."""
+        BROKEN_ESTIMATORS.set(clusters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +115,7 @@ class Estimators:
     cluster that is asked.
     """
 
-    def __init__(
-        self, connector: EstimatorConnector, clock: Clock, metrics: EstimatorMetrics, timeout_s: float
-    ) -> None:
+    def __init__(self, connector: "GRPCConnector", clock: Clock, metrics: EstimatorMetrics, timeout_s: float) -> None:
         """Start the event loop. ``timeout_s`` limits how long a decision waits for all answers together."""
         self._connector = connector
         self._clock = clock
@@ -123,14 +138,6 @@ class Estimators:
         """Close the connection to a cluster's estimator."""
         if not self._closed:
             self._submit(self._remove(cluster))
-
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until the first connection to each estimator succeeded or failed; return False on timeout."""
-        try:
-            self._submit(self._wait_until_connected()).result(timeout_s)
-        except TimeoutError:
-            return False
-        return True
 
     def max_available(self, query: EstimatorQuery, timeout_s: float | None = None) -> dict[str, int]:
         """Ask for the available replicas by cluster. Clusters whose estimator does not answer are missing.
@@ -183,19 +190,16 @@ class Estimators:
         if estimator is not None:
             await estimator.close()
 
-    async def _wait_until_connected(self) -> None:
-        await asyncio.gather(*(each.wait_until_connected() for each in list(self._clusters.values())))
-
     async def _ask(
         self, clusters: Sequence[str], requirements: bytes, metadata: Metadata, timeout_s: float
     ) -> dict[str, int]:
         estimators = [each for name in clusters if (each := self._clusters.get(name)) is not None]
         began_s = self._clock.monotonic_s()
         results = await asyncio.gather(*(each.ask(requirements, metadata, timeout_s) for each in estimators))
-        self._metrics.waited_for_estimators(self._clock.monotonic_s() - began_s)
+        self._metrics.waited(self._clock.monotonic_s() - began_s)
         for result, _ in results:
             self._metrics.estimated(result.value)
-        self._metrics.broken_estimators(sum(not each.breaker.closed for each in self._clusters.values()))
+        self._metrics.broken(sum(not each.breaker.closed for each in self._clusters.values()))
         return {
             each.cluster: replicas
             for each, (result, replicas) in zip(estimators, results, strict=True)
@@ -208,7 +212,7 @@ class Estimators:
 
 
 def open_estimators(
-    settings: EstimatorSettings, client: APIClient, clock: Clock, metrics: EstimatorMetrics
+    settings: EstimatorSettings, client: APIClient, clock: Clock, metrics: EstimatorMetrics | None = None
 ) -> Estimators:
     """Create the estimators, without clusters. The caller must close them.
 
@@ -224,7 +228,7 @@ def open_estimators(
             f"scheduler estimators need gRPC, and {error.name} is not installed: "
             "pip install 'berthmaster[estimator]', or leave them disabled"
         ) from None
-    return Estimators(GRPCConnector(client, settings), clock, metrics, settings.timeout_s)
+    return Estimators(GRPCConnector(client, settings), clock, metrics or EstimatorMetrics(), settings.timeout_s)
 
 
 def _printable(text: str) -> str:

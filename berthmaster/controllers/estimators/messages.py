@@ -17,6 +17,7 @@ from berthmaster.model.meta import Value
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
 METHOD: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas"
+Metadata = tuple[tuple[str, str], ...]
 
 _VARINT: Final = 0
 _FIXED64: Final = 1

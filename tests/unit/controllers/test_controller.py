@@ -5,7 +5,8 @@ import time
 import pytest
 from fake_clock import FakeClock
 
-from berthmaster.controllers.controller import ControllerLoad, QueueController, Requeue
+from berthmaster.controllers.controller import QueueController, Requeue
+from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import SystemClock

@@ -2,8 +2,8 @@ import msgspec
 import pytest
 from fake_clock import FakeClock
 
-from berthmaster.controllers.controller import ControllerLoad
-from berthmaster.controllers.health import STUCK_S, ProcessHealth, stale_s
+from berthmaster.controllers.health import STUCK_S, ProcessHealth
+from berthmaster.controllers.metrics import ControllerLoad, stale_s
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection
 from berthmaster.serving.probes import Readiness

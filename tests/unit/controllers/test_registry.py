@@ -1,4 +1,5 @@
 import pytest
+from access_rules import role_rule
 
 from berthmaster.controllers.rbac import RULES, RUNTIME, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
@@ -75,7 +76,7 @@ def test_rules_depend_on_the_controllers():
     ids=["create", "get by name"],
 )
 def test_a_rule_as_a_manifest(rule, named):
-    manifest = rule.as_manifest("it")
+    manifest = role_rule(rule, "it")
     assert manifest["apiGroups"] == ["g"]
     assert manifest.get("resourceNames") == (["it"] if named else None)
 

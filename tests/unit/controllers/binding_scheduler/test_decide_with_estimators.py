@@ -150,12 +150,12 @@ def test_estimators_follow_cluster_events_and_settings():
     services = Services({"est-a": None}, otherwise=403)
     services.lead(server)
     services.known = {"est-a": services.known["karmada-scheduler-estimator-a"]}
-    clock, metrics = FakeClock(), SchedulingMetrics()
+    clock = FakeClock()
     context = ControllerContext(services, clock, None, None)
-    estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock, metrics)
+    estimators = open_estimators(EstimatorSettings(prefix="est"), services, clock)
     clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), estimators.max_available)
     queue = SchedulingQueue(clock, lambda _: 0)
-    handlers = EventHandlers(BindingCache(context), clusters, queue, metrics, "me", estimators)
+    handlers = EventHandlers(BindingCache(context), clusters, queue, SchedulingMetrics(), "me", estimators)
     changed = CLUSTERS[0]
     try:
         handlers.cluster_changed(("", "a"), None, changed)

@@ -6,10 +6,9 @@ import grpc
 import pytest
 from builders import cluster
 from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, spread, static
-from estimator_server import HANG, EstimatorServer, Services
+from estimator_server import HANG, EstimatorServer, Services, wait_until_connected
 from fake_clock import FakeClock
 
-from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators, query_of
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.binding import Component
@@ -103,11 +102,11 @@ def estimators():
             server = EstimatorServer(name, each)
             opened.append(server)
             services.lead(server)
-        estimators = open_estimators(EstimatorSettings(), services, FakeClock(), SchedulingMetrics())
+        estimators = open_estimators(EstimatorSettings(), services, FakeClock())
         opened.insert(0, estimators)
         for each in FLEET:
             estimators.add(each.name)
-        assert estimators.wait(5)
+        wait_until_connected(estimators)
         return estimators
 
     yield of

@@ -12,7 +12,7 @@ import pytest
 from authority import Authority
 from builders import quantities
 from estimator_messages import parsed
-from estimator_server import HANG, EstimatorServer, Services, eventually, external
+from estimator_server import HANG, EstimatorServer, Services, eventually, external, wait_until_connected
 from fake_clock import FakeClock
 
 from berthmaster.controllers.estimators import channels
@@ -29,16 +29,16 @@ HASTY_S = 0.6
 @dataclass
 class FakeMetrics:
     results: Counter = field(default_factory=Counter)
-    broken: int = 0
+    broken_clusters: int = 0
 
     def estimated(self, result):
         self.results[result] += 1
 
-    def waited_for_estimators(self, seconds):
+    def waited(self, seconds):
         assert seconds >= 0
 
-    def broken_estimators(self, clusters):
-        self.broken = clusters
+    def broken(self, clusters):
+        self.broken_clusters = clusters
 
 
 def query(*clusters):
@@ -65,7 +65,7 @@ class Stage:
         self.estimators = open_estimators(self.settings, self.services, self.clock, self.metrics)
         for name in clusters or self.servers:
             self.estimators.add(name)
-        assert self.estimators.wait(PATIENT_S)
+        wait_until_connected(self.estimators)
         return self.estimators
 
     def ask(self, *clusters, timeout_s=PATIENT_S):
@@ -162,7 +162,7 @@ def test_an_estimator_without_connection_costs_nothing(stage, caplog, service, p
         assert stage.ask("good", "dead") == {"good": 7}
     assert time.monotonic() - began < PATIENT_S / 2
     assert stage.metrics.results == {"answered": 5, "skipped": 5}
-    assert stage.metrics.broken == 1
+    assert stage.metrics.broken_clusters == 1
     [record] = [record for record in caplog.records if record.name == "berthmaster.estimators"]
     assert problem in record.fields["problem"]
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from access_rules import role_rule
 
 from berthmaster.controllers.preemption.messages import FAILED, NOT_CLEARED, SUCCEEDED
 from berthmaster.controllers.rbac import RULES
@@ -16,7 +17,7 @@ PAGE = (Path(__file__).parents[4] / "docs" / "preemption.md").read_text()
 
 def test_the_page_lists_the_rights_of_the_end_to_end_tests():
     (block,) = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
-    assert yaml.safe_load(block) == [rule.as_manifest() for rule in RULES["preemption"]]
+    assert yaml.safe_load(block) == [role_rule(rule) for rule in RULES["preemption"]]
 
 
 @pytest.mark.parametrize(
