@@ -10,11 +10,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.binding import ObjectReference
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
-from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
+from berthmaster.model.replicas import ReplicaPath, Template, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
@@ -126,7 +125,7 @@ def run_federation(
         The federation after the run, and a result for each workload in order.
     """
     run = _Run(federation, now, diagnose=diagnose)
-    results = [run.settle(bound) for bound in federation.workloads]
+    results = [run.schedule(bound) for bound in federation.workloads]
     return replace(federation, workloads=[each.bound for each in results], forced=False), results
 
 
@@ -168,22 +167,26 @@ def _bound(
         replicas=replicas.number if known is not None else None,
         requests=replicas.requirements.resource_request if replicas.requirements is not None else {},
     )
-    annotations = {
-        str(key): str(value) for key, value in ((raw.get("metadata") or {}).get("annotations") or {}).items()
-    }
-    label = template.labels.get(POLICY_LABEL) if template.namespace else None
-    named = ("PropagationPolicy", template.namespace, label) if label else None
-    if named is None and (label := template.labels.get(CLUSTER_POLICY_LABEL)):
-        named = ("ClusterPropagationPolicy", "", label)
-    if named is None:
-        return BoundWorkload(workload, annotations)
-    policy = policies.get(named)
+    annotations = (raw.get("metadata") or {}).get("annotations") or {}
+    bound = BoundWorkload(workload, {str(key): str(value) for key, value in annotations.items()})
+    reference = _policy_reference(template)
+    if reference is None:
+        return bound
+    policy = policies.get(reference)
     if policy is None:
-        return BoundWorkload(workload, annotations, missing=f"{named[0]} {named[2]} does not exist")
+        return replace(bound, missing=f"{reference[0]} {reference[2]} does not exist")
     profile = policy.spec.scheduling_profile
     if profile and profile not in profiles:
-        return BoundWorkload(workload, annotations, policy, missing=f"SchedulingProfile {profile} does not exist")
-    return BoundWorkload(workload, annotations, policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+        return replace(bound, policy=policy, missing=f"SchedulingProfile {profile} does not exist")
+    return replace(bound, policy=policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+
+
+def _policy_reference(template: Template) -> tuple[str, str, str] | None:
+    """Return kind, namespace and name of the policy that the labels name. A PropagationPolicy has precedence."""
+    if template.namespace and (name := template.labels.get(POLICY_LABEL)):
+        return "PropagationPolicy", template.namespace, name
+    name = template.labels.get(CLUSTER_POLICY_LABEL)
+    return ("ClusterPropagationPolicy", "", name) if name else None
 
 
 def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
@@ -200,41 +203,41 @@ class _Run:
     def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
         self._forced = federation.forced
         self._fleet = Fleet(federation.clusters.values())
-        self._marks: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
+        self._hashes: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
         self._schedulers: dict[PluginNames, Scheduler] = {}
         self._now = now
         self._diagnose = diagnose
 
-    def settle(self, bound: BoundWorkload) -> FederatedResult:
+    def schedule(self, bound: BoundWorkload) -> FederatedResult:
         """Schedule a workload if KubeAdmiral would."""
         if bound.missing:
             return FederatedResult(bound, ObjectTrigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
         bound = replace(bound, annotations=applied.annotations)
-        snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._marks)
-        verdict = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
-        if not verdict.schedules and not self._forced:
-            return FederatedResult(bound, verdict.trigger, notes=verdict.deferred)
+        snapshot = snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
+        triggered = trigger_of(bound.snapshot, snapshot, bound.policy.spec if bound.policy is not None else None)
+        if not triggered.schedules and not self._forced:
+            return FederatedResult(bound, triggered.trigger, notes=triggered.deferred)
         if bound.policy is None:
             unassigned = replace(bound, workload=replace(bound.workload, current={}), snapshot=snapshot.text)
-            return FederatedResult(unassigned, verdict.trigger, notes=(UNBOUND,))
+            return FederatedResult(unassigned, triggered.trigger, notes=(UNBOUND,))
         try:
             prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
         except FieldError as error:
-            return FederatedResult(bound, verdict.trigger, decision=_failed(error))
+            return FederatedResult(bound, triggered.trigger, decision=_failed(error))
         notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
         if prepared.suppressed:
             # The snapshot is updated, because removing the annotation alone does not trigger scheduling.
             seen = replace(bound, snapshot=snapshot.text)
             return FederatedResult(seen, ObjectTrigger.NONE, notes=("an annotation disables scheduling", *notes))
         if isinstance(bound.plugins, FieldError):
-            return FederatedResult(bound, verdict.trigger, decision=_failed(bound.plugins), notes=notes)
+            return FederatedResult(bound, triggered.trigger, decision=_failed(bound.plugins), notes=notes)
         decision, diagnosis = self._decide(bound.plugins, prepared.unit)
         settled = bound
         if decision.failure is None or decision.clears_assignment:
             current = placed(prepared.unit, decision)
             settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
-        return FederatedResult(settled, verdict.trigger, prepared.unit, decision, diagnosis, notes)
+        return FederatedResult(settled, triggered.trigger, prepared.unit, decision, diagnosis, notes)
 
     def _decide(self, plugins: PluginNames, unit: SchedulingUnit) -> tuple[Decision, GroupDiagnosis | None]:
         if plugins not in self._schedulers:
@@ -251,7 +254,7 @@ def _failed(error: FieldError) -> Decision:
 
 
 def _scaled(federation: Federation, change: Scale) -> Federation:
-    found = [each for each in federation.workloads if _names(change.resource, each)]
+    found = [each for each in federation.workloads if change.resource.matches(each.workload)]
     asked = f"--scale {change.resource}={change.replicas}"
     if len(found) != 1:
         raise InputError(f"{asked}: {len(found) or 'no'} resources have this name; name one as NAMESPACE/KIND/NAME")
@@ -259,8 +262,3 @@ def _scaled(federation: Federation, change: Scale) -> Federation:
         raise InputError(f"{asked}: a {found[0].workload.kind} has no replicas")
     scaled = replace(found[0], workload=replace(found[0].workload, replicas=change.replicas))
     return replace(federation, workloads=[scaled if each is found[0] else each for each in federation.workloads])
-
-
-def _names(name: ResourceName, bound: BoundWorkload) -> bool:
-    workload = bound.workload
-    return name.names(ObjectReference(workload.api_version, workload.kind, workload.name, workload.namespace))

@@ -11,6 +11,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, Replicas, replicas_of, template_of
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload
 
 _NO_REPLICAS: Final = Replicas()
 
@@ -71,8 +72,8 @@ class ResourceName:
     def __str__(self) -> str:
         return "/".join(part for part in (self.namespace, self.kind, self.name) if part)
 
-    def names(self, resource: ObjectReference) -> bool:
-        """Return whether this names a resource. As in kubectl, the case of the kind is ignored."""
+    def matches(self, resource: ObjectReference | UnitWorkload) -> bool:
+        """Return whether this name means a resource. As in kubectl, the case of the kind is ignored."""
         return (
             self.kind.lower() == resource.kind.lower()
             and self.name == resource.name
@@ -98,7 +99,7 @@ class World:
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
         """Return the workloads that a name matches."""
-        return [workload for workload in self.workloads if name.names(workload.resource)]
+        return [workload for workload in self.workloads if name.matches(workload.resource)]
 
 
 def world_of(
