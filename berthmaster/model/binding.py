@@ -175,60 +175,58 @@ def binding_of(
     template = template_of(raw)
     metadata = raw.get("metadata") or {}
     namespaced = bool(template.namespace)
-    wanted = policy.spec
-    before = current.spec if current is not None else None
+    resource = ObjectReference(
+        api_version=template.api_version,
+        kind=template.kind,
+        name=template.name,
+        namespace=template.namespace,
+        uid=str(metadata.get("uid") or ""),
+        resource_version=str(metadata.get("resourceVersion") or ""),
+    )
+    before = current.spec if current is not None else BindingSpec(resource)
+    desired = policy.spec
     spec = BindingSpec(
-        resource=ObjectReference(
-            api_version=template.api_version,
-            kind=template.kind,
-            name=template.name,
-            namespace=template.namespace,
-            uid=str(metadata.get("uid") or ""),
-            resource_version=str(metadata.get("resourceVersion") or ""),
-        ),
+        resource=resource,
         replicas=replicas.number,
         replica_requirements=replicas.requirements,
-        placement=wanted.placement,
+        clusters=before.clusters,
+        placement=desired.placement,
+        graceful_eviction_tasks=before.graceful_eviction_tasks,
+        required_by=before.required_by,
+        scheduler_name=desired.scheduler_name,
         # Karmada writes this field of a ClusterResourceBinding only once.
-        propagate_deps=wanted.propagate_deps if namespaced or before is None else before.propagate_deps,
-        scheduler_name=wanted.scheduler_name,
-        failover=wanted.failover,
-        conflict_resolution=wanted.conflict_resolution,
-        preserve_resources_on_deletion=wanted.preserve_resources_on_deletion,
-        suspension=_suspension(wanted.suspension, before.suspension if before is not None else None),
-        workload_affinity_groups=_groups(wanted, template) if namespaced and workload_affinity else None,
+        propagate_deps=desired.propagate_deps if namespaced or current is None else before.propagate_deps,
+        failover=desired.failover,
+        conflict_resolution=desired.conflict_resolution,
+        reschedule_triggered_at=before.reschedule_triggered_at,
+        suspension=_suspension(desired.suspension, before.suspension),
+        preserve_resources_on_deletion=desired.preserve_resources_on_deletion,
+        workload_affinity_groups=_groups(desired, template) if namespaced and workload_affinity else None,
     )
-    if current is not None and before is not None:
-        spec = msgspec.structs.replace(
-            spec,
-            clusters=before.clusters,
-            graceful_eviction_tasks=before.graceful_eviction_tasks,
-            required_by=before.required_by,
-            reschedule_triggered_at=before.reschedule_triggered_at,
-        )
+    if current is not None:
         return msgspec.structs.replace(current, spec=spec)
     return Binding(
-        kind="ResourceBinding" if template.namespace else "ClusterResourceBinding",
+        kind="ResourceBinding" if namespaced else "ClusterResourceBinding",
         metadata=ObjectMeta(name=binding_name(template.kind, template.name), namespace=template.namespace),
         spec=spec,
     )
 
 
-def _suspension(wanted: Suspension | None, before: Suspension | None) -> Suspension | None:
+def _suspension(desired: Suspension | None, before: Suspension | None) -> Suspension | None:
     """Take the suspension of dispatching from the policy, and keep the suspension of scheduling."""
     scheduling = before.scheduling if before is not None else None
-    if wanted is None:
+    if desired is None:
         return Suspension(scheduling=scheduling) if scheduling is not None else None
-    return msgspec.structs.replace(wanted, scheduling=scheduling)
+    return msgspec.structs.replace(desired, scheduling=scheduling)
 
 
 def _groups(spec: PropagationSpec, template: Template) -> WorkloadAffinityGroups | None:
     """Return the affinity groups that the labels of a workload select; None if there are none."""
-    wanted = spec.placement.workload_affinity or WorkloadAffinity()
-    together, apart = _group(wanted.affinity, template), _group(wanted.anti_affinity, template)
-    if not together and not apart:
+    terms = spec.placement.workload_affinity or WorkloadAffinity()
+    affinity, anti_affinity = _group(terms.affinity, template), _group(terms.anti_affinity, template)
+    if not affinity and not anti_affinity:
         return None
-    return WorkloadAffinityGroups(affinity_group=together, anti_affinity_group=apart)
+    return WorkloadAffinityGroups(affinity_group=affinity, anti_affinity_group=anti_affinity)
 
 
 def _group(term: WorkloadAffinityTerm | None, template: Template) -> str:

@@ -271,15 +271,6 @@ def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
     return str(raw.get("apiVersion")), str(raw.get("kind"))
 
 
-def requirements_of(pod: PodSpec) -> ReplicaRequirements:
-    """Return the requirements of a replica with this pod spec."""
-    return ReplicaRequirements(
-        resource_request=pod_requests(pod),
-        node_claim=_node_claim(pod),
-        priority_class_name=pod.priority_class_name,
-    )
-
-
 def _node_claim(pod: PodSpec) -> NodeClaim | None:
     """Return the requirements of a pod on its node; None if there are none."""
     affinity = pod.required_node_affinity
@@ -290,7 +281,7 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
 
 def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
     """Return the requirements from the pod template at a path; an empty path is the resource itself."""
-    found = _at(raw, path) if path else raw
+    found = _at(raw, path)
     if found is None:
         raise FieldError(path, "is missing; accepted is a pod template")
     try:
@@ -299,7 +290,11 @@ def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
         raise (error.below(path) if path else error) from None
     for problem in pod_errors(pod):
         raise problem.below(f"{path}.spec" if path else "spec")
-    return requirements_of(pod)
+    return ReplicaRequirements(
+        resource_request=pod_requests(pod),
+        node_claim=_node_claim(pod),
+        priority_class_name=pod.priority_class_name,
+    )
 
 
 def _count(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:

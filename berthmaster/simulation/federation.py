@@ -255,10 +255,10 @@ def _failed(error: FieldError) -> Decision:
 
 def _scaled(federation: Federation, change: Scale) -> Federation:
     found = [each for each in federation.workloads if change.resource.matches(each.workload)]
-    asked = f"--scale {change.resource}={change.replicas}"
+    option = f"--scale {change.resource}={change.replicas}"
     if len(found) != 1:
-        raise InputError(f"{asked}: {len(found) or 'no'} resources have this name; name one as NAMESPACE/KIND/NAME")
+        raise InputError(f"{option}: {len(found) or 'no'} resources have this name; name one as NAMESPACE/KIND/NAME")
     if not found[0].workload.replicas_path:
-        raise InputError(f"{asked}: a {found[0].workload.kind} has no replicas")
+        raise InputError(f"{option}: a {found[0].workload.kind} has no replicas")
     scaled = replace(found[0], workload=replace(found[0].workload, replicas=change.replicas))
     return replace(federation, workloads=[scaled if each is found[0] else each for each in federation.workloads])
