@@ -94,16 +94,10 @@ def parse_requirements(
     """Compile expressions to requirements; return None if one of them is invalid."""
     parsed = []
     for expression in expressions:
-        if requirement_problem(expression, operators) is not None:
+        if requirement_error(expression, operators) is not None:
             return None
         parsed.append(Requirement(expression.key, expression.operator, frozenset(expression.values)))
     return tuple(parsed)
-
-
-def requirement_problem(expression: SelectorRequirement, operators: tuple[str, ...]) -> str | None:
-    """Return why an expression is invalid and what is accepted, or None."""
-    error = requirement_error(expression, operators)
-    return None if error is None else error.problem
 
 
 def requirement_error(expression: SelectorRequirement, operators: tuple[str, ...]) -> FieldError | None:

@@ -14,7 +14,7 @@ from berthmaster.model.selector import (
     SelectorRequirement,
     is_label_key,
     is_label_value,
-    requirement_problem,
+    requirement_error,
 )
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.patch import Draft
@@ -80,11 +80,12 @@ def _check_affinity(spec: KubeAdmiralSpec) -> Iterator[FieldProblem]:
                 path, ABSENT, "an empty term matches no cluster", "add an expression, or remove the term"
             )
         for place, expression in enumerate(term.match_expressions):
-            problem = requirement_problem(expression, NODE_OPERATORS)
-            if problem is not None:
+            error = requirement_error(expression, NODE_OPERATORS)
+            if error is not None:
                 yield FieldProblem(
                     f"{path}.matchExpressions[{place}]", ABSENT,
-                    f"{problem}, so no cluster matches, whatever the other terms select", "correct the expression",
+                    f"{error.problem}, so no cluster matches, whatever the other terms select",
+                    "correct the expression",
                 )  # fmt: skip
         for place, expression in enumerate(term.match_fields):
             yield from _check_field(expression, f"{path}.matchFields[{place}]")

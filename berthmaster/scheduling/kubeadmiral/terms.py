@@ -16,7 +16,7 @@ from berthmaster.model.selector import (
     Requirement,
     SelectorRequirement,
     parse_requirements,
-    requirement_problem,
+    requirement_error,
 )
 from berthmaster.scheduling.columns import BoolArray
 from berthmaster.scheduling.fleet import Fleet
@@ -80,8 +80,8 @@ def _matches(term: ClusterSelectorTerm, cluster: Cluster) -> bool:
 def _requirements(expressions: tuple[SelectorRequirement, ...]) -> tuple[Requirement, ...]:
     requirements = parse_requirements(expressions, NODE_OPERATORS)
     if requirements is None:
-        problem = next(filter(None, (requirement_problem(each, NODE_OPERATORS) for each in expressions)))
-        raise InvalidTermError(problem)
+        errors = (requirement_error(each, NODE_OPERATORS) for each in expressions)
+        raise InvalidTermError(next(error.problem for error in errors if error is not None))
     return requirements
 
 
