@@ -13,7 +13,7 @@ from berthmaster.model.cluster import REPELLING_EFFECTS, Cluster, Toleration, re
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 
 NO_EFFECTS: frozenset[str] = frozenset()
 
@@ -180,20 +180,13 @@ class ClusterEvictionFilter(Filter):
         return "is evicting this workload" if cluster.name in context.request.evicted_from else None
 
 
-class SchedulableColumn(Column[np.bool_]):
-    """Which rows hold a cluster that is not being deleted."""
+def schedulable_column(fleet: Fleet) -> ClusterColumn[np.bool_]:
+    """Return which rows hold a cluster that is not being deleted."""
 
-    __slots__ = ("_fleet",)
+    def make(fleet: Fleet) -> ClusterColumn[np.bool_]:
+        return ClusterColumn(fleet, fleet.structure, lambda cluster: not cluster.deleting, np.False_)
 
-    def __init__(self, fleet: Fleet) -> None:
-        super().__init__(fleet.structure)
-        self._fleet = fleet
-
-    def compute(self) -> BoolArray:
-        return self._fleet.schedulable.copy()
-
-    def compute_row(self, row: int) -> bool:
-        return bool(self._fleet.schedulable[row])
+    return fleet.kept("schedulable", make)
 
 
 class ClusterTerminatingFilter(PlacementFilter):
@@ -207,8 +200,8 @@ class ClusterTerminatingFilter(PlacementFilter):
     def __init__(self, name: str = name) -> None:
         self.name = name
 
-    def column(self, context: Context) -> SchedulableColumn:
-        return SchedulableColumn(context.fleet)
+    def column(self, context: Context) -> ClusterColumn[np.bool_]:
+        return schedulable_column(context.fleet)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:  # noqa: ARG002 - a filter's signature
         return "is being deleted" if cluster.deleting else None

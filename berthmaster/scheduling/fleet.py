@@ -15,8 +15,7 @@ from berthmaster.scheduling.resources import Resources
 
 _FIRST_CAPACITY: Final = 16
 _COLUMNS: Final = (
-    "occupied", "schedulable", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code",
-    "_name_of",
+    "occupied", "has_provider", "has_region", "has_zones", "taint_code", "kinds_code", "region_code", "_name_of",
 )  # fmt: skip
 _DERIVED_KEPT: Final = 512
 MAX_CLUSTERS: Final = 2**18
@@ -34,7 +33,6 @@ class Fleet:
         clusters: by row. None in a free row.
         row_of: the row of each cluster by name.
         occupied: mask of rows that hold a cluster.
-        schedulable: mask of rows that hold a cluster which is not being deleted.
         structure: journal of all changes except resource numbers: clusters that are added or removed, labels,
             annotations, spec, API enablements, conditions.
         resources: capacity, with a journal of its own, because numbers change far more often than structure.
@@ -55,7 +53,6 @@ class Fleet:
         self.kinds: InternedValues[frozenset[tuple[str, str]]] = InternedValues()
         self.regions: InternedValues[str] = InternedValues()
         self.occupied: BoolArray = np.zeros(0, dtype=np.bool_)
-        self.schedulable: BoolArray = np.zeros(0, dtype=np.bool_)
         self.has_provider, self.has_region, self.has_zones = (np.zeros(0, dtype=np.bool_) for _ in range(3))
         self.taint_code, self.kinds_code, self.region_code = (np.zeros(0, dtype=np.int64) for _ in range(3))
         self._name_of = np.zeros(0, dtype=np.object_)
@@ -107,7 +104,7 @@ class Fleet:
         if cluster is not None:
             self._remove_from_indexes(row, cluster)
         self.clusters[row] = None
-        self.occupied[row] = self.schedulable[row] = False
+        self.occupied[row] = False
         del self._names[bisect_left(self._names, name)]
         self._name_rank = None
         self._free_rows.append(row)
@@ -170,7 +167,6 @@ class Fleet:
         self.has_region[row] = bool(spec.region)
         self.has_zones[row] = bool(spec.zones)
         self.occupied[row] = True
-        self.schedulable[row] = not cluster.deleting
 
     def _remove_from_indexes(self, row: int, cluster: Cluster) -> None:
         self.labels.discard(row, cluster.metadata.labels.items())

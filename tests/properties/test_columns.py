@@ -13,7 +13,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.placement import AffinityTerm
 from berthmaster.scheduling.candidates import Candidates, largest
 from berthmaster.scheduling.compiled_placement import Affinities
-from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, SchedulableColumn, TolerationColumn
+from berthmaster.scheduling.filters import AnyAffinityColumn, KindColumn, TolerationColumn, schedulable_column
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.placement import StaticWeights
 from berthmaster.scheduling.karmada.profile import SpreadFieldsColumn
@@ -56,7 +56,7 @@ def truths(fleet, affinities):
         TolerationColumn(fleet, TOLERATIONS, WISH),
         lambda each: not repelling_taints(each.spec.taints, TOLERATIONS, WISH),
     )
-    yield SchedulableColumn(fleet), lambda each: not each.deleting
+    yield schedulable_column(fleet), lambda each: not each.deleting
     yield condition_column(fleet, "Ready"), lambda each: each.ready
     for placement in SELECTORS:
         yield SelectorColumn(fleet, placement), lambda each, asked=placement: mismatch(asked, each) is None
@@ -123,7 +123,6 @@ def test_a_column_computed_anew_is_an_array_of_its_own(clusters):
             for owned in (
                 fleet.has_region,
                 fleet.has_zones,
-                fleet.schedulable,
                 fleet.occupied,
                 fleet.resources.allowed_pods,
             )

@@ -250,11 +250,6 @@ class TriggerResult:
         """Whether the object must be scheduled."""
         return self.trigger is not ObjectTrigger.NONE
 
-    @property
-    def deferred_text(self) -> str:
-        """The value of the annotation ``scheduling-deferred-reasons``. Empty if it must be removed."""
-        return "; ".join(self.deferred)
-
 
 def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | None) -> TriggerResult:
     """Return why an object must be scheduled now: the first reason that applies, in KubeAdmiral's order.

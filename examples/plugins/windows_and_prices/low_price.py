@@ -1,23 +1,21 @@
-"""LowPrice: of the clusters that fit, the cheaper ones first."""
+"""LowPrice prefers clusters with a low price."""
 
 from math import isfinite
 
-from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.scores import MAX_SCORE, Score
+from berthmaster.scheduling import MAX_SCORE, Cluster, Context, Score
 
 PRICE = "example.com/price-per-hour"
-"""A cluster's label: what a node costs, ``0.35``. Without it a cluster counts as expensive."""
+"""The label of a cluster with the price of a node, such as ``0.35``. A cluster without it counts as expensive."""
 EXPENSIVE = 1.0
 
 
 class LowPrice(Score):
-    """100 for a cluster that costs nothing, 0 for one that costs ``EXPENSIVE`` or more."""
+    """Give 100 to a cluster that costs nothing, 0 to one that costs ``EXPENSIVE`` or more."""
 
     name = "LowPrice"
 
     def score(self, context: Context, cluster: Cluster) -> int:  # noqa: ARG002 - the price is the same for every workload
-        """How far below ``EXPENSIVE`` the price is."""
+        """Return how far the price is below ``EXPENSIVE``, in percent."""
         try:
             price = float(cluster.metadata.labels.get(PRICE, EXPENSIVE))
         except ValueError:

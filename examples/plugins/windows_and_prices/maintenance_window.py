@@ -1,34 +1,32 @@
-"""MaintenanceWindow: disruptive workloads start on a cluster only while its maintenance window is open."""
+"""MaintenanceWindow starts disruptive workloads on a cluster only while its maintenance window is open."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, time
 
-from berthmaster.model.cluster import Cluster
-from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.filters import Filter
+from berthmaster.scheduling import Cluster, Context, Filter
 
 NAMESPACE = "maintenance"
-"""Workloads of this namespace are the disruptive ones."""
+"""The namespace of the disruptive workloads."""
 WINDOW = "example.com/maintenance-window"
-"""A cluster's annotation: ``22:00-04:00``, in UTC. Without it the window is never open."""
+"""The annotation of a cluster with its window, such as ``22:00-04:00``, in UTC. Without it the window is closed."""
 
 
 def utc_now() -> datetime:
-    """The time that the scheduler runs with; tests pass another."""
+    """Return the current time. Tests replace this function."""
     return datetime.now(UTC)
 
 
 class MaintenanceWindow(Filter):
-    """The time of day is not known when a placement is compiled, so this is a plain Filter, asked at each decision."""
+    """A plain Filter, which runs in each decision: the time of day is unknown when a placement is compiled."""
 
     name = "MaintenanceWindow"
-    exempts_current = True  # what runs there already is not thrown out when the window closes
+    exempts_current = True  # workloads stay when the window closes
 
     def __init__(self, now: Callable[[], datetime] = utc_now) -> None:
         self.now = now
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        """Whether the cluster's window is open."""
+        """Report why the window of a cluster is closed, or return None if it is open."""
         if context.request.namespace != NAMESPACE:
             return None
         window = cluster.metadata.annotations.get(WINDOW, "")
@@ -42,5 +40,5 @@ class MaintenanceWindow(Filter):
 
 
 def _is_open(now: time, opens: time, closes: time) -> bool:
-    """Whether a time is in a window, which may go across midnight."""
+    """Report whether a time is in a window, which may cross midnight."""
     return opens <= now < closes if opens <= closes else now >= opens or now < closes

@@ -84,7 +84,7 @@ def test_rows_of_removed_clusters_are_used_again():
     fleet = Fleet([cluster(name) for name in "abc"])
     row, capacity = fleet.row_of["b"], fleet.capacity
     fleet.remove("b")
-    assert (len(fleet), fleet.get("b"), bool(fleet.schedulable[row])) == (2, None, False)
+    assert (len(fleet), fleet.get("b"), bool(fleet.occupied[row])) == (2, None, False)
     fleet.apply(cluster("z", cpu=3))
     assert (fleet.row_of["z"], fleet.capacity, len(fleet)) == (row, capacity, 3)
 

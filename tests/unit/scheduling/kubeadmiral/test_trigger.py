@@ -204,8 +204,6 @@ def test_a_change_that_is_deferred_is_deferred_until_it_is_undone():
 def test_verdicts():
     assert TriggerResult(ObjectTrigger.REPLICAS).schedules
     assert not deferred("a:false", "b:false").schedules
-    assert deferred("a:false", "b:false").deferred_text == "a:false; b:false"
-    assert NOTHING.deferred_text == ""
 
 
 def test_a_snapshot_with_other_hashes_makes_it_be_scheduled_once():
