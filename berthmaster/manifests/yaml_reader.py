@@ -47,6 +47,10 @@ _TAG: Final = "tag:yaml.org,2002:"
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "int": (int,), "float": (int, float), "bool": (bool,), "null": (type(None),),
 }  # fmt: skip
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_COLLECTION_TAGS: Final = {None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
+_MERGE: Final = object()
+_NO_KEY: Final = object()
 
 
 @lru_cache(maxsize=8192)
@@ -96,12 +100,6 @@ def _number(text: str) -> Scalar:
         if math.isfinite(value):
             return int(value) if value.is_integer() and abs(value) < _JSON_INTEGERS_BELOW else value
     return text
-
-
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_COLLECTION_TAGS: Final = {None, "!", "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq"}
-_MERGE: Final = object()
-_NO_KEY: Final = object()
 
 
 def read_yaml(data: bytes, source: str, limits: ManifestLimits) -> Iterator[tuple[int, Any]]:

@@ -173,16 +173,8 @@ def binding_of(
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
     """
     template = template_of(raw)
-    metadata = raw.get("metadata") or {}
     namespaced = bool(template.namespace)
-    resource = ObjectReference(
-        api_version=template.api_version,
-        kind=template.kind,
-        name=template.name,
-        namespace=template.namespace,
-        uid=str(metadata.get("uid") or ""),
-        resource_version=str(metadata.get("resourceVersion") or ""),
-    )
+    resource = _reference(template, raw.get("metadata") or {})
     before = current.spec if current is not None else BindingSpec(resource)
     desired = policy.spec
     spec = BindingSpec(
@@ -209,6 +201,17 @@ def binding_of(
         kind="ResourceBinding" if namespaced else "ClusterResourceBinding",
         metadata=ObjectMeta(name=binding_name(template.kind, template.name), namespace=template.namespace),
         spec=spec,
+    )
+
+
+def _reference(template: Template, metadata: Mapping[str, Any]) -> ObjectReference:
+    return ObjectReference(
+        api_version=template.api_version,
+        kind=template.kind,
+        name=template.name,
+        namespace=template.namespace,
+        uid=str(metadata.get("uid") or ""),
+        resource_version=str(metadata.get("resourceVersion") or ""),
     )
 
 

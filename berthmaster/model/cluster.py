@@ -19,6 +19,9 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 EFFECTS: Final = (NO_SCHEDULE, PREFER_NO_SCHEDULE, NO_EXECUTE)
 REPELLING_EFFECTS: Final = frozenset({NO_SCHEDULE, NO_EXECUTE})
 """The effects that keep new workloads off a cluster."""
+REGION_LABEL: Final = "topology.kubernetes.io/region"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+_SCHEME_END: Final = "://"
 
 
 class Taint(Value, frozen=True):
@@ -184,12 +187,9 @@ class Cluster(Value, frozen=True):
                 yield enablement.group_version, resource.kind
 
 
-REGION_LABEL: Final = "topology.kubernetes.io/region"
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)
 """The taint of a cordoned node. The control plane adds it shortly after ``spec.unschedulable`` is set."""
 
-_SCHEME_END: Final = "://"
 _PODS: Final = (APIEnablement("v1", (APIResource(name="pods", kind="Pod"),)),)
 
 

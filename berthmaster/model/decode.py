@@ -33,6 +33,8 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
     "array": (list, tuple), "object": (dict,),
 }  # fmt: skip
+_CREATING_DECODER: Final = threading.Lock()
+_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
 
 def decode_json(kind: type[T], document: bytes | str) -> T:
@@ -119,8 +121,6 @@ def _encode_custom(value: object) -> object:
     raise NotImplementedError(f"no JSON form for {type(value).__name__}")
 
 
-_CREATING_DECODER: Final = threading.Lock()
-_DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 _ENCODER: Final = msgspec.json.Encoder(enc_hook=_encode_custom)
 
 

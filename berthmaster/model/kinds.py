@@ -9,14 +9,6 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
-
-class Scope(Enum):
-    """Whether the objects of a kind belong to a namespace."""
-
-    NAMESPACED = "Namespaced"
-    CLUSTER = "Cluster"
-
-
 _CLUSTER_KINDS: Final[Mapping[str, str]] = {
     "": "ComponentStatus Namespace Node PersistentVolume",
     "admissionregistration.k8s.io": """
@@ -49,7 +41,6 @@ _CLUSTER_KINDS: Final[Mapping[str, str]] = {
         ClusterPropagationPolicy FederatedCluster FederatedTypeConfig SchedulerPluginWebhookConfiguration
         SchedulingProfile""",
 }
-
 _NAMESPACED_KINDS: Final[Mapping[str, str]] = {
     "": """
         Binding ConfigMap Endpoints Event LimitRange PersistentVolumeClaim Pod PodTemplate
@@ -74,6 +65,23 @@ _NAMESPACED_KINDS: Final[Mapping[str, str]] = {
     "core.kubeadmiral.io": """
         CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy""",
 }
+_SKIPPED_GROUPS: Final = frozenset(
+    f"{name}.karmada.io"
+    for name in ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
+) | {"events.k8s.io"}
+_SKIPPED_KINDS: Final = frozenset({("v1", "Event")})
+_SKIPPED_GROUP_VERSIONS: Final = frozenset({"coordination.k8s.io/v1"})
+_RESERVED_NAMESPACES: Final = frozenset({"karmada-system", "karmada-cluster"})
+_RESERVED_PREFIX: Final = "karmada-es-"
+# The flag's pattern is not anchored: it matches anywhere in a name.
+_SKIPPED_NAMESPACES: Final = re.compile(r"kube-.*")
+
+
+class Scope(Enum):
+    """Whether the objects of a kind belong to a namespace."""
+
+    NAMESPACED = "Namespaced"
+    CLUSTER = "Cluster"
 
 
 def _by_kind(kinds: Mapping[str, str], scope: Scope) -> dict[tuple[str, str], Scope]:
@@ -97,18 +105,6 @@ def scope_of(api_version: str, kind: str) -> Scope | None:
 def is_namespaced(api_version: str, kind: str) -> bool:
     """Return whether a kind is namespaced. Unknown kinds count as namespaced, as most custom resources are."""
     return scope_of(api_version, kind) is not Scope.CLUSTER
-
-
-_SKIPPED_GROUPS: Final = frozenset(
-    f"{name}.karmada.io"
-    for name in ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
-) | {"events.k8s.io"}
-_SKIPPED_KINDS: Final = frozenset({("v1", "Event")})
-_SKIPPED_GROUP_VERSIONS: Final = frozenset({"coordination.k8s.io/v1"})
-_RESERVED_NAMESPACES: Final = frozenset({"karmada-system", "karmada-cluster"})
-_RESERVED_PREFIX: Final = "karmada-es-"
-# The flag's pattern is not anchored: it matches anywhere in a name.
-_SKIPPED_NAMESPACES: Final = re.compile(r"kube-.*")
 
 
 def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> str | None:

@@ -29,6 +29,29 @@ from berthmaster.model.meta import Int64, ObjectMeta, Value
 from berthmaster.model.quantity import Quantity
 from berthmaster.model.selector import SelectorRequirement
 
+_SPEC: Final[Mapping[str, Any]] = {
+    "replicasStrategy": "Spread",
+    "reschedulePolicy": {
+        "rescheduleWhen": {
+            "policyContentChanged": True,
+            "clusterJoined": False,
+            "clusterLabelsChanged": False,
+            "clusterAPIResourcesChanged": False,
+        },
+        "replicaRescheduling": {"avoidDisruption": True},
+    },
+}
+_AUTO_MIGRATION: Final[Mapping[str, Any]] = {
+    "when": {"podUnschedulableFor": "1m"},
+    "keepUnschedulableReplicas": False,
+}
+_DOCUMENTED: Final[Mapping[str, Any]] = {
+    **_SPEC,
+    "reschedulePolicy": {"disableRescheduling": False, **_SPEC["reschedulePolicy"]},
+}
+JOINED: Final = "Joined"
+_ZERO: Final = Quantity(0, "0")
+
 
 class ClusterSelectorTerm(Value, frozen=True):
     """Expressions on the labels and fields of a cluster; all must hold."""
@@ -112,28 +135,6 @@ class KubeAdmiralPolicy(Value, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     api_version: str = "core.kubeadmiral.io/v1alpha1"
     kind: str = "PropagationPolicy"
-
-
-_SPEC: Final[Mapping[str, Any]] = {
-    "replicasStrategy": "Spread",
-    "reschedulePolicy": {
-        "rescheduleWhen": {
-            "policyContentChanged": True,
-            "clusterJoined": False,
-            "clusterLabelsChanged": False,
-            "clusterAPIResourcesChanged": False,
-        },
-        "replicaRescheduling": {"avoidDisruption": True},
-    },
-}
-_AUTO_MIGRATION: Final[Mapping[str, Any]] = {
-    "when": {"podUnschedulableFor": "1m"},
-    "keepUnschedulableReplicas": False,
-}
-_DOCUMENTED: Final[Mapping[str, Any]] = {
-    **_SPEC,
-    "reschedulePolicy": {"disableRescheduling": False, **_SPEC["reschedulePolicy"]},
-}
 
 
 class Default(NamedTuple):
@@ -236,10 +237,6 @@ class SchedulingProfile(Value, frozen=True):
     spec: SchedulingProfileSpec
     api_version: str = "core.kubeadmiral.io/v1alpha1"
     kind: str = "SchedulingProfile"
-
-
-JOINED: Final = "Joined"
-_ZERO: Final = Quantity(0, "0")
 
 
 class FederatedClusterSpec(Value, frozen=True):

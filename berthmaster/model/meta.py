@@ -20,6 +20,7 @@ Timestamp = Annotated[datetime, msgspec.Meta(tz=True)]
 """An RFC 3339 time with its offset, as API servers write it."""
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_MAX_NAME: Final = 253
 
 
 class Value(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -34,9 +35,6 @@ def int64_of(text: str) -> int | None:
     """Parse an int64 as Go's ``ParseInt`` does; return None if the text is not one."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
-
-
-_MAX_NAME: Final = 253
 
 
 def is_valid_name(text: str) -> bool:

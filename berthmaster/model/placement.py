@@ -13,6 +13,8 @@ from berthmaster.model.selector import (
     parse_requirements,
 )
 
+ZONE = "zone"
+
 
 class FieldSelector(Value, frozen=True):
     """Expressions over a cluster's provider, region and zone."""
@@ -94,9 +96,6 @@ class Placement(Value, frozen=True):
     spread_constraints: tuple[SpreadConstraint, ...] = ()
     replica_scheduling: ReplicaSchedulingStrategy | None = None
     workload_affinity: WorkloadAffinity | None = None
-
-
-ZONE = "zone"
 
 
 class AffinityTerm:

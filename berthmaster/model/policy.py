@@ -8,6 +8,10 @@ from berthmaster.model.meta import Int32, ObjectMeta, Value
 from berthmaster.model.placement import Placement, ReplicaSchedulingStrategy, SpreadConstraint
 from berthmaster.model.selector import LabelSelector
 
+DEFAULT_NAMESPACE: Final = "default"
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+_SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
+
 
 class ResourceSelector(Value, frozen=True):
     """The resources that a policy selects. If ``name`` is set, ``label_selector`` is ignored."""
@@ -138,11 +142,6 @@ class Policy(Value, frozen=True):
 
     def __str__(self) -> str:
         return str(self.reference)
-
-
-DEFAULT_NAMESPACE: Final = "default"
-DEFAULT_SCHEDULER: Final = "default-scheduler"
-_SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 
 
 def defaulted(policy: Policy) -> Policy:

@@ -18,6 +18,11 @@ from berthmaster.model.quantity import Quantity, negative_amounts
 Amounts = Mapping[str, Quantity]
 
 _ALWAYS: Final = "Always"
+_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6})\]")
+_PATH: Final = re.compile(r"[^.\[\]]+(\[\d{1,6}\])*(\.[^.\[\]]+(\[\d{1,6}\])*)*")
+_POD: Final = ("v1", "Pod")
+_JOB: Final = ("batch/v1", "Job")
+_COUNT: Final[type[int]] = Count  # an annotated int; msgspec reads its bounds
 
 
 class ResourceRequirements(Value, frozen=True):
@@ -142,10 +147,6 @@ def _largest(parts: Iterable[Amounts]) -> Amounts:
     return largest
 
 
-_STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6})\]")
-_PATH: Final = re.compile(r"[^.\[\]]+(\[\d{1,6}\])*(\.[^.\[\]]+(\[\d{1,6}\])*)*")
-
-
 class ReplicaPath(NamedTuple):
     """The fields in which a kind keeps its replicas and their requests.
 
@@ -220,9 +221,6 @@ BUILT_IN_REPLICA_PATHS: Final = (
     ReplicaPath("apps/v1", "StatefulSet", "spec.replicas", "spec.template"),
     ReplicaPath("batch/v1", "Job", "spec.parallelism", "spec.template"),
 )
-_POD: Final = ("v1", "Pod")
-_JOB: Final = ("batch/v1", "Job")
-_COUNT: Final[type[int]] = Count  # an annotated int; msgspec reads its bounds
 
 
 def template_of(raw: Mapping[str, Any]) -> Template:

@@ -17,6 +17,11 @@ _MAX_SUBDOMAIN: Final = 253
 
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
+_MAX_LENGTH: Final = 4096
+_SET: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
+_EQUAL: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s,!=()]*)")
+_PRESENT: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s,!=()]+)")
+_COMMA: Final = re.compile(r"\s*(,\s*|\Z)")
 
 
 class SelectorRequirement(Value, frozen=True):
@@ -134,13 +139,6 @@ def is_label_value(text: str) -> bool:
 def is_dns_subdomain(text: str) -> bool:
     """Return whether text is a DNS-1123 subdomain: lower case, at most 253 characters."""
     return len(text) <= _MAX_SUBDOMAIN and _SUBDOMAIN.fullmatch(text) is not None
-
-
-_MAX_LENGTH: Final = 4096
-_SET: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
-_EQUAL: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s,!=()]*)")
-_PRESENT: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s,!=()]+)")
-_COMMA: Final = re.compile(r"\s*(,\s*|\Z)")
 
 
 def parse_selector(text: str) -> LabelSelector:

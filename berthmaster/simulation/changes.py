@@ -18,6 +18,7 @@ from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 _PRODUCER: Final = "TaintManager"
+_QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 
 class Change(Protocol):
@@ -200,9 +201,6 @@ class SetPolicy:
             return matching[0]
         mine = next((each for each in matching if each.policy is self.policy), None)
         return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
-
-
-_QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
 
 
 def apply(changes: Iterable[Change], world: World, now: datetime) -> World:
