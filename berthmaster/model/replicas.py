@@ -243,8 +243,8 @@ def template_of(raw: Mapping[str, Any]) -> Template:
 
 def replica_path_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> ReplicaPath | None:
     """Return the replica path of the kind of a resource, or None. ``paths`` precede the built-in ones."""
-    known = (*paths, *BUILT_IN_REPLICA_PATHS)
-    return next((each for each in known if (each.api_version, each.kind) == _identity(raw)), None)
+    identity = _identity(raw)
+    return next((each for each in (*paths, *BUILT_IN_REPLICA_PATHS) if (each.api_version, each.kind) == identity), None)
 
 
 def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Replicas:
