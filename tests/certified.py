@@ -46,7 +46,7 @@ def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeIn
         ("v1", "Secret", "secrets", True),
         ("v1", "Namespace", "namespaces", False),
         ("v1", "ConfigMap", "configmaps", True),
-        *((each.api_version, each.kind, each.collection.what, False) for each in webhook_kinds),
+        *((each.api_version, each.kind, each.collection.plural, False) for each in webhook_kinds),
         (SCHEDULER_PLUGIN.api_version, "SchedulingProfile", "schedulingprofiles", False),
     ):
         cluster.served.add(api_version, kind, plural, namespaced=namespaced)

@@ -60,7 +60,7 @@ class KubeInMemory(KubeStore):
 
     def writes(self) -> list[APIRequest]:
         """The requests so far that were to change something."""
-        return [request for request in self.requests if not request.reads and "dryRun" not in dict(request.query)]
+        return [request for request in self.requests if not request.is_read and "dryRun" not in dict(request.query)]
 
     def cut_watches(self, *, forget: bool = False) -> None:
         """End all watches; with ``forget``, nobody may go on from before now."""

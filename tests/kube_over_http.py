@@ -76,7 +76,7 @@ class KubeOverHttp:
             body=http.get_data(),
             content_type=http.content_type,
         )
-        listing = request.reads and not Place.of(request.path).name
+        listing = request.is_read and not Place.of(request.path).name
         verb = "list" if listing and "watch" not in http.args else request.verb
         fault = self._befall(verb)
         if fault.isdigit():

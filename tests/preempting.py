@@ -156,7 +156,7 @@ class Stage:
 
     def forget(self, manifest: JSON) -> None:
         """Let the controller observe the deletion of a policy."""
-        self._informer(manifest).drop((manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
+        self._informer(manifest).delete((manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]))
 
     def enqueue(self, *keys: Any) -> None:
         """Enqueue keys, as a watch of resources does."""

@@ -51,20 +51,20 @@ class ProcessHealth:
             return Readiness("stopping")
         informers = list(self._informers())
         missing = [
-            f"{each.collection.what} ({each.problem})" if each.problem else each.collection.what
+            f"{each.collection.plural} ({each.problem})" if each.problem else each.collection.plural
             for each in informers
             if not each.listed
         ]
         if missing:
             return Readiness(f"not synced: {'; '.join(missing)}")
         lost = [
-            f"{each.collection.what} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
+            f"{each.collection.plural} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
             for each in informers
             if each.problem
         ]
         owed = [
-            f"{each.owed} events of {each.collection.what} failed and will be handled again, see the log"
+            f"{each.undelivered} events of {each.collection.plural} failed and will be handled again, see the log"
             for each in informers
-            if each.owed
+            if each.undelivered
         ]
         return Readiness("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))

@@ -75,7 +75,7 @@ class ControllerLoad(NamedTuple):
 
 def stale_s(informer: Informer[Any], clock: Clock) -> float:
     """Return for how long an informer has had no watch, in seconds; 0 if it has one."""
-    return (clock.now() - informer.lost_at).total_seconds() if informer.lost_at is not None else 0.0
+    return (clock.now() - informer.stale_since).total_seconds() if informer.stale_since is not None else 0.0
 
 
 class ControllerMetrics:
@@ -112,5 +112,5 @@ class ControllerMetrics:
 
     def observe_informer(self, informer: Informer[Any], clock: Clock) -> None:
         """Read at each scrape the size and the staleness of an informer."""
-        INFORMER_OBJECTS.labels(informer.collection.what).set_function(lambda: len(informer))
-        INFORMER_STALE.labels(informer.collection.what).set_function(lambda: stale_s(informer, clock))
+        INFORMER_OBJECTS.labels(informer.collection.plural).set_function(lambda: len(informer))
+        INFORMER_STALE.labels(informer.collection.plural).set_function(lambda: stale_s(informer, clock))

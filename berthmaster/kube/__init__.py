@@ -1,5 +1,6 @@
-"""The API server's edge: the official client for configuration and transport; raw JSON in, typed values out.
+"""Access to Kubernetes API servers.
 
-A request is prepared as a value (``requests``) and sent by a connection (``transport``, ``connection``); ``reflector``
-lists and watches one kind of object with both, and tells a ``Mirror`` what there is.
+A request is a value (``requests``) that a client sends (``client``, ``http_client``, ``client_wrappers``). An
+``Informer`` lists and watches one collection through a ``Reflector`` and calls handlers for each change. ``lease`` and
+``election`` elect a leader. ``events`` records events.
 """

@@ -1,4 +1,4 @@
-"""What a connection to an API server is to whoever uses it."""
+"""The protocol of API clients."""
 
 from collections.abc import Iterator
 from types import TracebackType
@@ -10,7 +10,7 @@ from berthmaster.model.errors import ApiError
 
 
 class APIResponse(Protocol):
-    """A successful answer, read as it arrives. Leave it, or ``abort`` it from any thread."""
+    """A successful response, read as a stream inside a ``with`` block."""
 
     def __enter__(self) -> Self:
         """Start reading."""
@@ -18,41 +18,41 @@ class APIResponse(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give the connection up, or keep it for the next request if all of the answer was read."""
+        """Keep the connection for the next request if the whole body was read, else close it."""
 
     def chunks(self) -> Iterator[bytes]:
-        """Its body in pieces, as they arrive.
+        """Yield the body in pieces as they arrive.
 
         Raises:
-            ApiError: the connection broke, or the server was silent for too long.
+            ApiError: the connection broke, or the server sent nothing for the read timeout.
         """
 
     def header(self, name: str) -> list[str]:
-        """Every value of a header, in order."""
+        """Return all values of a header in order."""
 
     def abort(self) -> None:
-        """End a reading that goes on in another thread."""
+        """End a read that is under way in another thread."""
 
 
 class APIClient(Protocol):
-    """Sends requests to one API server. Safe for several threads."""
+    """A client of one API server. Safe for several threads."""
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request and wait for the head of its answer.
+        """Send a request and wait for the head of the response.
 
         Raises:
-            ApiError: nobody answered, or with an error.
+            ApiError: the server did not respond, or responded with an error.
         """
 
 
 def ask(client: APIClient, request: APIRequest) -> bytes:
-    """Send a request; the whole body of its answer.
+    """Send a request and return the whole body of the response.
 
     Raises:
-        ApiError: nobody answered, or with an error, or the answer broke off.
+        ApiError: the server did not respond, or responded with an error, or the response is incomplete or too large.
     """
-    with client.send(request) as answer:
-        return read_body(answer)
+    with client.send(request) as response:
+        return read_body(response)
 
 
 def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
@@ -69,16 +69,16 @@ def ask_if_found(client: APIClient, request: APIRequest) -> bytes | None:
         raise
 
 
-def read_body(answer: APIResponse) -> bytes:
-    """A whole body, of bounded size.
+def read_body(response: APIResponse) -> bytes:
+    """Read a whole body of bounded size.
 
     Raises:
-        ApiError: it broke off, or is too large.
+        ApiError: the body is incomplete or too large.
     """
     parts, size = [], 0
-    for chunk in answer.chunks():
+    for chunk in response.chunks():
         parts.append(chunk)
         size += len(chunk)
         if size > MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"an answer of more than {MAX_MESSAGE_BYTES} bytes")
+            raise ApiError(0, "", f"the response is larger than {MAX_MESSAGE_BYTES} bytes")
     return b"".join(parts)

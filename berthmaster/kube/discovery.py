@@ -1,4 +1,4 @@
-"""Which kinds an API server serves, and where (``APIResourceList``)."""
+"""API discovery: which kinds an API server serves, and where (``APIResourceList``)."""
 
 import re
 import threading
@@ -7,81 +7,84 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.kube.client import APIClient, ask
-from berthmaster.kube.requests import APIRequest, Collection
+from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.runtime.clock import Clock
 
-FRESH_S: Final = 30.0
-"""How long an answer is believed: kinds come and go, but not every second (Karmada asks as often)."""
+CACHE_S: Final = 30.0
+"""How long a response is cached. Karmada refreshes its cache as often."""
 MAX_GROUP_VERSIONS: Final = 512
 _API_VERSION: Final = re.compile(r"(?:[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?/)?v[a-z0-9]+")
 _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
 
 
 class ServedKind(NamedTuple):
-    """Where a kind is served.
+    """A kind that an API server serves.
 
     Attributes:
-        collection: its path and plural name.
-        namespaced: whether its objects live in namespaces.
+        collection: the path and plural name.
+        namespaced: whether the objects are namespaced.
     """
 
     collection: Collection
     namespaced: bool
 
 
-class _Resource(msgspec.Struct, frozen=True):
+class APIResource(msgspec.Struct, frozen=True):
+    """``meta/v1.APIResource``: a resource or subresource of a group version."""
+
     name: str
-    kind: str
+    kind: str = ""
     namespaced: bool = False
     verbs: tuple[str, ...] = ()
 
 
-class _ResourceList(msgspec.Struct, frozen=True):
-    resources: tuple[_Resource, ...] = ()
+class APIResourceList(msgspec.Struct, frozen=True):
+    """``meta/v1.APIResourceList``: the resources of a group version."""
+
+    resources: tuple[APIResource, ...] = ()
 
 
 class Discovery:
-    """What an API server serves, asked when it is wanted and remembered for a while. Safe for several threads."""
+    """Looks up served kinds and caches the responses. Safe for several threads."""
 
     def __init__(self, client: APIClient, clock: Clock) -> None:
         self._client = client
         self._clock = clock
         self._lock = threading.Lock()
-        self._known: dict[str, tuple[float, dict[str, ServedKind]]] = {}
+        self._cache: dict[str, tuple[float, dict[str, ServedKind]]] = {}
 
     def find(self, api_version: str, kind: str) -> ServedKind | None:
-        """Where a kind is served; None if it is not, or not so that its objects can be watched and changed.
+        """Find a kind. Return None if it is not served, or cannot be watched and patched.
 
         Raises:
-            ApiError: the server cannot be asked.
+            ApiError: the request failed.
         """
         now_s = self._clock.monotonic_s()
         with self._lock:
-            asked_s, kinds = self._known.get(api_version, (now_s - FRESH_S, {}))
-        if now_s - asked_s >= FRESH_S:
-            kinds = self._ask(api_version)
+            fetched_s, kinds = self._cache.get(api_version, (now_s - CACHE_S, {}))
+        if now_s - fetched_s >= CACHE_S:
+            kinds = self._fetch(api_version)
             with self._lock:
-                if len(self._known) >= MAX_GROUP_VERSIONS:
-                    self._known.clear()
-                self._known[api_version] = (now_s, kinds)
+                if len(self._cache) >= MAX_GROUP_VERSIONS:
+                    self._cache.clear()
+                self._cache[api_version] = (now_s, kinds)
         return kinds.get(kind)
 
-    def _ask(self, api_version: str) -> dict[str, ServedKind]:
-        if not _API_VERSION.fullmatch(api_version):  # somebody wrote it: it must not lead to another path
+    def _fetch(self, api_version: str) -> dict[str, ServedKind]:
+        if not _API_VERSION.fullmatch(api_version):  # user input must not lead to another path
             return {}
-        root = "apis" if "/" in api_version else "api"
         try:
-            answer = decode_json(_ResourceList, ask(self._client, APIRequest(f"/{root}/{api_version}")))
+            found = decode_json(APIResourceList, ask(self._client, APIRequest(api_root(api_version))))
         except ApiError as error:
             if error.not_found:
                 return {}
             raise
         except FieldError as error:
-            raise ApiError(0, "", f"what {api_version} serves is not readable: {error}") from None
+            raise ApiError(0, "", f"cannot decode the resources of {api_version}: {error}") from None
         return {
             each.kind: ServedKind(Collection.of(api_version, each.name), each.namespaced)
-            for each in answer.resources
+            for each in found.resources
             if "/" not in each.name and _NEEDED_VERBS.issubset(each.verbs)
         }

@@ -1,4 +1,9 @@
-"""Events: what a person sees under ``kubectl describe`` (``events.k8s.io/v1``)."""
+"""Records events (``events.k8s.io/v1``), which ``kubectl describe`` shows, in the background.
+
+Repeats of an event are counted in its series, as by client-go's recorder, with two differences. The note is part of
+what makes two events equal: a stored event keeps its note, so a new note in an old event would never be seen. And
+repeats are written after ``REPEAT_S`` at the latest instead of every half hour.
+"""
 
 import logging
 import queue
@@ -18,9 +23,33 @@ from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
 
+EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
+MAX_WAITING: Final = 16_384
+"""How many events may wait: some minutes' worth. Controllers may do more than a recorder may write in that time."""
+MAX_SERIES: Final = 4096
+MAX_OBJECTS: Final = 4096
+NOTE_BYTES: Final = 1024
+REPEAT_S: Final = 10.0
+"""The shortest time between two writes of a series, except for its first repeat."""
+IDLE_S: Final = 360.0
+"""A repeat after this time begins a new event, as in client-go."""
+BURST: Final = 25
+PER_S: Final = 1 / 60
+"""The rate limit of writes about one object, as in client-go's spam filter: 25 at once, then one a minute."""
+_LOG: Final = logging.getLogger("berthmaster.events")
+_POLL_S: Final = 1.0
+_BATCH_SIZE: Final = 64
+_TRIES: Final = 4
+_TRANSIENT: Final = frozenset({0, 409, 429, 500, 502, 503, 504})
+_NAME_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
+_MAX_BASE_NAME: Final = 230
+
+EventType = Literal["Normal", "Warning"]
+EventResult = Literal["created", "repeated", "dropped", "failed"]
+
 
 class Reference(NamedTuple):
-    """What an event is about."""
+    """The object that an event is about."""
 
     api_version: str
     kind: str
@@ -30,45 +59,34 @@ class Reference(NamedTuple):
 
 
 class Recorder(Protocol):
-    """Records events: soon, in the background, and only if nothing more important is held up by it."""
+    """Records events in the background."""
 
     def record(
         self,
         regarding: Reference,
-        kind: Literal["Normal", "Warning"],
+        kind: EventType,
         reason: str,
         action: str,
         note: str,
         related: Reference | None = None,
     ) -> None:
-        """Something happened.
+        """Record an event. Never blocks.
 
         Args:
-            regarding: to what.
-            kind: whether people should worry.
+            regarding: the object that the event is about.
+            kind: the type of the event.
             reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
             action: what was done, in one CamelCase word, as ``Scheduling``.
-            note: the whole story, for people; cut at 1,024 bytes.
-            related: what else has to do with it.
+            note: a description for people; cut at 1,024 bytes.
+            related: a second object that is involved.
         """
 
 
-MAX_SERIES: Final = 4096
-MAX_OBJECTS: Final = 4096
-REPEAT_S: Final = 10.0
-"""A series is written again after this at the earliest, but for its first repeat."""
-IDLE_S: Final = 360.0
-"""What has not happened for so long begins a new event when it happens again; client-go says the same."""
-BURST: Final = 25
-PER_S: Final = 1 / 60
-"""Writes about one object: so many at once (as client-go's filter of spam), and one a minute in the long run."""
-
-
-class Happening(NamedTuple):
-    """What happened. Equal ones are one event."""
+class EventKey(NamedTuple):
+    """The content of an event. Equal contents are repeats of one event."""
 
     regarding: Reference
-    kind: Literal["Normal", "Warning"]
+    kind: EventType
     reason: str
     action: str
     note: str
@@ -77,92 +95,78 @@ class Happening(NamedTuple):
 
 @dataclass(slots=True)
 class Series:
-    """A happening and its repeats.
+    """An event and its repeats.
 
     Attributes:
-        happening: what happened.
-        name: of the event.
-        began: when it happened first.
-        last: when it happened last.
-        count: how often it has.
-        stored: which count the API server has; 0 before the event is there.
+        key: the content.
+        name: the name of the Event object.
+        first, last: when it was observed first and last.
+        observed_s: when it was observed last, on the monotonic clock.
+        count: how often it was observed.
+        stored: the count that the API server has; 0 before the Event object exists.
+        written_s: when it was written last, on the monotonic clock.
     """
 
-    happening: Happening
+    key: EventKey
     name: str
-    began: datetime
+    first: datetime
     last: datetime
-    seen_s: float
+    observed_s: float
     count: int = 1
     stored: int = 0
-    _written_s: float = float("-inf")
-
-    @property
-    def pending(self) -> bool:
-        """Whether the API server does not know of all of it."""
-        return self.count > self.stored
-
-    def ripe(self, now_s: float) -> bool:
-        """Whether it is time to write it."""
-        return self.pending and (self.stored < 2 or now_s - self._written_s >= REPEAT_S)
-
-    def written(self, now_s: float) -> None:
-        """The API server has it."""
-        self.stored, self._written_s = self.count, now_s
+    written_s: float = float("-inf")
 
 
 class Correlator:
-    """Remembers what happened lately. For one thread."""
+    """Correlates repeats and limits the rate of each object. For one thread."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._series: OrderedDict[Happening, Series] = OrderedDict()
-        self._pending: dict[Happening, Series] = {}
+        self._series: OrderedDict[EventKey, Series] = OrderedDict()
+        self._pending: dict[EventKey, Series] = {}
         self._buckets: OrderedDict[Reference, TokenBucket] = OrderedDict()
         self._last_ns = 0
 
-    def take(self, happening: Happening, at: datetime) -> bool:
-        """Something happened; False if too much happens to that object, and this one is passed over."""
+    def observe(self, key: EventKey, at: datetime) -> bool:
+        """Add an event. Return False if it is dropped because there are too many about this object, or in all."""
         now_s = self._clock.monotonic_s()
-        series = self._series.get(happening)
-        if series is not None and now_s - series.seen_s > IDLE_S and not series.pending:
-            del self._series[happening]
+        series = self._series.get(key)
+        if series is not None and now_s - series.observed_s > IDLE_S and key not in self._pending:
             series = None
-        if series is None:
-            if len(self._pending) >= MAX_SERIES or not self._bucket(happening.regarding).take():
-                return False
-            series = self._series[happening] = Series(happening, self._name(happening), at, at, now_s)
-        else:
+        if series is not None:
             series.count += 1
-            series.last, series.seen_s = max(at, series.last), now_s
-        self._series.move_to_end(happening)
-        self._pending[happening] = series
+            series.last, series.observed_s = max(at, series.last), now_s
+        elif len(self._pending) < MAX_SERIES and self._bucket(key.regarding).take():
+            series = self._series[key] = Series(key, self._name(key), at, at, now_s)
+        else:
+            return False
+        self._series.move_to_end(key)
+        self._pending[key] = series
         self._forget(now_s)
         return True
 
-    def due(self) -> Iterator[Series]:
-        """What is to be written now; each has to be told ``written``, or ``given_up``."""
+    def due(self, *, everything: bool = False) -> Iterator[Series]:
+        """Yield the series to write now. The caller passes each to ``written`` or ``failed``.
+
+        Args:
+            everything: yield all series with unwritten repeats, whatever the limits.
+        """
         now_s = self._clock.monotonic_s()
-        for happening, series in list(self._pending.items()):
-            if not series.ripe(now_s):
-                continue
-            # The first write of a series was paid when it was taken.
-            if series.stored == 0 or self._bucket(happening.regarding).take():
+        for key, series in list(self._pending.items()):
+            ripe = series.stored < 2 or now_s - series.written_s >= REPEAT_S
+            # The first write of a series took its token when it was observed.
+            if everything or (ripe and (series.stored == 0 or self._bucket(key.regarding).take())):
                 yield series
 
-    def rest(self) -> Iterator[Series]:
-        """All that is not written, whatever it takes: the end is near."""
-        yield from list(self._pending.values())
-
     def written(self, series: Series) -> None:
-        """The API server has it."""
-        series.written(self._clock.monotonic_s())
-        self._pending.pop(series.happening, None)
+        """Note that the API server has the series with its count."""
+        series.stored, series.written_s = series.count, self._clock.monotonic_s()
+        self._pending.pop(series.key, None)
 
-    def given_up(self, series: Series) -> None:
-        """It could not be written; what happens next begins a new event."""
-        self._pending.pop(series.happening, None)
-        self._series.pop(series.happening, None)
+    def failed(self, series: Series) -> None:
+        """Forget a series that cannot be written. The next repeat begins a new event."""
+        self._pending.pop(series.key, None)
+        self._series.pop(series.key, None)
 
     def _bucket(self, regarding: Reference) -> TokenBucket:
         bucket = self._buckets.get(regarding)
@@ -174,47 +178,23 @@ class Correlator:
         return bucket
 
     def _forget(self, now_s: float) -> None:
-        """Forget what is long ago, or was written and is too much to remember."""
+        """Forget the oldest written series while they are idle or too many."""
         while self._series:
-            happening, series = next(iter(self._series.items()))
-            idle = now_s - series.seen_s > IDLE_S
-            if series.pending or not (idle or len(self._series) > MAX_SERIES):
+            key, series = next(iter(self._series.items()))
+            idle = now_s - series.observed_s > IDLE_S
+            if key in self._pending or not (idle or len(self._series) > MAX_SERIES):
                 return
-            del self._series[happening]
+            del self._series[key]
 
-    def _name(self, happening: Happening) -> str:
-        """A name that no other event has: the object's, and a time that this process never says twice."""
+    def _name(self, key: EventKey) -> str:
+        """Return a unique name: the object's name and a timestamp that this process never uses twice."""
         now_ns = int(self._clock.now().timestamp() * 1e9)
         self._last_ns = max(now_ns, self._last_ns + 1)
-        return f"{event_base_name(happening.regarding.name)}.{self._last_ns:x}"
-
-
-def event_base_name(name: str) -> str:
-    """The beginning of an event's name: what of an object's name may stand in one, and leaves room for more."""
-    kept = "".join(letter if letter in _LETTERS else "-" for letter in name.lower())[:_LONGEST_BASE]
-    parts = [part.strip("-") for part in kept.split(".")]
-    return ".".join(filter(None, parts)) or "event"
-
-
-_LETTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
-_LONGEST_BASE: Final = 230
-
-
-EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
-MAX_WAITING: Final = 16_384
-"""Some minutes' worth: controllers may do more than a recorder is allowed to write in the same time."""
-NOTE_BYTES: Final = 1024
-_LOG: Final = logging.getLogger("berthmaster.events")
-_LOOK_EVERY_S: Final = 1.0
-_AT_ONCE: Final = 64
-_TRIES: Final = 4
-_TRANSIENT: Final = frozenset({0, 409, 429, 500, 502, 503, 504})
-
-EventResult = Literal["created", "repeated", "dropped", "failed"]
+        return f"{event_base_name(key.regarding.name)}.{self._last_ns:x}"
 
 
 class EventRecorder:
-    """``Recorder`` of one reporting controller."""
+    """The ``Recorder`` of one reporting controller. Drops and counts the events that it cannot keep up with."""
 
     def __init__(
         self,
@@ -222,25 +202,25 @@ class EventRecorder:
         clock: Clock,
         controller: str,
         instance: str,
-        told: Callable[[EventResult], None] = lambda _result: None,
+        count: Callable[[EventResult], None] = lambda _result: None,
         max_waiting: int = MAX_WAITING,
     ) -> None:
-        """A recorder that has not begun.
+        """Prepare a recorder. ``start`` starts it.
 
         Args:
-            client: where events are written.
-            clock: tells the time.
+            client: a client of the API server that stores the events.
+            clock: the clock.
             controller: ``reportingController``, as ``berthmaster.io/controllers``.
             instance: ``reportingInstance``, as the name of the pod; cut at 128 characters.
-            told: hears what became of each happening.
-            max_waiting: how many may wait to be looked at; beyond them the newest are dropped.
+            count: called with the result of each event.
+            max_waiting: how many events may wait. The recorder drops more.
         """
         self._client = client
         self._clock = clock
         self._controller = controller
         self._instance = instance[:128]
-        self._told = told
-        self._waiting: queue.Queue[tuple[Happening, datetime] | None] = queue.Queue(max_waiting)
+        self._count = count
+        self._waiting: queue.Queue[tuple[EventKey, datetime] | None] = queue.Queue(max_waiting)
         self._correlator = Correlator(clock)
         self._stopping = threading.Event()
         self._deadline_s = float("inf")
@@ -249,92 +229,91 @@ class EventRecorder:
     def record(
         self,
         regarding: Reference,
-        kind: Literal["Normal", "Warning"],
+        kind: EventType,
         reason: str,
         action: str,
         note: str,
         related: Reference | None = None,
     ) -> None:
-        """See ``Recorder``. Never waits."""
-        happening = Happening(regarding, kind, reason, action, cut(note, NOTE_BYTES), related)
+        key = EventKey(regarding, kind, reason, action, truncate(note, NOTE_BYTES), related)
         try:
-            self._waiting.put_nowait((happening, self._clock.now()))
+            self._waiting.put_nowait((key, self._clock.now()))
         except queue.Full:
-            self._told("dropped")
+            self._count("dropped")
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def stop(self, limit_s: float = 3.0) -> None:
-        """Write what waits, for as long as ``limit_s``, and end."""
+        """Write the waiting events within ``limit_s``, and stop."""
         self._deadline_s = self._clock.monotonic_s() + limit_s
         self._stopping.set()
         with suppress(queue.Full):
-            self._waiting.put_nowait(None)  # wakes who waits for the next one
+            self._waiting.put_nowait(None)  # wakes the thread
         if self._thread.is_alive():
             self._thread.join(limit_s + 1.0)
 
     def run(self) -> None:
-        """Write until told to stop and nothing waits any more."""
-        while not self._over():
-            self._take_in()
-            for series in self._correlator.rest() if self._stopping.is_set() else self._correlator.due():
-                if self._over():
+        """Write events until ``stop`` is called and none is waiting."""
+        while not self._is_late():
+            self._take_batch()
+            for series in self._correlator.due(everything=self._stopping.is_set()):
+                if self._is_late():
                     break
                 self._store(series)
             if self._stopping.is_set() and self._waiting.empty():
                 return
         left = self._waiting.qsize()
         if left:
-            _LOG.warning("%d events are dropped: there is no time left to write them", left)
+            _LOG.warning("dropped %d events: no time left to write them", left)
         for _ in range(left):
-            self._told("dropped")
+            self._count("dropped")
 
-    def _over(self) -> bool:
-        """Whether there is no more time to write anything."""
+    def _is_late(self) -> bool:
         return self._clock.monotonic_s() >= self._deadline_s
 
-    def _take_in(self) -> None:
-        """Take some of what waits; without waiting for ever, because a series may be due."""
-        patient = not self._stopping.is_set()
-        for _ in range(_AT_ONCE):
+    def _take_batch(self) -> None:
+        """Correlate waiting events. Wait for the first one, but not for long: a series may become due."""
+        block = not self._stopping.is_set()
+        for _ in range(_BATCH_SIZE):
             try:
-                told = self._waiting.get(block=patient, timeout=_LOOK_EVERY_S if patient else None)
+                event = self._waiting.get(block=block, timeout=_POLL_S if block else None)
             except queue.Empty:
                 return
-            patient = False
-            if told is not None and not self._correlator.take(*told):
-                self._told("dropped")
+            block = False
+            if event is not None and not self._correlator.observe(*event):
+                self._count("dropped")
 
     def _store(self, series: Series) -> None:
-        """Write an event, or its count; tries a few times."""
+        """Write an event or its new count, with a few tries."""
         backoff = Backoff(first_s=0.2, longest_s=5.0)
         for tried in range(1, _TRIES + 1):
             try:
                 created = self._write(series)
             except ApiError as error:
-                if error.status in _TRANSIENT and tried < _TRIES and not self._over():
+                if error.status in _TRANSIENT and tried < _TRIES and not self._is_late():
                     self._stopping.wait(max(backoff.next_s(), min(error.retry_after_s, 30.0)))
                     continue
-                _LOG.warning("an event is lost: %s", error)
-                self._correlator.given_up(series)
-                self._told("failed")
+                _LOG.warning("failed to write an event: %s", error)
+                self._correlator.failed(series)
+                self._count("failed")
                 return
             self._correlator.written(series)
-            self._told("created" if created else "repeated")
+            self._count("created" if created else "repeated")
             return
 
     def _write(self, series: Series) -> bool:
-        """Write it; whether the event is new."""
-        namespace = series.happening.regarding.namespace or DEFAULT_NAMESPACE
+        """Write a series. Return whether the Event object is new."""
+        namespace = series.key.regarding.namespace or DEFAULT_NAMESPACE
         if series.stored:
+            patch = {"series": _series_content(series)}
             try:
-                ask(self._client, merge_patch(EVENTS, (namespace, series.name), {"series": _series(series)}))
+                ask(self._client, merge_patch(EVENTS, (namespace, series.name), patch))
             except ApiError as error:
                 if not error.not_found:
                     raise
-                # Events live for an hour, series longer.
+                # The API server keeps events for an hour. A series may last longer.
             else:
                 return False
         try:
@@ -342,49 +321,56 @@ class EventRecorder:
         except ApiError as error:
             if not error.conflict:
                 raise
-            # It is there: an answer to an earlier try was lost. Nobody else has such a name.
+            # It exists: the response to an earlier try was lost. The name is unique to this series.
         return True
 
     def _content(self, series: Series, namespace: str) -> dict[str, Any]:
-        happening = series.happening
+        key = series.key
         content: dict[str, Any] = {
             "apiVersion": "events.k8s.io/v1",
             "kind": "Event",
             "metadata": {"name": series.name, "namespace": namespace},
-            "eventTime": micro_time(series.began),
-            "type": happening.kind,
-            "reason": happening.reason,
-            "action": happening.action,
-            "note": happening.note,
-            "regarding": _reference(happening.regarding),
+            "eventTime": micro_time(series.first),
+            "type": key.kind,
+            "reason": key.reason,
+            "action": key.action,
+            "note": key.note,
+            "regarding": _reference_content(key.regarding),
             "reportingController": self._controller,
             "reportingInstance": self._instance,
         }
-        if happening.related is not None:
-            content["related"] = _reference(happening.related)
+        if key.related is not None:
+            content["related"] = _reference_content(key.related)
         if series.count > 1:
-            content["series"] = _series(series)
+            content["series"] = _series_content(series)
         return content
 
 
-def cut(text: str, size: int) -> str:
-    """A text of at most ``size`` bytes; what is cut off is never half a character, and an ellipsis stands for it."""
+def truncate(text: str, size: int) -> str:
+    """Cut a text to at most ``size`` bytes, between characters, with an ellipsis at the end."""
     data = text.encode()
     if len(data) <= size:
         return text
     return data[: size - len("…".encode())].decode(errors="ignore") + "…"
 
 
-def _reference(thing: Reference) -> dict[str, str]:
-    found = {
-        "apiVersion": thing.api_version,
-        "kind": thing.kind,
-        "namespace": thing.namespace,
-        "name": thing.name,
-        "uid": thing.uid,
+def event_base_name(name: str) -> str:
+    """Turn an object's name into the first part of an event's name: a DNS subdomain of bounded length."""
+    kept = "".join(letter if letter in _NAME_CHARACTERS else "-" for letter in name.lower())[:_MAX_BASE_NAME]
+    labels = [label.strip("-") for label in kept.split(".")]
+    return ".".join(filter(None, labels)) or "event"
+
+
+def _reference_content(reference: Reference) -> dict[str, str]:
+    content = {
+        "apiVersion": reference.api_version,
+        "kind": reference.kind,
+        "namespace": reference.namespace,
+        "name": reference.name,
+        "uid": reference.uid,
     }
-    return {name: value for name, value in found.items() if value}
+    return {name: value for name, value in content.items() if value}
 
 
-def _series(series: Series) -> dict[str, Any]:
+def _series_content(series: Series) -> dict[str, Any]:
     return {"count": series.count, "lastObservedTime": micro_time(series.last)}

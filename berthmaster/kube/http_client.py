@@ -72,12 +72,12 @@ class HTTPClient:
         link = self._kept()
         if link is not None:
             try:
-                return link, link.ask(message, request.silence_s)
+                return link, link.ask(message, request.read_timeout_s)
             except HungUpError:
-                if not request.reads:
+                if not request.is_read:
                     raise
-        link = Link(self._dialing.open(request.silence_s))
-        return link, link.ask(message, request.silence_s)
+        link = Link(self._dialing.open(request.read_timeout_s))
+        return link, link.ask(message, request.read_timeout_s)
 
     def _kept(self) -> Link | None:
         while self._idle:
@@ -107,7 +107,7 @@ class HTTPClient:
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
         if request.body:
             headers["Content-Type"] = request.content_type
-        if request.body or not request.reads:
+        if request.body or not request.is_read:
             headers["Content-Length"] = str(len(request.body))
         try:
             settings = cast("dict[str, dict[str, str]]", self._configuration.auth_settings())

@@ -1,4 +1,4 @@
-"""The kinds of objects that a state can be fed from, and how to say which."""
+"""The kinds that the extender's state and the controllers watch, and how to decode their objects."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -14,11 +14,11 @@ T = TypeVar("T")
 
 
 class Watched(NamedTuple, Generic[T]):
-    """A collection, and what its objects mean.
+    """A collection to watch.
 
     Attributes:
-        collection: where they are.
-        read: makes a value of one; raises an ``InputError`` if it cannot be read.
+        collection: the collection.
+        read: decodes an object; raises an ``InputError`` if that is not possible.
     """
 
     collection: Collection
@@ -48,12 +48,12 @@ POLICIES: Final = "policies"
 
 
 class WatchOptions(NamedTuple):
-    """What to watch, and where.
+    """What to watch, and on which API server.
 
     Attributes:
-        kinds: one of ``CLUSTER_KINDS``, and ``POLICIES`` if they are to be watched, too.
-        kubeconfig: access to the API server; None for that of the cluster that this runs in.
-        context: which context of the kubeconfig; None for its current one.
+        kinds: one of ``CLUSTER_KINDS``, optionally with ``POLICIES``.
+        kubeconfig: access to the API server; None for the cluster that this process runs in.
+        context: the context of the kubeconfig; None for the current context.
     """
 
     kinds: Sequence[str]

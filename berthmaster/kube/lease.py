@@ -1,11 +1,7 @@
-"""A Lease (``coordination.k8s.io/v1``) that at most one process holds.
+"""A Lease (``coordination.k8s.io/v1``) as a lock: at most one process holds it.
 
-The official client has an election too (``kubernetes.leaderelection``). It judges others by the time of day that they
-wrote, so that a clock that is wrong elects two; it cannot be stopped; and it never gives the lease back, so that each
-update waits for it to run out.
-
-Here others are judged as in client-go: by how long *this* process has seen their record unchanged, on its own monotonic
-clock. Times in the record are for people. Every write carries the ``resourceVersion`` that was looked at.
+A candidate judges the holder as client-go does: by the time for which it has not seen the record change, on its own
+monotonic clock. Times in the record are informational. Each write carries the ``resourceVersion`` that was read.
 """
 
 import socket
@@ -22,23 +18,27 @@ from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.runtime.clock import Clock
 
 LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
+POLL_S: Final = 1.0
 _RELEASED_S: Final = 1
-"""How long a lease is said to last that nobody holds; the API server takes no zero."""
-_SLACK: Final = 1.2
+"""The duration in the record of a released lease. The API server does not accept zero."""
+_MAX_LEASE_S: Final = 3600
+_JITTER_FACTOR: Final = 1.2
 _NEVER_S: Final = float("-inf")
+
+RemovalResult = Literal["removed", "gone already", "in use"]
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseOptions:
-    """Which lease, and how it is held.
+    """The name and the timing of a lease.
 
     Attributes:
-        namespace, name: where it is.
-        identity: who we are; nobody else's, also not that of an earlier process here.
-        lease_s: how long others wait after the last sign of the holder's, in whole seconds.
-        renew_s: how long the holder goes on without having renewed. What is left of ``lease_s`` is for what it has
-            sent and the API server has not finished.
-        retry_s: how often it is renewed, and how often others look.
+        namespace, name: the key of the Lease.
+        identity: the unique identity of this process. An earlier process on this host has another one.
+        lease_s: how long other candidates wait after the last change of the record, in whole seconds.
+        renew_s: how long the leader goes on without a successful renewal. The rest of ``lease_s`` is for requests that
+            the API server has not finished yet.
+        retry_s: how often the leader renews, and how often candidates look at the lease.
     """
 
     namespace: str
@@ -49,252 +49,221 @@ class LeaseOptions:
     retry_s: float = 2.0
 
     def check(self) -> None:
-        """See that the times fit together.
+        """Check that ``lease_s`` > ``renew_s`` > 1.2 ``retry_s``, as client-go does.
 
         Raises:
-            InputError: they do not.
+            InputError: the durations do not fit together.
         """
         if not self.lease_s > self.renew_s:
             raise InputError(
-                f"the lease ({self.lease_s:g} s) must last longer than the renew deadline: {self.renew_s:g} s"
+                f"the lease duration ({self.lease_s:g} s) must be longer than the renew deadline ({self.renew_s:g} s)"
             )
-        if not self.renew_s > _SLACK * self.retry_s > 0:
+        if not self.renew_s > _JITTER_FACTOR * self.retry_s > 0:
             raise InputError(
-                f"the renew deadline ({self.renew_s:g} s) must be more than {_SLACK:g} times the retry period: "
-                f"{self.retry_s:g} s"
+                f"the renew deadline ({self.renew_s:g} s) must be more than {_JITTER_FACTOR:g} times the retry period "
+                f"({self.retry_s:g} s)"
             )
 
 
 def own_identity() -> str:
-    """A name for this process that nobody else has: ``hostname_uuid``."""
+    """Make a unique identity for this process: ``hostname_uuid``."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
 
 
 class Lease:
-    """A candidate's view of the lease, and its tries to hold it. One thread tries; any may ask ``leading``.
+    """The lease as one candidate sees it. One thread acquires and renews; any thread may read ``leading``.
 
     Attributes:
-        until_s: up to when this process leads unless it renews, on the monotonic clock.
+        leads_until_s: when the leadership of this process ends unless it renews, on the monotonic clock.
     """
 
     def __init__(self, client: APIClient, options: LeaseOptions, clock: Clock) -> None:
         self.options = options
-        self.until_s = _NEVER_S
+        self.leads_until_s = _NEVER_S
         self._client = client
         self._clock = clock
         self._key = options.namespace, options.name
-        self._seen: dict[str, Any] = {}
-        self._seen_s = _NEVER_S
+        self._observed: dict[str, Any] = {}
+        self._observed_s = _NEVER_S
 
     @property
     def leading(self) -> bool:
         """Whether this process holds the lease and has renewed it in time."""
-        return self._clock.monotonic_s() < self.until_s
+        return self._clock.monotonic_s() < self.leads_until_s
 
     @property
     def holder(self) -> str:
-        """Who held it when it was looked at last; empty for nobody."""
+        """The holder in the observed record; empty for none."""
         return str(self._spec.get("holderIdentity") or "")
 
     @property
-    def lapses_in_s(self) -> float:
-        """How long until others may take it, if its holder gives no sign until then; not above 0 if they may now."""
+    def expires_in_s(self) -> float:
+        """The seconds until other candidates may take the lease unless its record changes. 0 or less means now."""
         if not self.holder:
             return 0.0
-        duration_s = self._spec.get("leaseDurationSeconds")
-        if not isinstance(duration_s, int) or duration_s <= 0:
-            duration_s = self.options.lease_s
-        return self._seen_s + duration_s - self._clock.monotonic_s()
+        return self._observed_s + (_duration_s(self._spec) or self.options.lease_s) - self._clock.monotonic_s()
 
-    def attempt(self) -> bool:
-        """Try once to acquire or to renew it; whether it is ours now.
+    def try_acquire_or_renew(self) -> bool:
+        """Try once to acquire or renew the lease. Return whether this process holds it.
 
         Raises:
-            ApiError: it could not be read or written; how it stands is not known.
+            ApiError: the lease could not be read or written. Its state is unknown.
         """
-        if self._ours:
-            # Nobody else writes as long as it is ours: what was seen last is most likely what there is.
+        if self._is_ours:
+            # No other process writes while the lease is ours, so the observed record is most likely the latest one.
             try:
                 return self._renew()
             except ApiError as error:
                 if not (error.conflict or error.not_found):
                     raise
-        if not self._look():
-            self._make()
-            return True
-        if self._ours:
+        if not self._read():
+            return self._create()
+        if self._is_ours:
             return self._renew()
-        self.until_s = _NEVER_S
-        if self.lapses_in_s > 0:
-            return False
-        return self._take()
+        self.leads_until_s = _NEVER_S
+        return self.expires_in_s <= 0 and self._take()
 
     def release(self) -> None:
-        """Give it back, so that the next one need not wait. This process leads no more, whatever comes of it.
+        """Release the lease, so that the next leader need not wait. In any case this process no longer leads.
 
         Raises:
-            ApiError: the API server did not take it; the lease will run out.
+            ApiError: the API server did not accept the write. The lease will expire.
         """
-        self.until_s = _NEVER_S
-        if not self._ours:
+        self.leads_until_s = _NEVER_S
+        if not self._is_ours:
             return
         try:
             self._write(self._released())
         except ApiError as error:
             if not error.conflict:
                 raise
-            if self._look() and self._ours:
+            if self._read() and self._is_ours:
                 self._write(self._released())
 
     @property
     def _spec(self) -> dict[str, Any]:
-        spec = self._seen.get("spec")
+        spec = self._observed.get("spec")
         return spec if isinstance(spec, dict) else {}
 
     @property
-    def _ours(self) -> bool:
+    def _is_ours(self) -> bool:
         return self.holder == self.options.identity
 
-    @property
-    def _transitions(self) -> int:
-        count = self._spec.get("leaseTransitions")
-        return count if isinstance(count, int) else 0
-
-    def _renew(self) -> bool:
-        self._hold({"renewTime": self._now(), "leaseDurationSeconds": self.options.lease_s})
-        return True
-
-    def _take(self) -> bool:
-        now = self._now()
-        self._hold(
-            {
-                "holderIdentity": self.options.identity,
-                "leaseDurationSeconds": self.options.lease_s,
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": self._transitions + 1,
-            }
-        )
-        return True
-
-    def _make(self) -> None:
-        now = self._now()
+    def _create(self) -> bool:
         options = self.options
         content = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
             "metadata": {"name": options.name, "namespace": options.namespace},
-            "spec": {
-                "holderIdentity": options.identity,
-                "leaseDurationSeconds": options.lease_s,
-                "acquireTime": now,
-                "renewTime": now,
-                "leaseTransitions": 0,
-            },
+            "spec": self._acquired(transitions=0),
         }
+        return self._hold(lambda: self._observe(self._ask(create(LEASES, options.namespace, content))))
+
+    def _take(self) -> bool:
+        count = self._spec.get("leaseTransitions")
+        changes = self._acquired(transitions=count + 1 if isinstance(count, int) else 1)
+        return self._hold(lambda: self._write(changes))
+
+    def _renew(self) -> bool:
+        changes = {"renewTime": self._now(), "leaseDurationSeconds": self.options.lease_s}
+        return self._hold(lambda: self._write(changes))
+
+    def _hold(self, write: Callable[[], None]) -> bool:
+        """Write that this process is the holder. Its leadership counts from the time before the request was sent."""
         started_s = self._clock.monotonic_s()
-        self._take_in(self._ask(create(LEASES, options.namespace, content)))
-        self.until_s = started_s + options.renew_s
+        write()
+        self.leads_until_s = started_s + self.options.renew_s
+        return True
+
+    def _acquired(self, transitions: int) -> dict[str, Any]:
+        now = self._now()
+        return {
+            "holderIdentity": self.options.identity,
+            "leaseDurationSeconds": self.options.lease_s,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
 
     def _released(self) -> dict[str, Any]:
         now = self._now()
         return {"holderIdentity": "", "leaseDurationSeconds": _RELEASED_S, "acquireTime": now, "renewTime": now}
 
-    def _hold(self, changes: dict[str, Any]) -> None:
-        """Write that it is ours; others count from no earlier than when this was sent, and so do we."""
-        started_s = self._clock.monotonic_s()
-        self._write(changes)
-        self.until_s = started_s + self.options.renew_s
-
     def _write(self, changes: dict[str, Any]) -> None:
-        content = {**self._seen, "spec": {**self._spec, **changes}}
-        self._take_in(self._ask(replace(LEASES, self._key, content)))
+        content = {**self._observed, "spec": {**self._spec, **changes}}
+        self._observe(self._ask(replace(LEASES, self._key, content)))
 
-    def _look(self) -> bool:
-        """See how it stands; whether there is one."""
+    def _read(self) -> bool:
+        """Read the record. Return False if there is no Lease."""
         try:
-            self._take_in(self._ask(get(LEASES, self._key)))
+            self._observe(self._ask(get(LEASES, self._key)))
         except ApiError as error:
             if not error.not_found:
                 raise
-            self._seen = {}
+            self._observed = {}
             return False
         return True
 
     def _ask(self, request: APIRequest) -> dict[str, Any]:
-        # Half of the deadline: one answer that never comes must leave time for another try.
-        body = ask(self._client, request._replace(silence_s=self.options.renew_s / 2))
+        # Half of the deadline: a response that never arrives must leave time for another try.
+        body = ask(self._client, request._replace(read_timeout_s=self.options.renew_s / 2))
         try:
             return decode_json(dict[str, Any], body)
         except FieldError as error:
-            raise ApiError(0, "", f"the lease is not readable: {error}") from None
+            raise ApiError(0, "", f"cannot decode the lease: {error}") from None
 
-    def _take_in(self, content: dict[str, Any]) -> None:
+    def _observe(self, content: dict[str, Any]) -> None:
         before = self._spec
-        self._seen = content
+        self._observed = content
         if self._spec != before:
-            self._seen_s = self._clock.monotonic_s()
+            self._observed_s = self._clock.monotonic_s()
 
     def _now(self) -> str:
         return micro_time(self._clock.now())
 
 
-POLL_S: Final = 1.0
-_LONGEST_LEASE_S: Final = 3600
-
-Outcome = Literal["removed", "gone already", "in use"]
-
-
 def remove_lease(
     client: APIClient, key: Key, clock: Clock, patience_s: float, sleep: Callable[[float], None] = time.sleep
-) -> Outcome:
-    """Delete a Lease as soon as nobody holds it.
+) -> RemovalResult:
+    """Delete a Lease as soon as no process holds it.
 
-    A holder is judged as candidates judge it: it is gone when its record has not changed for as long as the lease
-    lasts, on this process's own clock. A Lease that is still renewed belongs to somebody, and stays.
+    The holder is judged as candidates judge it. A Lease that is still renewed after ``patience_s`` stays.
 
     Args:
-        client: to the API server.
-        key: the namespace and name.
-        clock: tells the time.
-        patience_s: how long its holder may take to go.
-        sleep: waits.
+        client: a client of the API server.
+        key: the key of the Lease.
+        clock: the clock.
+        patience_s: how long to wait for the holder to go.
+        sleep: waits for some seconds.
 
     Raises:
-        ApiError: it cannot be read or deleted.
+        ApiError: the Lease could not be read or deleted.
     """
-    started_s = seen_s = clock.monotonic_s()
-    seen: dict[str, Any] | None = None
+    started_s = observed_s = clock.monotonic_s()
+    observed: dict[str, Any] | None = None
     while True:
-        found = _read(client, key)
-        if found is None:
-            return "gone already"
+        try:
+            found = decode_json(dict[str, Any], ask(client, get(LEASES, key)))
+        except ApiError as error:
+            if error.not_found:
+                return "gone already"
+            raise
         now_s = clock.monotonic_s()
         spec = found.get("spec") or {}
-        if spec != seen:
-            seen, seen_s = spec, now_s
-        if not spec.get("holderIdentity") or now_s - seen_s >= _duration_s(spec):
-            if _deleted(client, key, found["metadata"]):
+        if spec != observed:
+            observed, observed_s = spec, now_s
+        if not spec.get("holderIdentity") or now_s - observed_s >= min(_duration_s(spec), _MAX_LEASE_S):
+            if _delete(client, key, found["metadata"]):
                 return "removed"
         elif now_s - started_s >= patience_s:
             return "in use"
         sleep(POLL_S)
 
 
-def _read(client: APIClient, key: Key) -> dict[str, Any] | None:
+def _delete(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
+    """Delete this version of the Lease. Return False if it has changed."""
     try:
-        return decode_json(dict[str, Any], ask(client, get(LEASES, key)))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-
-
-def _deleted(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
-    """Whether it is gone; somebody may have taken it meanwhile."""
-    request = delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"])
-    try:
-        ask(client, request)
+        ask(client, delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"]))
     except ApiError as error:
         if error.conflict:
             return False
@@ -303,6 +272,7 @@ def _deleted(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
     return True
 
 
-def _duration_s(spec: dict[str, Any]) -> float:
+def _duration_s(spec: dict[str, Any]) -> int:
+    """Return the duration in a record; 0 if it is missing or not valid."""
     duration_s = spec.get("leaseDurationSeconds")
-    return min(duration_s, _LONGEST_LEASE_S) if isinstance(duration_s, int) and duration_s > 0 else 0.0
+    return duration_s if isinstance(duration_s, int) and duration_s > 0 else 0

@@ -38,7 +38,7 @@ class Link:
         self._socket = connected
         self._answered_s = 0.0
 
-    def ask(self, message: bytes, silence_s: float) -> "Reading":
+    def ask(self, message: bytes, read_timeout_s: float) -> "Reading":
         """Send a request; its answer, of which the head has come.
 
         Raises:
@@ -47,7 +47,7 @@ class Link:
         """
         reading = Reading(self)
         try:
-            self._socket.settimeout(silence_s)
+            self._socket.settimeout(read_timeout_s)
             self._socket.sendall(message)
         except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             self.close()

@@ -1,8 +1,7 @@
-"""List, then watch: what there is of a kind, told to a mirror for as long as the reflector runs.
+"""Lists and watches one collection, as client-go's reflector does.
 
-A watch goes on where the last one ended. Only when the server does not remember so far back (410) is everything listed
-anew; bookmarks keep that rare. Whatever fails is tried again after a wait that grows; until it works the mirror keeps
-what it has.
+A watch continues where the last one ended. The reflector lists again only when the server has forgotten that version
+(410); bookmarks make that rare. It retries failures with backoff. Until a retry succeeds, the store keeps its objects.
 """
 
 import logging
@@ -23,83 +22,83 @@ from berthmaster.runtime.logs import log_exceptions
 
 MAX_OBJECTS: Final = 2**18
 _LOG: Final = logging.getLogger("berthmaster.kube")
-_LIST_SILENCE_S: Final = 30.0
-# The API server sends a bookmark about once a minute, so that longer silence means that nobody is there.
-_WATCH_SILENCE_S: Final = 150.0
-_SHORTEST_WATCH_S: Final = 240
-_LONGEST_WATCH_S: Final = 360
-_OVERTIME_S: Final = 30.0
-# A watch that ends sooner, without a single event, did not work.
-_WORTHWHILE_S: Final = 1.0
+_LIST_READ_TIMEOUT_S: Final = 30.0
+# The API server sends a bookmark about once a minute. A longer silence means that the connection is dead.
+_WATCH_READ_TIMEOUT_S: Final = 150.0
+_MIN_WATCH_S: Final = 240
+_MAX_WATCH_S: Final = 360
+_WATCH_GRACE_S: Final = 30.0
+# A watch that ends sooner and without an event has failed.
+_MIN_USEFUL_WATCH_S: Final = 1.0
 
 
-class Mirror(Protocol):
-    """Holds what a reflector sees. Called from the reflector's thread only."""
+class ObjectStore(Protocol):
+    """Holds the objects of a reflector. Called from the reflector's thread only."""
 
     def replace(self, objects: dict[Key, msgspec.Raw]) -> None:
-        """These are all there are."""
+        """Replace all objects by a complete list."""
 
     def put(self, key: Key, raw: msgspec.Raw) -> None:
-        """One is new, or has changed."""
+        """Add or update an object."""
 
-    def drop(self, key: Key) -> None:
-        """One is gone."""
+    def delete(self, key: Key) -> None:
+        """Delete an object."""
 
-    def confirm(self) -> None:
-        """The server was heard: what the mirror holds is how things are."""
+    def mark_fresh(self) -> None:
+        """Note that the server sent a message: the objects are up to date."""
 
-    def lose(self, problem: str) -> None:
-        """The server is lost, or does not answer as it should."""
+    def mark_stale(self, problem: str) -> None:
+        """Note that the server does not respond as expected: the objects may be out of date."""
 
 
 class Reflector:
-    """Keeps one mirror right, from a thread of its own."""
+    """Keeps one store up to date in a thread of its own."""
 
     def __init__(
         self,
         client: APIClient,
         collection: Collection,
-        mirror: Mirror,
+        store: ObjectStore,
         backoff: Backoff | None = None,
         draw: random.Random | None = None,
     ) -> None:
         self._client = client
         self._collection = collection
-        self._mirror = mirror
+        self._store = store
         self._backoff = backoff or Backoff()
         self._draw = draw or random.Random()  # noqa: S311 - spreads load, guards nothing
         self._version = ""
         self._stopping = threading.Event()
-        self._answer: APIResponse | None = None
-        self._thread = threading.Thread(target=self.run, name=f"reflect-{collection.what}", daemon=True)
+        self._response: APIResponse | None = None
+        self._thread = threading.Thread(target=self.run, name=f"reflect-{collection.plural}", daemon=True)
 
     def start(self) -> None:
         """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """End the thread; returns once it has ended or ``timeout_s`` is over."""
+        """Stop the thread and wait up to ``timeout_s`` for its end."""
         self._stopping.set()
-        if (answer := self._answer) is not None:
-            answer.abort()
+        if (response := self._response) is not None:
+            response.abort()
         if self._thread.is_alive():
             self._thread.join(timeout_s)
 
     def run(self) -> None:
-        """List and watch until told to stop."""
+        """List and watch until ``stop`` is called."""
         while not self._stopping.is_set():
-            # The thread's outermost edge: else a mirror would stand still unnoticed.
-            if not log_exceptions(self._round, _LOG, "the watch of %s failed", self._collection.what):
+            # The outermost edge of the thread: without it the store would become stale unnoticed.
+            if not log_exceptions(self._round, _LOG, "the reflector of %s crashed", self._collection.plural):
                 self._version = ""
-                self._mirror.lose("the watch failed; the log says why")
+                self._store.mark_stale("the reflector crashed; the log says why")
                 self._stopping.wait(self._backoff.next_s())
 
     def _round(self) -> None:
-        """One watch, after a list where that is needed; or a wait after what went wrong."""
+        """List if necessary, then watch once. Wait after an error."""
         try:
             if not self._version:
                 self._version = self._list()
-                self._mirror.confirm()
+                self._store.mark_fresh()
             self._version = self._watch(self._version)
         except ApiError as error:
             if self._stopping.is_set():
@@ -107,80 +106,81 @@ class Reflector:
             if error.expired and self._version:
                 self._version = ""
             else:
-                self._mirror.lose(str(error))
+                self._store.mark_stale(str(error))
             self._stopping.wait(self._backoff.next_s())
 
     def _list(self) -> str:
-        """List everything, page by page; the resource version of the list."""
+        """List all objects page by page. Return the resource version of the list."""
         found: dict[Key, msgspec.Raw] = {}
-        token = ""
+        continue_token = ""
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
-            with self._sent(self._client.send(page(self._collection, token, _LIST_SILENCE_S))) as answer:
-                part = decode_page(read_body(answer))
+            request = page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
+            with self._opened(self._client.send(request)) as response:
+                part = decode_page(read_body(response))
             for raw in part.items or ():
                 found[decode_identity(bytes(raw)).key] = raw
-            token = part.metadata.continue_
-            if not token:
-                self._mirror.replace(found)
+            continue_token = part.metadata.continue_
+            if not continue_token:
+                self._store.replace(found)
                 return part.metadata.resource_version
-        raise ApiError(0, "", f"there are more than {MAX_OBJECTS} {self._collection.what}")
+        raise ApiError(0, "", f"more than {MAX_OBJECTS} {self._collection.plural}")
 
     def _watch(self, version: str) -> str:
-        """Take in changes until the server ends the watch; the resource version that was reached.
+        """Process changes until the server ends the watch. Return the last resource version.
 
         Raises:
-            ApiError: the watch has failed; ``version`` is lost only where the server says so.
+            ApiError: the watch failed. ``version`` is still valid unless the error is ``expired``.
         """
-        duration_s = self._draw.randint(_SHORTEST_WATCH_S, _LONGEST_WATCH_S)
+        duration_s = self._draw.randint(_MIN_WATCH_S, _MAX_WATCH_S)
         started_s = time.monotonic()
-        request = watch(self._collection, version, duration_s, _WATCH_SILENCE_S)
+        request = watch(self._collection, version, duration_s, _WATCH_READ_TIMEOUT_S)
         events = 0
         try:
-            with self._sent(self._client.send(request)) as answer:
-                self._mirror.confirm()
-                for line in _lines(answer, started_s + duration_s + _OVERTIME_S):
-                    version = self._take(decode_watch_event(line)) or version
+            with self._opened(self._client.send(request)) as response:
+                self._store.mark_fresh()
+                for line in _lines(response, started_s + duration_s + _WATCH_GRACE_S):
+                    version = self._process(decode_watch_event(line)) or version
                     events += 1
                     self._backoff.reset()
         except ApiError as error:
             if error.expired or not events:
                 raise
             if self._stopping.is_set():
-                return version  # it was ended here, and nobody is lost
-            self._mirror.lose(str(error))
+                return version  # ``stop`` ended the watch
+            self._store.mark_stale(str(error))
             self._stopping.wait(self._backoff.next_s())
             return version
-        if not events and time.monotonic() - started_s < _WORTHWHILE_S and not self._stopping.is_set():
-            raise ApiError(0, "", f"the watch of {self._collection.what} ended at once")
+        if not events and time.monotonic() - started_s < _MIN_USEFUL_WATCH_S and not self._stopping.is_set():
+            raise ApiError(0, "", f"the watch of {self._collection.plural} ended at once")
         return version
 
-    def _take(self, event: WatchEvent) -> str:
-        """Take in one event; the resource version it brings."""
+    def _process(self, event: WatchEvent) -> str:
+        """Process one event. Return its resource version."""
         identity = decode_identity(bytes(event.object))
         match event.type:
             case "ADDED" | "MODIFIED":
-                self._mirror.put(identity.key, event.object)
+                self._store.put(identity.key, event.object)
             case "DELETED":
-                self._mirror.drop(identity.key)
+                self._store.delete(identity.key)
             case "BOOKMARK":
                 pass
             case _:
-                raise ApiError(0, "", f"an event of unknown type {event.type[:32]!r}")
-        self._mirror.confirm()
+                raise ApiError(0, "", f"unknown type of a watch event: {event.type[:32]!r}")
+        self._store.mark_fresh()
         return identity.resource_version
 
-    def _sent(self, answer: APIResponse) -> APIResponse:
-        """Remember the answer that is being read, so that ``stop`` can end it."""
-        self._answer = answer
+    def _opened(self, response: APIResponse) -> APIResponse:
+        """Remember the response that is being read, so that ``stop`` can abort it."""
+        self._response = response
         if self._stopping.is_set():
-            answer.abort()
-        return answer
+            response.abort()
+        return response
 
 
-def _lines(answer: APIResponse, deadline_s: float) -> Iterator[bytes]:
-    """The lines of a body, each of bounded size, until a monotonic time is over. A line that never ends is dropped."""
+def _lines(response: APIResponse, deadline_s: float) -> Iterator[bytes]:
+    """Yield the lines of a body, of bounded size, until a monotonic time. An incomplete last line is dropped."""
     rest = bytearray()
-    for chunk in answer.chunks():
+    for chunk in response.chunks():
         *lines, last = chunk.split(b"\n")
         for line in lines:
             whole = bytes(rest) + line
@@ -189,6 +189,6 @@ def _lines(answer: APIResponse, deadline_s: float) -> Iterator[bytes]:
                 yield whole
         rest += last
         if len(rest) > MAX_MESSAGE_BYTES:
-            raise ApiError(0, "", f"an event of more than {MAX_MESSAGE_BYTES} bytes")
+            raise ApiError(0, "", f"a watch event is larger than {MAX_MESSAGE_BYTES} bytes")
         if time.monotonic() > deadline_s:
             return

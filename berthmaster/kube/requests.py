@@ -1,4 +1,4 @@
-"""Requests to an API server, prepared as values; whether one is sent, and over what, is somebody else's business."""
+"""Requests to an API server as values. ``APIClient`` sends them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,79 +10,78 @@ from berthmaster.model.errors import InputError, shown
 from berthmaster.model.meta import is_valid_name
 
 PAGE_SIZE: Final = 500
-ANSWER_LIMIT_S: Final = 30.0
-"""How long the API server may think about one object."""
+READ_TIMEOUT_S: Final = 30.0
+"""The default read timeout."""
 
 _JSON: Final = "application/json"
 ONLY_METADATA: Final = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
-"""What to accept where only the metadata of the answer is looked at."""
-ONLY_METADATA_OF_MANY: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
-"""The same of a list; the events of a watch are single objects."""
+"""The ``Accept`` header that asks for the metadata of an object, or of the objects in watch events."""
+ONLY_METADATA_LIST: Final = ONLY_METADATA.replace("PartialObjectMetadata", "PartialObjectMetadataList")
+"""The ``Accept`` header that asks for a list of metadata."""
 _MERGE_PATCH: Final = "application/merge-patch+json"
 _JSON_PATCH: Final = "application/json-patch+json"
 _APPLY: Final = "application/apply-patch+yaml"  # JSON is YAML
-# Looking for unknown fields makes the API server read the whole object a second time, and nobody reads the warnings.
-_UNCHECKED: Final = (("fieldValidation", "Ignore"),)
+# Field validation makes the API server decode the object a second time, and the resulting warnings are not read.
+_NO_FIELD_VALIDATION: Final = (("fieldValidation", "Ignore"),)
 _VERBS: Final = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Query = tuple[tuple[str, str], ...]
 Key = tuple[str, str]
-"""Namespace, empty for cluster-scoped objects, and name."""
+"""The namespace (empty for cluster-scoped objects) and the name of an object."""
 
 
 class Collection(NamedTuple):
-    """All objects of a kind, in the whole cluster.
+    """All objects of a kind in the whole cluster.
 
     Attributes:
-        path: where the API server serves them, as in ``/api/v1/nodes``.
-        what: how messages call them: their plural name.
+        path: the path on the API server, as in ``/api/v1/nodes``.
+        plural: the plural name of the kind.
     """
 
     path: str
-    what: str
+    plural: str
 
     @classmethod
     def of(cls, api_version: str, plural: str) -> "Collection":
-        """The collection of a kind by its apiVersion and plural name."""
-        root = "apis" if "/" in api_version else "api"
-        return cls(f"/{root}/{api_version}/{plural}", plural)
+        """Return the collection of a kind by its apiVersion and plural name."""
+        return cls(f"{api_root(api_version)}/{plural}", plural)
 
     def within(self, namespace: str) -> str:
-        """The path of the objects of one namespace; of cluster-scoped ones where it is empty.
+        """Return the path of the objects of one namespace. An empty namespace means the whole cluster.
 
         Raises:
-            InputError: nothing can be called so.
+            InputError: ``namespace`` is not a valid name.
         """
         if not namespace:
             return self.path
-        return f"{self.path.removesuffix(self.what)}namespaces/{_segment(namespace)}/{self.what}"
+        return f"{self.path.removesuffix(self.plural)}namespaces/{_segment(namespace)}/{self.plural}"
 
     def object(self, key: Key, subresource: str = "") -> str:
-        """The path of one object, or of a subresource of it.
+        """Return the path of one object or of one of its subresources.
 
         Raises:
-            InputError: nothing can be called so.
+            InputError: the namespace or the name is not valid.
         """
         path = f"{self.within(key[0])}/{_segment(key[1])}"
         return f"{path}/{subresource}" if subresource else path
 
 
 class APIRequest(NamedTuple):
-    """One request.
+    """One request to an API server.
 
     Attributes:
-        path: with a leading slash.
-        query: parameters in their order.
-        silence_s: how long the server may say nothing before it is given up.
+        path: the path, with a leading slash.
+        query: the query parameters in order.
+        read_timeout_s: the longest time the server may send nothing.
         method: the HTTP method.
-        body: what is sent along; empty for nothing.
-        content_type: of the body.
-        accept: in which form the answer may come.
-        headers: further ones, such as those by which a request is made in the name of somebody else.
+        body: the body; empty for none.
+        content_type: the media type of the body.
+        accept: the ``Accept`` header.
+        headers: more headers, such as those that impersonate a user.
     """
 
     path: str
     query: Query = ()
-    silence_s: float = ANSWER_LIMIT_S
+    read_timeout_s: float = READ_TIMEOUT_S
     method: str = "GET"
     body: bytes = b""
     content_type: str = _JSON
@@ -90,109 +89,114 @@ class APIRequest(NamedTuple):
     headers: Query = ()
 
     @property
-    def reads(self) -> bool:
-        """Whether it changes nothing."""
+    def is_read(self) -> bool:
+        """Whether the request changes nothing on the server."""
         return self.method == "GET"
 
     @property
-    def of_many(self) -> bool:
-        """Whether it lists or watches."""
-        return self.verb in {"list", "watch"}
-
-    @property
     def verb(self) -> str:
-        """What RBAC and metrics call it."""
+        """The verb as RBAC and metrics name it."""
         if self.method != "GET":
             return _VERBS[self.method]
         names = {name for name, _ in self.query}
         return "watch" if "watch" in names else "list" if "limit" in names else "get"
 
-
-def page(collection: Collection, token: str, silence_s: float) -> APIRequest:
-    """A page of a consistent list; an empty token asks for the first."""
-    query = (("limit", str(PAGE_SIZE)), *((("continue", token),) if token else ()))
-    return APIRequest(collection.path, query, silence_s)
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
 
-def watch(collection: Collection, resource_version: str, duration_s: int, silence_s: float) -> APIRequest:
-    """All changes after a resource version, with bookmarks; the server ends the answer after ``duration_s``."""
+def page(collection: Collection, continue_token: str, read_timeout_s: float) -> APIRequest:
+    """List one page of a consistent list. An empty token asks for the first page."""
+    query = (("limit", str(PAGE_SIZE)), *((("continue", continue_token),) if continue_token else ()))
+    return APIRequest(collection.path, query, read_timeout_s)
+
+
+def watch(collection: Collection, resource_version: str, duration_s: int, read_timeout_s: float) -> APIRequest:
+    """Watch all changes after a resource version, with bookmarks. The server ends the watch after ``duration_s``."""
     query = (
         ("watch", "true"),
         ("allowWatchBookmarks", "true"),
         ("resourceVersion", resource_version),
         ("timeoutSeconds", str(duration_s)),
     )
-    return APIRequest(collection.path, query, silence_s)
+    return APIRequest(collection.path, query, read_timeout_s)
 
 
 def get(collection: Collection, key: Key) -> APIRequest:
-    """One object as it is now: not from a cache of the API server's."""
+    """Get the latest state of an object, not a state from the API server's watch cache."""
     return APIRequest(collection.object(key))
 
 
 def create(collection: Collection, namespace: str, content: Mapping[str, Any]) -> APIRequest:
-    """A new object."""
+    """Create an object."""
     return APIRequest(collection.within(namespace), method="POST", body=encode_json(content))
 
 
 def replace(collection: Collection, key: Key, content: Mapping[str, Any], subresource: str = "") -> APIRequest:
-    """The whole object; the ``resourceVersion`` in it guards what others wrote meanwhile."""
+    """Replace an object. Its ``resourceVersion`` guards against concurrent writes (409)."""
     return APIRequest(collection.object(key, subresource), method="PUT", body=encode_json(content))
 
 
 def merge_patch(collection: Collection, key: Key, patch: Mapping[str, Any], subresource: str = "") -> APIRequest:
-    """Some fields of an object; a ``metadata.resourceVersion`` in the patch guards what others wrote meanwhile."""
+    """Change some fields of an object. A ``metadata.resourceVersion`` in the patch guards against concurrent writes."""
     return APIRequest(
         collection.object(key, subresource),
-        _UNCHECKED,
+        _NO_FIELD_VALIDATION,
         method="PATCH",
         body=encode_json(patch),
         content_type=_MERGE_PATCH,
     )
 
 
-def json_patch(collection: Collection, key: Key, operations: Sequence[Mapping[str, Any]], manager: str) -> APIRequest:
-    """Values at places in an object (RFC 6902); what is written belongs to ``manager``.
+def json_patch(
+    collection: Collection, key: Key, operations: Sequence[Mapping[str, Any]], field_manager: str
+) -> APIRequest:
+    """Change an object by a JSON patch (RFC 6902). ``field_manager`` owns the written fields.
 
-    An operation that replaces ``/metadata/resourceVersion`` guards what others wrote meanwhile.
+    An operation that replaces ``/metadata/resourceVersion`` guards against concurrent writes.
     """
-    query = (("fieldManager", manager),)
+    query = (("fieldManager", field_manager),)
     return APIRequest(
         collection.object(key), query, method="PATCH", body=encode_json(operations), content_type=_JSON_PATCH
     )
 
 
 def apply(
-    collection: Collection, key: Key, content: Mapping[str, Any], manager: str, *, force: bool = False
+    collection: Collection, key: Key, content: Mapping[str, Any], field_manager: str, *, force: bool = False
 ) -> APIRequest:
-    """The fields that ``manager`` wants an object to have, by server-side apply; others' fields stay.
+    """Set the fields that ``field_manager`` owns by server-side apply. Fields of other managers stay.
 
     Args:
-        collection: of which kind it is.
-        key: which object; it is made if there is none.
+        collection: the collection of the object.
+        key: the key of the object. A missing object is created.
         content: apiVersion, kind and the fields.
-        manager: who the fields belong to.
-        force: take over fields that belong to somebody else, instead of a conflict (409).
+        field_manager: the owner of the fields.
+        force: take over fields of other managers instead of a conflict (409).
     """
-    query = (("fieldManager", manager), *((("force", "true"),) if force else ()))
+    query = (("fieldManager", field_manager), *((("force", "true"),) if force else ()))
     return APIRequest(collection.object(key), query, method="PATCH", body=encode_json(content), content_type=_APPLY)
 
 
 def delete(collection: Collection, key: Key, *, uid: str = "", resource_version: str = "") -> APIRequest:
-    """The end of an object; only if it is still that one, in that version, where they are given (else 409)."""
+    """Delete an object. ``uid`` and ``resource_version`` are preconditions where given (else 409)."""
     preconditions = {"uid": uid, "resourceVersion": resource_version}
     given = {name: value for name, value in preconditions.items() if value}
     body = {"apiVersion": "v1", "kind": "DeleteOptions", **({"preconditions": given} if given else {})}
     return APIRequest(collection.object(key), method="DELETE", body=encode_json(body))
 
 
-def _segment(name: str) -> str:
-    """A name as a part of a path. Names come from what users wrote: none of them may lead elsewhere."""
-    if not is_valid_name(name):
-        raise InputError(f"{shown(name)} cannot be the name of an object")
-    return quote(name, safe=":")
+def api_root(api_version: str) -> str:
+    """Return the path of a group and version, as in ``/apis/apps/v1``."""
+    return f"/{'apis' if '/' in api_version else 'api'}/{api_version}"
 
 
 def micro_time(moment: datetime) -> str:
-    """A moment as the API server wants it: UTC, with six digits of a second always."""
+    """Format a ``MicroTime``, the timestamps of leases and events: UTC, always with six digits of a second."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _segment(name: str) -> str:
+    """Return a name as a path segment. Names are user input: a name must never lead to another path."""
+    if not is_valid_name(name):
+        raise InputError(f"{shown(name)} is not a valid name of an object")
+    return quote(name, safe=":")

@@ -1,4 +1,4 @@
-"""What an API server answers: pages of a list, events of a watch, and statuses."""
+"""Responses of an API server: list pages, watch events and statuses."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
-"""The largest page or event that is read: a page of objects as large as etcd stores them is smaller."""
+"""The largest page or watch event that is read. A page of the largest objects that etcd stores is smaller."""
 
 
 class APIStatus(msgspec.Struct, frozen=True):
-    """``meta/v1.Status``: why something was not done."""
+    """``meta/v1.Status``: the reason for an error."""
 
     code: int = 0
     reason: str = ""
@@ -21,28 +21,28 @@ class APIStatus(msgspec.Struct, frozen=True):
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a page ends."""
+    """The metadata of a list page: its resource version and the token of the next page."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
 
 
 class ListPage(msgspec.Struct, frozen=True):
-    """A page of a list, its objects as they came."""
+    """One page of a list with raw objects."""
 
     metadata: ListMeta
     items: list[msgspec.Raw] | None = None
 
 
 class WatchEvent(msgspec.Struct, frozen=True):
-    """A line of a watch."""
+    """One line of a watch."""
 
     type: str
     object: msgspec.Raw
 
 
 class Identity(msgspec.Struct, frozen=True, rename="camel"):
-    """What tells objects of a kind, and their versions, apart."""
+    """The name and version of an object."""
 
     name: str = ""
     namespace: str = ""
@@ -50,16 +50,16 @@ class Identity(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def key(self) -> Key:
-        """What stays the same over all versions."""
+        """The part that is the same in all versions."""
         return self.namespace, self.name
 
 
-class _Identified(msgspec.Struct, frozen=True):
+class _NamedObject(msgspec.Struct, frozen=True):
     metadata: Identity
 
 
 def decode_status(body: bytes) -> APIStatus:
-    """The status in the body of an error; an empty one where somebody else answered, a proxy for instance."""
+    """Decode the body of an error. The status is empty if the body is something else, as from a proxy."""
     try:
         return decode_json(APIStatus, body)
     except FieldError:
@@ -67,22 +67,22 @@ def decode_status(body: bytes) -> APIStatus:
 
 
 def decode_page(body: bytes) -> ListPage:
-    """A page of a list.
+    """Decode a list page.
 
     Raises:
-        ApiError: it is none.
+        ApiError: the body is not a list page.
     """
     try:
         return decode_json(ListPage, body)
     except FieldError as error:
-        raise ApiError(0, "", f"a page of a list is not readable: {error}") from None
+        raise ApiError(0, "", f"cannot decode a list page: {error}") from None
 
 
 def decode_watch_event(line: bytes) -> WatchEvent:
-    """An event of a watch.
+    """Decode a watch event.
 
     Raises:
-        ApiError: it is none, or the server's word that the watch has failed.
+        ApiError: the line is not a watch event, or it is an ``ERROR`` event.
     """
     try:
         event = decode_json(WatchEvent, line)
@@ -90,20 +90,17 @@ def decode_watch_event(line: bytes) -> WatchEvent:
             return event
         status = decode_json(APIStatus, bytes(event.object))
     except FieldError as error:
-        raise ApiError(0, "", f"an event is not readable: {error}") from None
-    raise ApiError(
-        status.code, status.reason, f"the watch has failed: {status.message or status.reason or status.code}"
-    )
+        raise ApiError(0, "", f"cannot decode a watch event: {error}") from None
+    raise ApiError(status.code, status.reason, f"the watch failed: {status.message or status.reason or status.code}")
 
 
 def decode_identity(raw: bytes) -> Identity:
-    """Who an object is.
+    """Decode the identity of an object.
 
     Raises:
-        ApiError: it does not say.
+        ApiError: the object has no readable metadata.
     """
     try:
-        identity = decode_json(_Identified, raw).metadata
+        return decode_json(_NamedObject, raw).metadata
     except FieldError as error:
-        raise ApiError(0, "", f"an object is not readable: {error}") from None
-    return identity
+        raise ApiError(0, "", f"cannot decode an object: {error}") from None

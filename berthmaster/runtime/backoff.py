@@ -1,4 +1,4 @@
-"""How long to wait before the next try."""
+"""Exponential backoff."""
 
 import random
 from typing import Final
@@ -8,7 +8,7 @@ LONGEST_S: Final = 30.0
 
 
 class Backoff:
-    """Exponential, with full jitter in the upper half: many that lost the same server do not come back together."""
+    """Waits that double, with jitter, so that the clients of a failed server do not retry at the same time."""
 
     def __init__(
         self, first_s: float = FIRST_S, longest_s: float = LONGEST_S, draw: random.Random | None = None
@@ -19,11 +19,11 @@ class Backoff:
         self._ceiling_s = first_s
 
     def next_s(self) -> float:
-        """The next wait: at least half of a ceiling that doubles each time."""
+        """Return the next wait in seconds: between half of a ceiling and the ceiling, which doubles each time."""
         ceiling_s = self._ceiling_s
         self._ceiling_s = min(self._longest_s, 2 * ceiling_s)
         return self._draw.uniform(ceiling_s / 2, ceiling_s)
 
     def reset(self) -> None:
-        """All is well again."""
+        """Start again with the shortest wait, after a success."""
         self._ceiling_s = self._first_s

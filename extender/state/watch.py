@@ -70,7 +70,7 @@ class WatchSource:
         self._feeds = [_Feed(self._clusters, self._tell_clusters, self._lock)]
         self._feeds += [_Feed(each, self._tell_policies, self._lock) for each in self._policies]
         for feed in self._feeds:
-            feed.informer.follow(partial(self._follow, feed))
+            feed.informer.on_contact(partial(self._follow, feed))
 
     def prepare(self) -> None:
         """See that there is access to an API server. Whether it answers shows once the watch has started.
@@ -181,9 +181,9 @@ class _Feed:
     def problems(self, now: datetime) -> Iterator[tuple[str, datetime]]:
         """What is wrong, and since when."""
         # Another thread may find the server again between the two looks; it says so itself.
-        problem, since = self.informer.problem, self.informer.lost_at
+        problem, since = self.informer.problem, self.informer.stale_since
         if problem and since is not None:
-            yield f"{self.informer.collection.what}: {problem}", since
+            yield f"{self.informer.collection.plural}: {problem}", since
         if self._refusal:
             yield self._refusal, now
 

@@ -71,7 +71,7 @@ def addresses(client: APIClient, settings: EstimatorSettings, cluster: str) -> l
     """
     name = settings.service(cluster)
     where = f"Service {settings.namespace}/{name}"
-    request = get(_SERVICES, (settings.namespace, name))._replace(silence_s=LOOKUP_LIMIT_S)
+    request = get(_SERVICES, (settings.namespace, name))._replace(read_timeout_s=LOOKUP_LIMIT_S)
     try:
         spec = decode_json(_EstimatorService, ask(client, request)).spec
     except ApiError as error:

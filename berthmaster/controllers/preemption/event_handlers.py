@@ -166,7 +166,7 @@ class ResourceWatches:
                 return True
             if len(self._running) >= MAX_WATCHES:
                 message = "%s are not watched: preempting policies name more than %d kinds"
-                _LOG.warning(message, served.collection.what, MAX_WATCHES, extra=fields(kind=kind.kind))
+                _LOG.warning(message, served.collection.plural, MAX_WATCHES, extra=fields(kind=kind.kind))
                 return False
             self._running[kind] = _Watch(served, informer)
             informer.start(self._store.metadata_client)

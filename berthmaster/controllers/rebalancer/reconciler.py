@@ -105,7 +105,9 @@ class RebalancerReconciler:
             if latest is not None and latest.metadata.uid != observed.metadata.uid:
                 outcomes = {}
             observed, fresh = latest, True
-        raise ApiError(HTTPStatus.CONFLICT, "Conflict", f"{REBALANCERS.what} {key[1]}: other clients keep changing it")
+        raise ApiError(
+            HTTPStatus.CONFLICT, "Conflict", f"{REBALANCERS.plural} {key[1]}: other clients keep changing it"
+        )
 
     def _advance(
         self, key: Key, rebalancer: WorkloadRebalancer, outcomes: dict[RebalancedWorkload, MarkOutcome]

@@ -36,7 +36,7 @@ class DoctorClient(NamedTuple):
     """
 
     client: APIClient
-    silence_s: float
+    read_timeout_s: float
 
     def send(self, request: APIRequest) -> APIResponse:
         """Send a request and return the response with its headers.
@@ -44,7 +44,7 @@ class DoctorClient(NamedTuple):
         Raises:
             ApiError: there is no response, or it is an error.
         """
-        return self.client.send(request._replace(silence_s=self.silence_s))
+        return self.client.send(request._replace(read_timeout_s=self.read_timeout_s))
 
     def read(self, request: APIRequest) -> dict[str, Any]:
         """Send a request and return the object in the response.

@@ -151,7 +151,7 @@ def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
 def _pages(client: DoctorClient, collection: Collection, kind: type[_Page]) -> Iterator[_Page]:
     token = ""
     for _ in range(MAX_PAGES):
-        found = client.read_as(kind, page(collection, token, client.silence_s))
+        found = client.read_as(kind, page(collection, token, client.read_timeout_s))
         yield found
         token = found.metadata.continue_
         if not token:

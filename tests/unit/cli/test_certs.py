@@ -25,7 +25,7 @@ def installation(monkeypatch):
     made = Installation()
     monkeypatch.setattr(certificate_options, "load_client", lambda *_: made.cluster)
     monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
-    monkeypatch.setattr("berthmaster.kube.events._LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr("berthmaster.kube.events._POLL_S", 0.01)
     return made
 
 

@@ -34,7 +34,7 @@ class Process:
         self.informers = [Informer(Collection.of("v1", plural), len, self.clock) for plural in ("bindings", "clusters")]
         for informer in self.informers:
             informer.replace({})
-            informer.confirm()
+            informer.mark_fresh()
         self.health = ProcessHealth(
             [self.toy], lambda: self.informers, lambda: self.leading, lambda: self.election, self.clock
         )
@@ -80,13 +80,13 @@ def test_informers_that_are_not_synced_are_named(process):
     missing = Informer(Collection.of("v1", "policies"), len, process.clock)
     process.informers.append(missing)
     assert process.health.readiness().problem == "not synced: policies"
-    missing.lose("404 not found")
+    missing.mark_stale("404 not found")
     assert process.health.readiness().problem == "not synced: policies (404 not found)"
     assert process.health.dead() == ""
 
 
 def test_a_lost_watch_is_a_note(process):
-    process.informers[0].lose("no response")
+    process.informers[0].mark_stale("no response")
     process.clock.pass_by(12)
     assert process.health.readiness() == Readiness("", "leading; bindings not watched since 12 s: no response")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]

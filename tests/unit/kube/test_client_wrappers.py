@@ -1,4 +1,4 @@
-"""Connections that hold back: by rate, by fence; and one that counts."""
+"""API clients that limit, fence and meter another client."""
 
 import threading
 
@@ -36,15 +36,14 @@ def api() -> KubeInMemory:
 
 
 @pytest.mark.parametrize("verb", [*WRITES, *READS])
-def test_a_request_knows_its_verb(verb):
+def test_the_verb_of_a_request(verb):
     request = {**WRITES, **READS}[verb]
     assert request.verb == verb
-    assert request.reads == (verb in READS)
-    assert request.of_many == (verb in {"list", "watch"})
+    assert request.is_read == (verb in READS)
 
 
 class TestTokenBucket:
-    def test_gives_a_burst_and_then_so_many_a_second(self):
+    def test_gives_a_burst_and_then_a_steady_rate(self):
         clock = FakeClock()
         bucket = TokenBucket(clock, per_s=10, burst=3)
         assert [bucket.take() for _ in range(4)] == [True, True, True, False]
@@ -53,14 +52,14 @@ class TestTokenBucket:
         clock.pass_by(60)
         assert [bucket.take() for _ in range(4)] == [True, True, True, False], "it holds no more than the burst"
 
-    def test_gives_in_advance_what_is_not_too_far_away(self):
+    def test_reserves_tokens_in_advance_up_to_a_limit(self):
         bucket = TokenBucket(FakeClock(), per_s=10, burst=1)
         waits = [bucket.reserve(0.35) for _ in range(5)]
         assert waits[:4] == pytest.approx([0.0, 0.1, 0.2, 0.3])
         assert waits[4] is None
-        assert bucket.reserve(0.45) == pytest.approx(0.4), "what was refused took nothing"
+        assert bucket.reserve(0.45) == pytest.approx(0.4), "a refused reservation takes no token"
 
-    def test_is_right_for_several_threads(self):
+    def test_counts_correctly_in_several_threads(self):
         bucket = TokenBucket(FakeClock(), per_s=1, burst=1000)
         taken = []
 
@@ -75,7 +74,7 @@ class TestTokenBucket:
         assert sum(taken) == 1000
 
 
-class TestLimitedConnection:
+class TestRateLimitedClient:
     def client(self, api: KubeInMemory, **more) -> tuple[RateLimitedClient, list[float]]:
         clock = FakeClock()
         waits: list[float] = []
@@ -86,7 +85,7 @@ class TestLimitedConnection:
 
         return RateLimitedClient(api, TokenBucket(clock, per_s=10, burst=2), sleep=sleep, **more), waits
 
-    def test_waits_for_its_turn(self, api):
+    def test_waits_for_a_token(self, api):
         client, waits = self.client(api)
         for _ in range(5):
             client.send(READS["get"])
@@ -100,33 +99,33 @@ class TestLimitedConnection:
             client.send(READS[verb])
         assert waits == []
 
-    def test_what_would_wait_too_long_is_not_sent(self, api):
-        client, _ = self.client(api, longest_wait_s=0.05)
+    def test_a_request_that_would_wait_too_long_is_not_sent(self, api):
+        client, _ = self.client(api, max_wait_s=0.05)
         for _ in range(2):
             client.send(READS["get"])
-        with pytest.raises(ApiError, match="our own limit"):
+        with pytest.raises(ApiError, match="client-side rate limit"):
             client.send(READS["get"])
         assert len(api.requests) == 2
 
-    def test_no_limit_is_the_connection_itself(self, api):
+    def test_no_limit_returns_the_client_itself(self, api):
         assert rate_limited(api, SystemClock(), 0, 1) is api
         assert rate_limited(api, SystemClock(), 1, 1) is not api
 
 
-class TestFencedConnection:
+class TestFencedClient:
     @pytest.mark.parametrize("verb", WRITES)
-    def test_lets_no_write_pass_while_it_is_closed(self, api, verb):
-        is_open = False
-        client = FencedClient(api, lambda: is_open)
-        with pytest.raises(ApiError, match="does not lead") as caught:
+    def test_blocks_writes_without_leadership_and_after_close(self, api, verb):
+        is_leading = False
+        client = FencedClient(api, lambda: is_leading)
+        with pytest.raises(ApiError, match="not the leader") as caught:
             client.send(WRITES[verb])
         assert caught.value.status == 0
         assert api.requests == []
-        is_open = True
+        is_leading = True
         client.send(WRITES[verb])
         assert len(api.requests) == 1
         client.close()
-        with pytest.raises(ApiError, match="does not lead"):
+        with pytest.raises(ApiError, match="not the leader"):
             client.send(WRITES[verb])
 
     @pytest.mark.parametrize("verb", READS)
@@ -137,19 +136,19 @@ class TestFencedConnection:
         assert len(api.requests) == 1
 
 
-class TestCountedConnection:
+class TestMeteredClient:
     @pytest.mark.parametrize("verb", ["get", "list", "watch", "create", "patch"])
-    def test_tells_of_what_went_well(self, api, verb):
-        told = []
-        client = MeteredClient(api, FakeClock(), lambda *what: told.append(what))
+    def test_reports_a_success_as_200(self, api, verb):
+        observed = []
+        client = MeteredClient(api, FakeClock(), lambda *what: observed.append(what))
         client.send({**WRITES, **READS}[verb])
-        assert told == [(verb, 200, 0.0)]
+        assert observed == [(verb, 200, 0.0)]
 
     @pytest.mark.parametrize("status", [0, 404, 409, 429, 500])
-    def test_tells_of_what_did_not(self, api, status):
-        told = []
-        client = MeteredClient(api, FakeClock(), lambda *what: told.append(what))
+    def test_reports_the_status_of_an_error(self, api, status):
+        observed = []
+        client = MeteredClient(api, FakeClock(), lambda *what: observed.append(what))
         api.before = refuse(status)
         with pytest.raises(ApiError):
             client.send(READS["get"])
-        assert told == [("get", status, 0.0)]
+        assert observed == [("get", status, 0.0)]

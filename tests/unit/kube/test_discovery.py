@@ -1,4 +1,4 @@
-"""Where kinds are served, as the API server says."""
+"""API discovery."""
 
 import pytest
 from faults import nothing, refuse
@@ -6,7 +6,7 @@ from kube_in_memory import KubeInMemory
 from kube_scheduler_builders import HandClock
 
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.discovery import FRESH_S, Discovery, ServedKind
+from berthmaster.kube.discovery import CACHE_S, Discovery, ServedKind
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
 
@@ -31,30 +31,30 @@ def api():
             "apps/v1",
             "Deployment",
             ServedKind(Collection.of("apps/v1", "deployments"), namespaced=True),
-            id="of a group",
+            id="a kind of a group",
         ),
         pytest.param(
             "v1",
             "Namespace",
             ServedKind(Collection("/api/v1/namespaces", "namespaces"), namespaced=False),
-            id="of the core",
+            id="a kind of the core group",
         ),
         pytest.param("apps/v1", "Widget", None, id="an unknown kind"),
         pytest.param("apps/v2", "Deployment", None, id="an unknown version"),
-        pytest.param("apps/v1/namespaces/kube-system", "Deployment", None, id="a version that leads elsewhere"),
-        pytest.param("../v1", "Deployment", None, id="a version that leads upwards"),
+        pytest.param("apps/v1/namespaces/kube-system", "Deployment", None, id="an invalid version with a path"),
+        pytest.param("../v1", "Deployment", None, id="an invalid version with a parent path"),
     ],
 )
-def test_where_a_kind_is_served(api, api_version, kind, expected):
+def test_find_a_kind(api, api_version, kind, expected):
     assert discovery(api).find(api_version, kind) == expected
 
 
-def test_a_version_that_leads_elsewhere_is_not_even_asked_for(api):
+def test_an_invalid_version_sends_no_request(api):
     discovery(api).find("apps/v1?watch=true", "Deployment")
     assert api.requests == []
 
 
-def test_kinds_that_cannot_be_watched_are_passed_over(api):
+def test_kinds_that_cannot_be_watched_are_not_found(api):
     api.served.add("authorization.k8s.io/v1", "SubjectAccessReview", "subjectaccessreviews")
     api.served.resources("authorization.k8s.io/v1")[0]["verbs"] = ["create"]
     assert discovery(api).find("authorization.k8s.io/v1", "SubjectAccessReview") is None
@@ -63,21 +63,21 @@ def test_kinds_that_cannot_be_watched_are_passed_over(api):
 def test_a_subresource_of_the_same_kind_is_not_the_kind(api):
     scale = {"name": "deployments/scale", "kind": "Deployment", "namespaced": True, "verbs": ["get", "patch"]}
     api.served.resources("apps/v1").append(scale)
-    assert discovery(api).find("apps/v1", "Deployment").collection.what == "deployments"
+    assert discovery(api).find("apps/v1", "Deployment").collection.plural == "deployments"
 
 
-def test_an_answer_is_believed_for_a_while(api):
+def test_a_response_is_cached_for_some_time(api):
     clock = HandClock()
     asked = discovery(api, clock)
     assert asked.find("example.io/v1", "Widget") is None
     api.served.add("example.io/v1", "Widget", "widgets")
     assert asked.find("example.io/v1", "Widget") is None
-    clock.seconds = FRESH_S
+    clock.seconds = CACHE_S
     assert asked.find("example.io/v1", "Widget") is not None
-    assert len(api.requests) == 2, "the second time it was not asked"
+    assert len(api.requests) == 2, "the second lookup came from the cache"
 
 
-def test_a_server_that_cannot_be_asked_is_an_error_and_asked_again(api):
+def test_a_failed_request_is_an_error_and_is_not_cached(api):
     asked = discovery(api)
     api.before = refuse(503)
     with pytest.raises(ApiError):

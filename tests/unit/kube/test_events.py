@@ -1,4 +1,4 @@
-"""Events: what is written of what happened, how often, and what is not."""
+"""Events: their content, their series, and the limits."""
 
 import json
 import random
@@ -19,11 +19,11 @@ from berthmaster.kube.events import (
     MAX_SERIES,
     REPEAT_S,
     Correlator,
+    EventKey,
     EventRecorder,
-    Happening,
     Reference,
-    cut,
     event_base_name,
+    truncate,
 )
 from berthmaster.runtime.clock import SystemClock
 
@@ -32,26 +32,26 @@ GLOBAL = Reference("work.karmada.io/v1alpha2", "ClusterResourceBinding", "", "tl
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
 
-def happening(regarding: Reference = WEB, note: str = "it fits", **more) -> Happening:
-    told = {"kind": "Normal", "reason": "Scheduled", "action": "Scheduling", "related": None, **more}
-    return Happening(regarding=regarding, note=note, **told)
+def event_key(regarding: Reference = WEB, note: str = "it fits", **more) -> EventKey:
+    content = {"kind": "Normal", "reason": "Scheduled", "action": "Scheduling", "related": None, **more}
+    return EventKey(regarding=regarding, note=note, **content)
 
 
 class Writing:
-    """A correlator, and what it wants written."""
+    """A correlator and the series that it yields."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.correlator = Correlator(self.clock)
 
-    def take(self, what: Happening) -> bool:
-        return self.correlator.take(what, self.clock.now())
+    def observe(self, key: EventKey) -> bool:
+        return self.correlator.observe(key, self.clock.now())
 
     def written(self) -> list[tuple[str, int]]:
-        """Write what is due: notes and counts."""
+        """Write the series that are due and return their notes and counts."""
         found = []
         for series in self.correlator.due():
-            found.append((series.happening.note, series.count))
+            found.append((series.key.note, series.count))
             self.correlator.written(series)
         return found
 
@@ -62,13 +62,13 @@ def writing() -> Writing:
 
 
 class TestSeries:
-    def test_the_first_and_its_first_repeat_are_written_at_once_the_next_ones_together(self, writing):
-        writing.take(happening())
+    def test_the_first_event_and_its_first_repeat_are_written_at_once_and_later_repeats_together(self, writing):
+        writing.observe(event_key())
         assert writing.written() == [("it fits", 1)]
-        writing.take(happening())
+        writing.observe(event_key())
         assert writing.written() == [("it fits", 2)]
         for _ in range(5):
-            writing.take(happening())
+            writing.observe(event_key())
             assert writing.written() == []
         writing.clock.pass_by(REPEAT_S)
         assert writing.written() == [("it fits", 7)]
@@ -78,75 +78,75 @@ class TestSeries:
     @pytest.mark.parametrize(
         "other",
         [
-            pytest.param(happening(note="it does not"), id="another note"),
-            pytest.param(happening(reason="Other"), id="another reason"),
-            pytest.param(happening(kind="Warning"), id="another type"),
-            pytest.param(happening(GLOBAL), id="another object"),
-            pytest.param(happening(related=GLOBAL), id="another related object"),
-            pytest.param(happening(WEB._replace(uid="u2")), id="an object that was made anew"),
+            pytest.param(event_key(note="it does not"), id="another note"),
+            pytest.param(event_key(reason="Other"), id="another reason"),
+            pytest.param(event_key(kind="Warning"), id="another type"),
+            pytest.param(event_key(GLOBAL), id="another object"),
+            pytest.param(event_key(related=GLOBAL), id="another related object"),
+            pytest.param(event_key(WEB._replace(uid="u2")), id="a new object of the same name"),
         ],
     )
-    def test_what_differs_is_another_event(self, writing, other):
-        writing.take(happening())
-        writing.take(other)
+    def test_a_different_content_is_another_event(self, writing, other):
+        writing.observe(event_key())
+        writing.observe(other)
         names = {series.name for series in writing.correlator.due()}
         assert len(names) == 2
 
-    def test_what_has_not_happened_for_long_begins_a_new_event(self, writing):
-        writing.take(happening())
+    def test_a_repeat_after_a_long_time_begins_a_new_event(self, writing):
+        writing.observe(event_key())
         writing.written()
         writing.clock.pass_by(IDLE_S + 1)
-        writing.take(happening())
+        writing.observe(event_key())
         assert writing.written() == [("it fits", 1)]
 
-    def test_an_object_that_flaps_is_cut_off_and_comes_back_slowly(self, writing):
-        assert [writing.take(happening(note=f"{number}")) for number in range(BURST + 5)] == [True] * BURST + [
+    def test_events_about_a_flapping_object_are_limited(self, writing):
+        assert [writing.observe(event_key(note=f"{number}")) for number in range(BURST + 5)] == [True] * BURST + [
             False
         ] * 5
-        assert writing.take(happening(GLOBAL)), "others are not cut off"
+        assert writing.observe(event_key(GLOBAL)), "other objects are not limited"
         writing.written()
         writing.clock.pass_by(59)
-        assert not writing.take(happening(note="early"))
+        assert not writing.observe(event_key(note="early"))
         writing.clock.pass_by(2)
-        assert writing.take(happening(note="late"))
+        assert writing.observe(event_key(note="late"))
 
-    def test_repeats_of_what_is_cut_off_are_counted_all_the_same(self, writing):
-        writing.take(happening())
+    def test_repeats_above_the_limit_are_still_counted(self, writing):
+        writing.observe(event_key())
         writing.written()
         for number in range(BURST - 1):
-            writing.take(happening(note=f"{number}"))
+            writing.observe(event_key(note=f"{number}"))
         writing.written()
         for _ in range(3):
-            writing.take(happening())
+            writing.observe(event_key())
             assert writing.written() == []
         writing.clock.pass_by(61)
         assert writing.written() == [("it fits", 4)]
 
-    def test_at_the_end_everything_is_written(self, writing):
-        writing.take(happening())
+    def test_everything_is_written_at_the_end(self, writing):
+        writing.observe(event_key())
         writing.written()
         for _ in range(BURST):
-            writing.take(happening())
+            writing.observe(event_key())
             writing.written()
-        assert [series.count for series in writing.correlator.rest()] == [BURST + 1]
+        assert [series.count for series in writing.correlator.due(everything=True)] == [BURST + 1]
 
-    def test_what_could_not_be_written_is_forgotten(self, writing):
-        writing.take(happening())
+    def test_a_series_that_cannot_be_written_is_forgotten(self, writing):
+        writing.observe(event_key())
         for series in writing.correlator.due():
-            writing.correlator.given_up(series)
-        assert list(writing.correlator.rest()) == []
-        writing.take(happening())
+            writing.correlator.failed(series)
+        assert list(writing.correlator.due(everything=True)) == []
+        writing.observe(event_key())
         assert writing.written() == [("it fits", 1)]
 
     def test_memory_is_bounded(self, writing):
         for number in range(2 * MAX_SERIES):
-            assert writing.take(happening(WEB._replace(name=f"{number}")))
+            assert writing.observe(event_key(WEB._replace(name=f"{number}")))
             writing.written()
         assert len(writing.correlator._series) <= MAX_SERIES
         assert len(writing.correlator._buckets) <= MAX_SERIES
 
-    def test_what_nobody_can_write_is_bounded_too(self, writing):
-        taken = [writing.take(happening(WEB._replace(name=f"{number}"))) for number in range(MAX_SERIES + 10)]
+    def test_unwritten_series_are_bounded_too(self, writing):
+        taken = [writing.observe(event_key(WEB._replace(name=f"{number}"))) for number in range(MAX_SERIES + 10)]
         assert taken.count(False) == 10
 
 
@@ -161,19 +161,19 @@ class TestSeries:
         ("x" * 253, "x" * 230),
     ],
 )
-def test_an_event_is_named_as_the_api_server_takes_it(name, base):
+def test_the_base_name_of_an_event_is_valid(name, base):
     assert event_base_name(name) == base
 
 
 @given(st.text(max_size=1500), st.integers(3, 1100))
-def test_a_note_is_cut_between_characters(text, size):
-    found = cut(text, size)
+def test_a_note_is_truncated_between_characters(text, size):
+    found = truncate(text, size)
     assert len(found.encode()) <= size
     assert found == text or (found.endswith("…") and text.startswith(found[:-1]))
 
 
 class Recording:
-    """A recorder, and the API server it writes to."""
+    """A recorder and its API server."""
 
     def __init__(self, clock=None, max_waiting: int = 100) -> None:
         self.api = KubeInMemory()
@@ -186,7 +186,7 @@ class Recording:
         self.recorder.record(regarding, "Normal", "Scheduled", "Scheduling", note, related)
 
     def flush(self) -> None:
-        """Write everything, and end."""
+        """Write everything and stop."""
         self.recorder.start()
         self.recorder.stop(5)
 
@@ -200,10 +200,10 @@ def quick(monkeypatch):
     monkeypatch.setattr(events, "Backoff", Eager)
 
 
-def test_an_event_says_it_all():
+def test_the_content_of_an_event():
     recording = Recording(FakeClock())
     recording.record(related=GLOBAL)
-    recording.recorder._take_in()
+    recording.recorder._take_batch()
     [series] = recording.recorder._correlator.due()
     recording.recorder._store(series)
     [path], [event] = recording.api.objects, recording.api.bodies("POST")
@@ -232,7 +232,7 @@ def test_an_event_says_it_all():
     }
 
 
-def test_an_event_about_something_without_a_namespace_is_kept_in_default():
+def test_an_event_about_a_cluster_scoped_object_is_stored_in_default():
     recording = Recording()
     recording.record(GLOBAL)
     recording.flush()
@@ -254,7 +254,7 @@ def test_repeats_become_a_series():
     assert all(set(body) == {"series"} for body in recording.api.bodies("PATCH"))
 
 
-def test_repeats_that_come_together_are_one_request():
+def test_repeats_at_the_same_time_are_one_request():
     recording = Recording()
     for _ in range(5):
         recording.record()
@@ -263,7 +263,7 @@ def test_repeats_that_come_together_are_one_request():
     assert recording.api.bodies("POST")[0]["series"]["count"] == 5
 
 
-def test_recording_never_waits_and_drops_the_newest_beyond_the_bound():
+def test_recording_never_blocks_and_drops_the_newest_above_the_limit():
     recording = Recording(max_waiting=3)
     for number in range(5):
         recording.record(note=str(number))
@@ -273,7 +273,7 @@ def test_recording_never_waits_and_drops_the_newest_beyond_the_bound():
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
-def test_what_passes_by_itself_is_tried_again(status):
+def test_transient_errors_are_retried(status):
     recording = Recording()
     recording.api.before = in_turn(refuse(status), refuse(status))
     recording.record()
@@ -285,14 +285,14 @@ def test_what_passes_by_itself_is_tried_again(status):
 
 
 @pytest.mark.parametrize("status", [400, 403, 404, 422])
-def test_what_does_not_pass_is_given_up_at_once(status, caplog):
+def test_other_errors_are_not_retried(status, caplog):
     recording = Recording()
     recording.api.before = in_turn(refuse(status))
     recording.record()
     recording.flush()
     assert recording.results == ["failed"]
     assert len(recording.api.requests) == 1
-    assert "an event is lost" in caplog.text
+    assert "failed to write an event" in caplog.text
 
 
 def test_tries_are_bounded():
@@ -306,7 +306,7 @@ def test_tries_are_bounded():
     assert len(recording.api.requests) == 4
 
 
-def test_an_answer_that_was_lost_does_not_make_a_second_event():
+def test_a_lost_response_does_not_create_a_second_event():
     recording = Recording()
     recording.api.after = in_turn(lose)
     recording.record()
@@ -317,7 +317,7 @@ def test_an_answer_that_was_lost_does_not_make_a_second_event():
     assert len(recording.api.objects) == 1
 
 
-def test_a_series_whose_event_has_gone_is_written_anew():
+def test_a_series_whose_event_expired_is_created_again():
     recording = Recording()
     recording.recorder.start()
     recording.record()
@@ -330,7 +330,7 @@ def test_a_series_whose_event_has_gone_is_written_anew():
     assert event["series"]["count"] == 2
 
 
-def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allowed():
+def test_stop_returns_on_time_if_the_api_server_hangs():
     recording, let_go = Recording(), threading.Event()
     recording.api.before = lambda _: let_go.wait(10)
     recording.record()
@@ -341,7 +341,7 @@ def test_an_api_server_that_hangs_does_not_hold_up_the_end_for_longer_than_allow
     let_go.set()
 
 
-def test_what_the_end_leaves_no_time_for_is_counted_and_told(caplog):
+def test_events_that_cannot_be_written_before_the_end_are_counted_and_logged(caplog):
     recording = Recording()
     recording.api.before = lambda _: time.sleep(0.02)
     for number in range(100):
@@ -351,10 +351,10 @@ def test_what_the_end_leaves_no_time_for_is_counted_and_told(caplog):
     wait_until(lambda: "no time left" in caplog.text)
     assert recording.results.count("created") >= 1
     assert recording.results.count("dropped") >= 1
-    assert "events are dropped" in caplog.text
+    assert "dropped " in caplog.text
 
 
-def test_a_note_of_any_length_is_taken():
+def test_a_long_note_is_truncated():
     recording = Recording()
     recording.record(note="ü" * 1000)
     recording.flush()

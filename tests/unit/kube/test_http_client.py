@@ -138,7 +138,7 @@ def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
     server = peer(answer, OK)
     client = client_of(server)
     try:
-        ask(client, READ._replace(silence_s=0.1))
+        ask(client, READ._replace(read_timeout_s=0.1))
     except ApiError as error:
         assert error.status == 503  # noqa: PT017 - one of the cases has none
     ask(client, READ)
@@ -175,7 +175,7 @@ def test_a_silent_server_is_not_asked_twice(peer):
     client = client_of(server)
     ask(client, READ)
     with pytest.raises(ApiError, match="the server was silent for too long"):
-        ask(client, READ._replace(silence_s=0.1))
+        ask(client, READ._replace(read_timeout_s=0.1))
     assert (server.connections, len(server.asked)) == (1, 2)
 
 
@@ -245,7 +245,7 @@ def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
 )
 def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
     with pytest.raises(ApiError) as caught:
-        ask(client_of(peer(answer)), READ._replace(silence_s=0.1))
+        ask(client_of(peer(answer)), READ._replace(read_timeout_s=0.1))
     found = caught.value
     assert (found.status, found.reason, found.retry_after_s) == (error.status, error.reason, error.retry_after_s)
     assert str(found).startswith(str(error))
@@ -372,5 +372,5 @@ def test_a_silent_server_is_given_up_in_time(peer):
     server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh")
     began = time.monotonic()
     with pytest.raises(ApiError, match=f"GET {PATH}: the server was silent for too long"):
-        ask(client_of(server), READ._replace(silence_s=0.1))
+        ask(client_of(server), READ._replace(read_timeout_s=0.1))
     assert time.monotonic() - began < 5

@@ -1,4 +1,4 @@
-"""What handlers hear of what an informer holds."""
+"""Informers and the calls of their handlers."""
 
 import json
 from collections import defaultdict
@@ -21,9 +21,9 @@ THINGS = Collection.of("example.io/v1", "things")
 def read(raw: bytes) -> int:
     value = json.loads(raw)
     if value is None:
-        raise KeyError("nobody thought of this")
+        raise KeyError("a bug of the decoder")
     if not isinstance(value, int):
-        raise InputError("no number")
+        raise InputError("not a number")
     return value
 
 
@@ -37,82 +37,82 @@ def informer() -> Informer[int]:
 
 
 @pytest.fixture
-def heard(informer) -> list:
+def calls(informer) -> list:
     found = []
     informer.subscribe(lambda key, before, after: found.append((key[1], before, after)))
     return found
 
 
-def test_changes_are_told_with_what_was_before(informer, heard):
+def test_handlers_get_the_state_before_and_after(informer, calls):
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
     assert informer.listed
     informer.put(("", "a"), raw(3))
     informer.put(("", "a"), raw(3))
-    informer.drop(("", "b"))
-    informer.drop(("", "b"))
-    assert heard == [("a", None, 1), ("b", None, 2), ("a", 1, 3), ("b", 2, None)]
+    informer.delete(("", "b"))
+    informer.delete(("", "b"))
+    assert calls == [("a", None, 1), ("b", None, 2), ("a", 1, 3), ("b", 2, None)]
     assert dict(informer.items()) == {("", "a"): 3}
 
 
-def test_a_list_anew_tells_what_has_changed_meanwhile(informer, heard):
+def test_a_new_list_yields_the_differences(informer, calls):
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2), ("", "c"): raw(3)})
-    heard.clear()
+    calls.clear()
     informer.replace({("", "b"): raw(2), ("", "c"): raw(4), ("", "d"): raw(5)})
-    assert heard == [("a", 1, None), ("c", 3, 4), ("d", None, 5)]
+    assert calls == [("a", 1, None), ("c", 3, 4), ("d", None, 5)]
 
 
 UNREADABLE = [
-    pytest.param("x", "WARNING", id="because something is wrong with it"),
-    pytest.param(None, "ERROR", id="because something is wrong with what reads it"),
+    pytest.param("x", "WARNING", id="an invalid object"),
+    pytest.param(None, "ERROR", id="a bug of the decoder"),
 ]
 
 
 @pytest.mark.parametrize(("value", "level"), UNREADABLE)
-def test_what_cannot_be_read_leaves_what_was_known(informer, heard, caplog, value, level):
+def test_an_unreadable_object_keeps_its_known_state(informer, calls, caplog, value, level):
     informer.put(("", "a"), raw(1))
     informer.put(("", "a"), raw(value))
     assert informer.get(("", "a")) == 1
-    assert heard == [("a", None, 1)]
+    assert calls == [("a", None, 1)]
     (record,) = caplog.records
     assert (record.levelname, record.fields["name"]) == (level, "a")
-    assert "passed over" in record.message
+    assert "skipping an object" in record.message
 
 
 @pytest.mark.parametrize(("value", "_level"), UNREADABLE)
-def test_what_cannot_be_read_keeps_nothing_else_of_a_list_away(informer, heard, value, _level):
+def test_an_unreadable_object_does_not_affect_the_rest_of_a_list(informer, calls, value, _level):
     informer.put(("", "b"), raw(1))
     informer.replace({("", "a"): raw(value), ("", "b"): raw(value), ("", "c"): raw(2)})
     assert dict(informer.items()) == {("", "b"): 1, ("", "c"): 2}
-    assert heard == [("b", None, 1), ("c", None, 2)]
+    assert calls == [("b", None, 1), ("c", None, 2)]
 
 
-def test_muted_it_knows_everything_and_tells_nothing_until_it_may(informer, heard):
+def test_a_muted_informer_calls_no_handler_until_unmute(informer, calls):
     informer.mute()
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
     informer.put(("", "a"), raw(3))
-    informer.drop(("", "b"))
+    informer.delete(("", "b"))
     informer.put(("", "c"), raw(4))
-    assert heard == []
+    assert calls == []
     assert informer.get(("", "a")) == 3
     informer.unmute()
-    assert sorted(heard) == [("a", None, 3), ("c", None, 4)]
+    assert sorted(calls) == [("a", None, 3), ("c", None, 4)]
     informer.unmute()
     informer.put(("", "a"), raw(5))
-    assert heard[2:] == [("a", 3, 5)]
+    assert calls[2:] == [("a", 3, 5)]
 
 
-def test_it_says_since_when_it_is_lost(informer):
+def test_stale_since_is_the_time_of_the_first_problem(informer):
     clock = informer._clock
-    lost_at = clock.now()
-    informer.lose("nobody answers")
+    began = clock.now()
+    informer.mark_stale("no response")
     clock.pass_by(5)
-    informer.lose("nobody answers yet")
-    assert (informer.problem, informer.lost_at) == ("nobody answers yet", lost_at)
-    informer.confirm()
-    assert (informer.problem, informer.lost_at) == ("", None)
+    informer.mark_stale("still no response")
+    assert (informer.problem, informer.stale_since) == ("still no response", began)
+    informer.mark_fresh()
+    assert (informer.problem, informer.stale_since) == ("", None)
 
 
-def test_a_list_is_there_as_a_whole_before_anybody_is_told_of_it(informer):
+def test_a_list_is_stored_completely_before_handlers_are_called(informer):
     seen = []
     informer.subscribe(lambda *_: seen.append((dict(informer.items()), informer.listed)))
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
@@ -120,41 +120,41 @@ def test_a_list_is_there_as_a_whole_before_anybody_is_told_of_it(informer):
     assert informer.listed
 
 
-def test_a_follower_is_called_once_for_all_that_a_list_brings_and_when_the_server_is_lost(informer):
+def test_contact_callbacks_run_once_after_a_list_and_when_contact_is_lost(informer):
     seen = []
     informer.subscribe(lambda key, *_: seen.append(key[1]))
-    informer.follow(lambda: seen.append(informer.problem or "heard"))
+    informer.on_contact(lambda: seen.append(informer.problem or "contact"))
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
-    informer.confirm()
-    informer.lose("nobody answers")
-    informer.confirm()
-    assert seen == ["a", "b", "heard", "nobody answers", "heard"]
+    informer.mark_fresh()
+    informer.mark_stale("no response")
+    informer.mark_fresh()
+    assert seen == ["a", "b", "contact", "no response", "contact"]
 
 
 class Fragile:
-    """A handler that raises as long as ``broken`` says so of an object."""
+    """A handler that raises for each object for which ``broken`` returns true."""
 
     def __init__(self) -> None:
         self.broken = lambda _name: True
-        self.heard: list[tuple[str, int | None, int | None]] = []
+        self.calls: list[tuple[str, int | None, int | None]] = []
         self.tries = 0
 
     def __call__(self, key, before, after) -> None:
         self.tries += 1
         if self.broken(key[1]):
             raise ZeroDivisionError
-        self.heard.append((key[1], before, after))
+        self.calls.append((key[1], before, after))
 
 
 @pytest.fixture
-def fragile(informer, heard) -> Fragile:  # noqa: ARG001 - there is a handler before it
+def fragile(informer, calls) -> Fragile:  # noqa: ARG001 - there is a handler before this one
     made = Fragile()
     informer.subscribe(made)
     return made
 
 
 @pytest.fixture
-def later(informer, fragile) -> list:  # noqa: ARG001 - it is behind that one
+def later(informer, fragile) -> list:  # noqa: ARG001 - it comes after that one
     found = []
     informer.subscribe(lambda key, before, after: found.append((key[1], before, after)))
     return found
@@ -164,8 +164,8 @@ def put(name: str, value: int):
     return lambda informer: informer.put(("", name), raw(value))
 
 
-def drop(name: str):
-    return lambda informer: informer.drop(("", name))
+def delete(name: str):
+    return lambda informer: informer.delete(("", name))
 
 
 def listed(**values: int):
@@ -176,122 +176,122 @@ A_1 = [("a", None, 1)]
 
 
 @pytest.mark.parametrize(
-    ("known", "missed", "told_later"),
+    ("known", "missed", "delivered_later"),
     [
-        pytest.param([], [put("a", 1)], [("a", None, 1)], id="it is told of what is new"),
-        pytest.param([put("a", 1)], [put("a", 2)], [("a", 1, 2)], id="it is told of what has changed"),
-        pytest.param([put("a", 1)], [drop("a")], [("a", 1, None)], id="it is told of what is gone"),
+        pytest.param([], [put("a", 1)], [("a", None, 1)], id="a new object"),
+        pytest.param([put("a", 1)], [put("a", 2)], [("a", 1, 2)], id="a changed object"),
+        pytest.param([put("a", 1)], [delete("a")], [("a", 1, None)], id="a deleted object"),
         pytest.param([put("a", 1)], [put("a", 2), put("a", 3), put("a", 4)], [("a", 1, 4)],
-                     id="several changes of an object become one from what it heard last"),
-        pytest.param([put("a", 1)], [drop("a"), put("a", 2)], [("a", 1, 2)],
-                     id="what was made anew meanwhile has changed for it"),
-        pytest.param([put("a", 1)], [put("a", 2), drop("a")], [("a", 1, None)],
-                     id="what has changed and gone is gone for it"),
-        pytest.param([], [put("a", 1), drop("a")], [], id="what came and went is nothing to it"),
-        pytest.param([put("a", 1)], [put("a", 2), put("a", 1)], [], id="what is again as it was is nothing to it"),
-        pytest.param([put("a", 1), put("b", 1)], [put("b", 2), drop("a"), put("c", 3)],
+                     id="several changes of an object become one"),
+        pytest.param([put("a", 1)], [delete("a"), put("a", 2)], [("a", 1, 2)],
+                     id="an object that was deleted and created again has changed"),
+        pytest.param([put("a", 1)], [put("a", 2), delete("a")], [("a", 1, None)],
+                     id="an object that was changed and deleted is deleted"),
+        pytest.param([], [put("a", 1), delete("a")], [], id="an object that was created and deleted"),
+        pytest.param([put("a", 1)], [put("a", 2), put("a", 1)], [], id="an object that was changed back"),
+        pytest.param([put("a", 1), put("b", 1)], [put("b", 2), delete("a"), put("c", 3)],
                      [("b", 1, 2), ("a", 1, None), ("c", None, 3)], id="objects keep their order"),
         pytest.param([listed(a=1, b=1, c=1)], [listed(b=2, c=1, d=4)],
-                     [("a", 1, None), ("b", 1, 2), ("d", None, 4)], id="all that a list has brought is told again"),
+                     [("a", 1, None), ("b", 1, 2), ("d", None, 4)], id="the changes of a list are delivered again"),
     ],
 )  # fmt: skip
-def test_a_handler_that_raises_is_told_again_and_the_others_do_not_notice(
-    informer, heard, fragile, later, known, missed, told_later
+def test_a_handler_that_raises_is_called_again_and_other_handlers_are_not_affected(
+    informer, calls, fragile, later, known, missed, delivered_later
 ):
     fragile.broken = lambda _name: False
     for step in known:
         step(informer)
-    informer.confirm()
+    informer.mark_fresh()
     fragile.broken = lambda _name: True
-    fragile.heard.clear()
+    fragile.calls.clear()
     for step in missed:
         step(informer)
-    assert fragile.heard == []
-    assert informer.owed == len(told_later)
+    assert fragile.calls == []
+    assert informer.undelivered == len(delivered_later)
     fragile.broken = lambda _name: False
-    informer.confirm()
-    assert fragile.heard == told_later
-    assert informer.owed == 0
-    informer.confirm()
-    assert fragile.heard == told_later, "no more than once"
-    assert heard == later
-    assert len(heard) >= len(told_later)
+    informer.mark_fresh()
+    assert fragile.calls == delivered_later
+    assert informer.undelivered == 0
+    informer.mark_fresh()
+    assert fragile.calls == delivered_later, "no more than once"
+    assert calls == later
+    assert len(calls) >= len(delivered_later)
 
 
-@pytest.mark.parametrize("key", [("shop", "a"), ("", "a")], ids=["in a namespace", "without one"])
-def test_what_a_handler_failed_at_is_logged_with_its_kind_its_name_and_why(informer, fragile, caplog, key):
+@pytest.mark.parametrize("key", [("shop", "a"), ("", "a")], ids=["namespaced", "cluster-scoped"])
+def test_a_crash_of_a_handler_is_logged_with_the_object_and_the_traceback(informer, fragile, caplog, key):
     informer.put(key, raw(1))
     [record] = caplog.records
     assert record.fields == {"kind": "things", "namespace": key[0], "name": key[1]}
     assert record.levelname == "ERROR"
     assert record.exc_info[0] is ZeroDivisionError
-    assert fragile.heard == []
+    assert fragile.calls == []
 
 
-def test_one_object_that_a_handler_fails_at_holds_up_no_other(informer, fragile):
+def test_a_crash_for_one_object_does_not_affect_other_objects(informer, fragile):
     fragile.broken = lambda name: name == "a"
     informer.replace({("", "a"): raw(1), ("", "b"): raw(2)})
     informer.put(("", "b"), raw(3))
-    informer.confirm()
-    assert fragile.heard == [("b", None, 2), ("b", 2, 3)]
-    assert not informer.problem, "the server is not lost"
+    informer.mark_fresh()
+    assert fragile.calls == [("b", None, 2), ("b", 2, 3)]
+    assert not informer.problem, "contact to the server is not lost"
 
 
-def test_the_next_change_of_the_same_object_is_told_at_once_together_with_what_is_owed(informer, fragile):
+def test_the_next_change_of_an_object_is_delivered_together_with_the_undelivered_one(informer, fragile):
     informer.put(("", "a"), raw(1))
     fragile.broken = lambda _name: False
     informer.put(("", "a"), raw(2))
-    assert fragile.heard == [("a", None, 2)]
-    assert informer.owed == 0
+    assert fragile.calls == [("a", None, 2)]
+    assert informer.undelivered == 0
 
 
-def test_a_handler_that_keeps_failing_is_tried_ever_more_rarely_but_for_good(informer, fragile):
+def test_a_handler_that_keeps_crashing_is_retried_with_backoff_for_ever(informer, fragile):
     clock = informer._clock
     informer.put(("", "a"), raw(1))
-    informer.confirm()
-    assert fragile.tries == 2, "once more at once"
+    informer.mark_fresh()
+    assert fragile.tries == 2, "the first retry is immediate"
     for _ in range(10_000):
         clock.pass_by(0.1)
-        informer.confirm()
+        informer.mark_fresh()
     assert 1000 / LONGEST_S <= fragile.tries <= 2 * 1000 / LONGEST_S + 10
     fragile.broken = lambda _name: False
     clock.pass_by(LONGEST_S)
-    informer.confirm()
-    assert fragile.heard == A_1
+    informer.mark_fresh()
+    assert fragile.calls == A_1
 
 
-def test_what_is_owed_is_bounded_and_the_oldest_is_given_up(informer, fragile, monkeypatch, caplog):
-    monkeypatch.setattr(informing, "MAX_OWED", 2)
+def test_undelivered_changes_are_bounded_and_the_oldest_is_dropped(informer, fragile, monkeypatch, caplog):
+    monkeypatch.setattr(informing, "MAX_UNDELIVERED", 2)
     for name in "abc":
         informer.put(("", name), raw(1))
-    assert informer.owed == 2
-    assert [record.fields["name"] for record in caplog.records if "given up" in record.message] == ["a"]
+    assert informer.undelivered == 2
+    assert [record.fields["name"] for record in caplog.records if "dropping" in record.message] == ["a"]
     fragile.broken = lambda _name: False
-    informer.confirm()
-    assert fragile.heard == [("b", None, 1), ("c", None, 1)]
+    informer.mark_fresh()
+    assert fragile.calls == [("b", None, 1), ("c", None, 1)]
 
 
-def test_failing_while_a_leader_begins_ends_nobody(informer, fragile):
+def test_a_crash_during_unmute_is_retried(informer, fragile):
     informer.mute()
     informer.replace({("", "a"): raw(1)})
     informer.unmute()
     fragile.broken = lambda _name: False
-    informer.confirm()
-    assert fragile.heard == A_1
+    informer.mark_fresh()
+    assert fragile.calls == A_1
 
 
 NAMES = st.sampled_from("abc")
 STEPS = st.one_of(
     st.builds(put, NAMES, st.integers(0, 2)),
-    st.builds(drop, NAMES),
+    st.builds(delete, NAMES),
     st.dictionaries(NAMES, st.integers(0, 2)).map(lambda values: listed(**values)),
     st.floats(0, 40).map(lambda seconds: lambda informer: informer._clock.pass_by(seconds)),
-    st.just(Informer.confirm),
+    st.just(Informer.mark_fresh),
 )
 
 
 @given(st.lists(st.tuples(STEPS, st.sets(NAMES)), max_size=30))
-def test_calls_that_came_back_are_a_chain_for_each_object_that_ends_with_what_there_is(steps):
+def test_the_successful_calls_for_an_object_form_a_chain_that_ends_with_its_state(steps):
     informer = Informer(THINGS, read, FakeClock())
     fragile, sound = Fragile(), Fragile()
     sound.broken = lambda _name: False
@@ -300,14 +300,14 @@ def test_calls_that_came_back_are_a_chain_for_each_object_that_ends_with_what_th
     for step, broken in steps:
         fragile.broken = broken.__contains__
         step(informer)
-        assert informer.owed <= len("abc")
+        assert informer.undelivered <= len("abc")
     fragile.broken = lambda _name: False
     informer._clock.pass_by(LONGEST_S)
-    informer.confirm()
-    assert informer.owed == 0
+    informer.mark_fresh()
+    assert informer.undelivered == 0
     for handler in (fragile, sound):
         latest: dict[str, int | None] = defaultdict(lambda: None)
-        for name, before, after in handler.heard:
+        for name, before, after in handler.calls:
             assert before == latest[name]
             assert before != after
             latest[name] = after

@@ -1,4 +1,4 @@
-"""A lease and those who want it: by the book, and when things go wrong."""
+"""Leases, their removal, and leader election."""
 
 import random
 import re
@@ -12,11 +12,13 @@ from faults import Fault, in_turn, lose, nothing, only, refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.election import Candidate
-from berthmaster.kube.lease import Lease, LeaseOptions, own_identity
+from berthmaster.kube.lease import Lease, LeaseOptions, own_identity, remove_lease
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import SystemClock
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster"
+KEY = ("karmada-system", "berthmaster")
+PATIENCE_S = 60.0
 MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z")
 
 
@@ -25,7 +27,7 @@ def options(identity: str = "me", **more) -> LeaseOptions:
 
 
 class World:
-    """One API server, and candidates with clocks of their own that all run."""
+    """One API server, and candidates that each have a clock."""
 
     def __init__(self) -> None:
         self.api = KubeInMemory()
@@ -40,8 +42,8 @@ class World:
         for clock in self.clocks:
             clock.pass_by(seconds)
 
-    def next_meets(self, fault: Fault) -> None:
-        """Something befalls the next request."""
+    def fail_next(self, fault: Fault) -> None:
+        """Make the next request meet a fault."""
         self.api.before = in_turn(fault)
 
     @property
@@ -49,7 +51,7 @@ class World:
         return self.api.objects[PATH]["spec"]
 
     def held_by(self, holder: str | None, **spec) -> None:
-        """Somebody holds it, whose record is as given."""
+        """Store a lease with this holder."""
         content = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
         metadata = {"name": "berthmaster", "labels": {"kept": "yes"}}
         self.api.put(PATH, {"kind": "Lease", "metadata": metadata, "spec": content})
@@ -60,10 +62,10 @@ def world() -> World:
     return World()
 
 
-class TestByTheBook:
-    def test_who_comes_first_makes_it(self, world):
+class TestLease:
+    def test_the_first_candidate_creates_the_lease(self, world):
         lease = world.lease()
-        assert lease.attempt()
+        assert lease.try_acquire_or_renew()
         assert lease.leading
         assert world.spec == {
             "holderIdentity": "me",
@@ -73,266 +75,266 @@ class TestByTheBook:
             "leaseTransitions": 0,
         }
 
-    def test_renewing_is_one_request_and_keeps_since_when_it_is_held(self, world):
+    def test_a_renewal_is_one_request_and_keeps_the_acquire_time(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.pass_by(2)
         world.api.requests.clear()
-        assert lease.attempt()
+        assert lease.try_acquire_or_renew()
         assert world.api.methods == ["PUT"]
         assert world.spec["acquireTime"] < world.spec["renewTime"]
         assert world.spec["leaseTransitions"] == 0
         assert all(MICRO_TIME.fullmatch(world.spec[name]) for name in ("acquireTime", "renewTime"))
 
-    def test_another_waits_while_it_is_renewed_and_takes_it_once_it_was_not_for_long_enough(self, world):
+    def test_a_candidate_waits_while_the_lease_is_renewed_and_takes_it_after_it_expires(self, world):
         holder, other = world.lease("a"), world.lease("b")
-        holder.attempt()
+        holder.try_acquire_or_renew()
         for _ in range(10):
-            assert not other.attempt()
+            assert not other.try_acquire_or_renew()
             world.pass_by(2)
-            assert holder.attempt()
-        assert not other.attempt()
+            assert holder.try_acquire_or_renew()
+        assert not other.try_acquire_or_renew()
         world.pass_by(14.9)
-        assert not other.attempt()
+        assert not other.try_acquire_or_renew()
         world.pass_by(0.2)
-        assert not holder.leading, "its renew deadline was over long before"
-        assert other.attempt()
+        assert not holder.leading, "its renew deadline has passed long ago"
+        assert other.try_acquire_or_renew()
         assert world.spec["holderIdentity"] == "b"
         assert world.spec["leaseTransitions"] == 1
-        assert not holder.attempt()
+        assert not holder.try_acquire_or_renew()
         assert holder.holder == "b"
 
-    def test_what_others_wrote_into_it_stays(self, world):
+    def test_fields_of_other_writers_stay(self, world):
         world.held_by("", strategy="OldestEmulationVersion")
         lease = world.lease()
-        assert lease.attempt()
+        assert lease.try_acquire_or_renew()
         assert world.api.objects[PATH]["metadata"]["labels"] == {"kept": "yes"}
         assert world.spec["strategy"] == "OldestEmulationVersion"
 
     @pytest.mark.parametrize(
         "spec",
         [
-            pytest.param({}, id="nothing in it"),
+            pytest.param({}, id="an empty spec"),
             pytest.param({"holderIdentity": None}, id="no holder"),
             pytest.param({"holderIdentity": "", "leaseDurationSeconds": 1, "leaseTransitions": 7}, id="released"),
         ],
     )
-    def test_what_nobody_holds_is_taken_at_once(self, world, spec):
+    def test_a_lease_without_a_holder_is_taken_at_once(self, world, spec):
         world.api.put(PATH, {"metadata": {}, "spec": spec})
-        assert world.lease().attempt()
+        assert world.lease().try_acquire_or_renew()
         assert world.spec["leaseTransitions"] == spec.get("leaseTransitions", 0) + 1
 
     @pytest.mark.parametrize(
         ("duration", "waits_s"),
         [
-            pytest.param(40, 40, id="the holder's duration counts"),
-            pytest.param(None, 15, id="ours where it says none"),
-            pytest.param(0, 15, id="ours where it says nonsense"),
+            pytest.param(40, 40, id="the duration in the record"),
+            pytest.param(None, 15, id="the own duration if the record has none"),
+            pytest.param(0, 15, id="the own duration if that of the record is invalid"),
         ],
     )
-    def test_another_is_waited_for_as_long_as_its_record_says(self, world, duration, waits_s):
+    def test_a_candidate_waits_for_the_duration_in_the_record(self, world, duration, waits_s):
         world.held_by("other", leaseDurationSeconds=duration)
         lease = world.lease()
-        assert not lease.attempt()
-        assert lease.lapses_in_s == waits_s
+        assert not lease.try_acquire_or_renew()
+        assert lease.expires_in_s == waits_s
         world.pass_by(waits_s - 0.1)
-        assert not lease.attempt()
+        assert not lease.try_acquire_or_renew()
         world.pass_by(0.2)
-        assert lease.attempt()
+        assert lease.try_acquire_or_renew()
 
-    def test_released_it_is_anybodys_at_once(self, world):
+    def test_a_released_lease_is_taken_at_once(self, world):
         holder, other = world.lease("a"), world.lease("b")
-        holder.attempt()
-        assert not other.attempt()
+        holder.try_acquire_or_renew()
+        assert not other.try_acquire_or_renew()
         holder.release()
         assert not holder.leading
         assert world.spec["holderIdentity"] == ""
         assert world.spec["leaseDurationSeconds"] == 1
-        assert other.attempt()
+        assert other.try_acquire_or_renew()
 
-    def test_releasing_what_is_not_ours_changes_nothing(self, world):
+    def test_releasing_the_lease_of_another_holder_changes_nothing(self, world):
         world.held_by("other")
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         before = dict(world.spec)
         lease.release()
         assert world.spec == before
 
-    def test_an_identity_is_nobody_elses(self):
+    def test_an_identity_is_unique(self):
         assert own_identity() != own_identity()
         assert re.fullmatch(r".+_[0-9a-f-]{36}", own_identity())
 
 
 @pytest.mark.parametrize("skew_s", [-3600.0, -20.0, 20.0, 3600.0], ids=lambda skew: f"by {skew:g} s")
 @pytest.mark.parametrize("whose", ["holder", "other"])
-def test_a_clock_that_is_wrong_neither_elects_two_nor_none(world, whose, skew_s):
+def test_a_wrong_clock_elects_neither_two_leaders_nor_none(world, whose, skew_s):
     holder = world.lease("a", skew_s=skew_s if whose == "holder" else 0.0)
     other = world.lease("b", skew_s=skew_s if whose == "other" else 0.0)
-    holder.attempt()
+    holder.try_acquire_or_renew()
     for _ in range(20):
         world.pass_by(2)
-        holder.attempt()
-        assert not other.attempt()
+        holder.try_acquire_or_renew()
+        assert not other.try_acquire_or_renew()
     world.pass_by(15.1)
-    assert other.attempt()
+    assert other.try_acquire_or_renew()
 
 
 class TestFaults:
     @pytest.mark.parametrize("status", [0, 401, 403, 429, 500, 503], ids=str)
-    def test_a_renewal_that_failed_keeps_the_old_deadline_and_the_next_may_succeed(self, world, status):
+    def test_a_failed_renewal_keeps_the_old_deadline_and_the_next_one_may_succeed(self, world, status):
         lease = world.lease()
-        lease.attempt()
-        deadline_s = lease.until_s
+        lease.try_acquire_or_renew()
+        deadline_s = lease.leads_until_s
         world.pass_by(2)
-        world.next_meets(refuse(status))
+        world.fail_next(refuse(status))
         with pytest.raises(ApiError):
-            lease.attempt()
+            lease.try_acquire_or_renew()
         assert lease.leading
-        assert lease.until_s == deadline_s
-        assert lease.attempt()
-        assert lease.until_s == deadline_s + 2
+        assert lease.leads_until_s == deadline_s
+        assert lease.try_acquire_or_renew()
+        assert lease.leads_until_s == deadline_s + 2
 
-    def test_leading_ends_with_the_renew_deadline_and_not_a_moment_later(self, world):
+    def test_leadership_ends_at_the_renew_deadline(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.pass_by(9.99)
         assert lease.leading
         world.pass_by(0.01)
         assert not lease.leading
 
-    def test_a_slow_answer_counts_from_when_it_was_asked_for(self, world):
+    def test_the_renew_deadline_counts_from_the_time_of_the_request(self, world):
         lease = world.lease()
         world.api.before = lambda _: world.pass_by(3)
-        lease.attempt()
-        assert lease.until_s == world.clocks[0].passed_s - 3 + 10
+        lease.try_acquire_or_renew()
+        assert lease.leads_until_s == world.clocks[0].passed_s - 3 + 10
 
-    def test_an_answer_that_was_lost_although_the_renewal_took_effect(self, world):
+    def test_the_response_of_a_successful_renewal_is_lost(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.pass_by(2)
         world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
-            lease.attempt()
+            lease.try_acquire_or_renew()
         world.api.requests.clear()
-        assert lease.attempt()
-        assert world.api.methods == ["PUT", "GET", "PUT"], "a conflict with itself, and a look"
+        assert lease.try_acquire_or_renew()
+        assert world.api.methods == ["PUT", "GET", "PUT"], "a conflict with its own write, then a read"
         assert world.spec["leaseTransitions"] == 0
 
-    @pytest.mark.parametrize("there", [False, True], ids=["made", "taken"])
-    def test_an_answer_that_was_lost_although_it_is_ours_now(self, world, there):
+    @pytest.mark.parametrize("there", [False, True], ids=["created", "taken"])
+    def test_the_response_of_a_successful_acquisition_is_lost(self, world, there):
         if there:
             world.held_by("")
         lease = world.lease()
         world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
-            lease.attempt()
-        assert not lease.leading, "nobody knows yet"
-        assert lease.attempt()
+            lease.try_acquire_or_renew()
+        assert not lease.leading, "not known yet"
+        assert lease.try_acquire_or_renew()
         assert lease.leading
-        assert world.spec["leaseTransitions"] == int(there), "it was taken once"
+        assert world.spec["leaseTransitions"] == int(there), "taken once"
 
-    def test_of_two_that_take_it_at_once_one_gets_it(self, world):
+    def test_one_of_two_candidates_that_take_it_at_once_gets_it(self, world):
         world.held_by("")
         first, second = world.lease("a"), world.lease("b")
-        world.api.before = in_turn(nothing, lambda _: second.attempt())  # while the first one writes
+        world.api.before = in_turn(nothing, lambda _: second.try_acquire_or_renew())  # while the first one writes
         with pytest.raises(ApiError) as caught:
-            first.attempt()
+            first.try_acquire_or_renew()
         assert caught.value.conflict
         assert world.spec["holderIdentity"] == "b"
         assert (first.leading, second.leading) == (False, True)
 
-    def test_of_two_that_make_it_at_once_one_gets_it(self, world):
+    def test_one_of_two_candidates_that_create_it_at_once_gets_it(self, world):
         first, second = world.lease("a"), world.lease("b")
-        world.api.before = in_turn(nothing, lambda _: second.attempt())
+        world.api.before = in_turn(nothing, lambda _: second.try_acquire_or_renew())
         with pytest.raises(ApiError) as caught:
-            first.attempt()
+            first.try_acquire_or_renew()
         assert caught.value.conflict
         assert (first.leading, second.leading) == (False, True)
 
-    def test_deleted_it_is_made_anew_by_its_holder(self, world):
+    def test_the_holder_creates_a_deleted_lease_again(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.pass_by(2)
         world.api.remove(PATH)
-        assert lease.attempt()
+        assert lease.try_acquire_or_renew()
         assert lease.leading
         assert world.spec["holderIdentity"] == "me"
 
-    def test_deleted_and_taken_by_another_it_is_lost_at_once(self, world):
+    def test_a_lease_that_is_deleted_and_created_by_another_candidate_is_lost_at_once(self, world):
         lease, other = world.lease("a"), world.lease("b")
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.api.remove(PATH)
-        other.attempt()
+        other.try_acquire_or_renew()
         world.pass_by(1)
-        assert not lease.attempt()
+        assert not lease.try_acquire_or_renew()
         assert not lease.leading
 
-    def test_taken_by_another_it_is_lost_at_once(self, world):
+    def test_a_lease_that_another_candidate_took_is_lost_at_once(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.held_by("other")
-        assert not lease.attempt()
+        assert not lease.try_acquire_or_renew()
         assert not lease.leading
 
-    def test_somebody_who_labels_it_does_not_make_its_holder_look_alive(self, world):
+    def test_a_new_label_does_not_make_the_holder_look_alive(self, world):
         holder, other = world.lease("a"), world.lease("b")
-        holder.attempt()
-        other.attempt()
+        holder.try_acquire_or_renew()
+        other.try_acquire_or_renew()
         world.pass_by(14)
         world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
-        assert not other.attempt()
+        assert not other.try_acquire_or_renew()
         world.pass_by(1.1)
-        assert other.attempt()
+        assert other.try_acquire_or_renew()
 
     @pytest.mark.parametrize("body", [b"", b"[]", b"<html>", b"\xff"], ids=repr)
-    def test_an_answer_that_is_no_lease_is_an_error(self, body):
+    def test_a_response_that_is_not_a_lease_is_an_error(self, body):
         class Odd:
             def send(self, _request):
                 return ReadyAnswer([body])
 
-        with pytest.raises(ApiError, match="not readable"):
-            Lease(Odd(), options(), FakeClock()).attempt()
+        with pytest.raises(ApiError, match="cannot decode the lease"):
+            Lease(Odd(), options(), FakeClock()).try_acquire_or_renew()
 
-    def test_a_release_that_meets_a_change_by_others_is_tried_once_more(self, world):
+    def test_a_release_that_conflicts_with_another_write_is_retried_once(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.api.put(PATH, {**world.api.objects[PATH], "metadata": {"labels": {"a": "b"}}})
         lease.release()
         assert world.spec["holderIdentity"] == ""
 
-    def test_a_release_whose_answer_was_lost_leads_no_more(self, world):
+    def test_a_candidate_stops_leading_even_if_the_response_of_the_release_is_lost(self, world):
         lease = world.lease()
-        lease.attempt()
+        lease.try_acquire_or_renew()
         world.api.after = only(lose, "POST", "PUT", times=1)
         with pytest.raises(ApiError):
             lease.release()
         assert not lease.leading
 
-    def test_a_request_leaves_time_for_another_within_the_deadline(self, world):
+    def test_the_read_timeout_leaves_time_for_another_request_before_the_deadline(self, world):
         lease = world.lease()
-        lease.attempt()
-        assert {request.silence_s for request in world.api.requests} == {5.0}
+        lease.try_acquire_or_renew()
+        assert {request.read_timeout_s for request in world.api.requests} == {5.0}
 
 
 @pytest.mark.parametrize(
-    ("times", "told"),
+    ("times", "problem"),
     [
-        pytest.param({"lease_s": 10}, "must last longer", id="no time for requests under way"),
+        pytest.param({"lease_s": 10}, "must be longer", id="no time for requests under way"),
         pytest.param({"retry_s": 9}, "times the retry period", id="no time for a second try"),
         pytest.param({"retry_s": 0}, "times the retry period", id="no pause"),
     ],
 )
-def test_times_that_do_not_fit_together_are_refused(times, told):
-    with pytest.raises(InputError, match=told):
+def test_durations_that_do_not_fit_together_are_rejected(times, problem):
+    with pytest.raises(InputError, match=problem):
         options(**times).check()
 
 
-def test_the_defaults_fit_together():
+def test_the_default_durations_fit_together():
     options().check()
 
 
 class Loop:
-    """A candidate whose loop runs in this thread, on a fake clock, until ``steps`` are used up."""
+    """A candidate that runs in this thread with a fake clock until ``steps`` are used up."""
 
     def __init__(self, world: World, identity: str = "me") -> None:
         self.lost: list[str] = []
@@ -357,42 +359,42 @@ class Loop:
 
 
 class TestCandidate:
-    def test_is_elected_and_stays(self, world):
+    def test_an_elected_candidate_keeps_leading(self, world):
         loop = Loop(world)
         loop.run(*[None] * 50)
         assert loop.candidate.leading
         assert not loop.lost
         assert loop.candidate.problem() == ""
 
-    def test_waits_for_another_and_takes_over_the_moment_the_lease_is_over(self, world):
+    def test_a_candidate_takes_over_as_soon_as_the_lease_expires(self, world):
         world.held_by("other")
         loop = Loop(world)
         began_s = world.clocks[0].passed_s
         loop.run(*[None] * 9)
         taken = loop.candidate.elected.is_set()
         assert taken
-        assert 15 <= loop.lease.until_s - 10 - began_s + 2 <= 20
+        assert 15 <= loop.lease.leads_until_s - 10 - began_s + 2 <= 20
 
-    def test_gives_up_when_it_cannot_renew_in_time(self, world):
+    def test_leadership_is_lost_without_a_timely_renewal(self, world):
         loop = Loop(world)
-        loop.run(*[lambda: world.next_meets(refuse(500))] * 20)
-        assert loop.lost == ["the lease could not be renewed within 10 s"]
+        loop.run(*[lambda: world.fail_next(refuse(500))] * 20)
+        assert loop.lost == ["the lease was not renewed within 10 s"]
         assert not loop.candidate.leading
 
-    def test_a_few_failures_do_no_harm(self, world):
+    def test_a_few_failed_renewals_do_not_end_the_leadership(self, world):
         loop = Loop(world)
-        failing = lambda: world.next_meets(refuse(503))  # noqa: E731 - a step
+        failing = lambda: world.fail_next(refuse(503))  # noqa: E731 - a step
         loop.run(failing, failing, failing, None, failing, failing, failing, None)
         assert not loop.lost
         assert loop.candidate.leading
 
-    def test_is_told_at_once_who_has_it_now(self, world):
+    def test_the_reason_of_the_loss_names_the_new_holder(self, world):
         loop = Loop(world)
         loop.run(None, lambda: world.held_by("other"), None, None)
         assert loop.lost == ["other holds the lease"]
         assert len(loop.steps) == 2
 
-    def test_stopping_gives_it_back_and_is_no_loss(self, world):
+    def test_stop_releases_the_lease_and_is_not_a_loss(self, world):
         loop = Loop(world)
         loop.run(None)
         loop.candidate.stop()
@@ -400,23 +402,23 @@ class TestCandidate:
         assert not loop.lost
         assert not loop.candidate.leading
 
-    def test_what_cannot_be_given_back_is_left_to_run_out(self, world, caplog):
+    def test_a_lease_that_cannot_be_released_expires(self, world, caplog):
         loop = Loop(world)
         loop.run(None)
-        world.next_meets(refuse(503))
+        world.fail_next(refuse(503))
         loop.candidate.stop()
-        assert "will run out" in caplog.text
+        assert "will expire" in caplog.text
 
-    def test_a_loop_that_hangs_is_no_healthy_one(self, world):
+    def test_a_loop_that_hangs_is_reported(self, world):
         loop = Loop(world)
-        assert loop.candidate.problem() == "", "it has not begun"
+        assert loop.candidate.problem() == "", "it has not started"
         loop.run(None)
         world.pass_by(30)
         assert loop.candidate.problem() == ""
         world.pass_by(6)
         assert "ago" in loop.candidate.problem()
 
-    def test_tries_are_spread(self, world):
+    def test_the_pauses_have_jitter(self, world):
         candidate = Loop(world).candidate
         pauses = {round(candidate._pause_s(), 6) for _ in range(20)}
         assert len(pauses) > 10
@@ -426,21 +428,21 @@ class TestCandidate:
 class TestThreads:
     def candidate(self, api: KubeInMemory, lost: threading.Event) -> Candidate:
         lease = Lease(api, options(lease_s=2, renew_s=0.5, retry_s=0.05), SystemClock())
-        return Candidate(lease, SystemClock(), lambda _why: lost.set())
+        return Candidate(lease, SystemClock(), lambda _reason: lost.set())
 
-    def test_a_renewal_that_hangs_does_not_hold_up_the_end(self):
+    def test_leadership_ends_on_time_while_a_renewal_hangs(self):
         api, lost, let_go = KubeInMemory(), threading.Event(), threading.Event()
         candidate = self.candidate(api, lost)
         candidate.start()
         assert candidate.elected.wait(5)
         api.before = lambda _: let_go.wait(10)
         hung_s = time.monotonic()
-        assert lost.wait(1.9), "others may take it after two seconds"
+        assert lost.wait(1.9), "other candidates may take it after two seconds"
         assert not candidate.leading
         assert time.monotonic() - hung_s < 1.9
         let_go.set()
 
-    def test_started_and_stopped_it_leaves_a_lease_that_nobody_holds(self):
+    def test_a_stopped_candidate_leaves_a_lease_without_a_holder(self):
         api, lost = KubeInMemory(), threading.Event()
         candidate = self.candidate(api, lost)
         candidate.start()
@@ -449,5 +451,75 @@ class TestThreads:
         assert api.objects[PATH]["spec"]["holderIdentity"] == ""
         asked = len(api.requests)
         time.sleep(0.2)
-        assert len(api.requests) == asked, "nobody renews it any more"
+        assert len(api.requests) == asked, "it is not renewed any more"
         assert not lost.is_set()
+
+
+class Removal:
+    """An API server with a Lease that its holder renews for some time."""
+
+    def __init__(self, holder: str = "", *, renewed_until_s: float = 0.0, **spec) -> None:
+        self.api = KubeInMemory()
+        self.clock = FakeClock()
+        self._renewed_until_s = renewed_until_s
+        self._spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, **spec}
+        self.slept_s = 0.0
+        self._store_lease()
+
+    def _store_lease(self) -> None:
+        spec = {**self._spec, "renewTime": f"{self.slept_s:.6f}"}
+        self.api.put(PATH, {"kind": "Lease", "metadata": {"name": "berthmaster", "uid": "1"}, "spec": spec})
+
+    def sleep(self, seconds: float) -> None:
+        self.slept_s += seconds
+        self.clock.pass_by(seconds)
+        if self.slept_s <= self._renewed_until_s:
+            self._store_lease()
+
+    def remove(self) -> str:
+        return remove_lease(self.api, KEY, self.clock, PATIENCE_S, self.sleep)
+
+
+@pytest.mark.parametrize(
+    ("removal", "outcome", "after_s"),
+    [
+        pytest.param(Removal(), "removed", 0, id="released"),
+        pytest.param(Removal("me"), "removed", 15, id="expired"),
+        pytest.param(Removal("me", renewed_until_s=20), "removed", 35, id="renewed for some time"),
+        pytest.param(Removal("other", renewed_until_s=1000), "in use", 60, id="in use"),
+        pytest.param(Removal("me", leaseDurationSeconds=None), "removed", 0, id="without a duration"),
+    ],
+)
+def test_remove_lease(removal, outcome, after_s):
+    assert removal.remove() == outcome
+    assert after_s <= removal.slept_s <= after_s + 1
+    assert (PATH in removal.api.objects) == (outcome == "in use")
+
+
+def test_removing_a_missing_lease_is_not_an_error():
+    removal = Removal()
+    removal.api.remove(PATH)
+    assert removal.remove() == "gone already"
+
+
+def test_a_lease_that_changes_during_the_removal_is_read_again():
+    removal = Removal()
+    removal.api.before = in_turn(nothing, refuse(409))
+    version = removal.api.objects[PATH]["metadata"]["resourceVersion"]
+    assert removal.remove() == "removed"
+    assert removal.api.methods == ["GET", "DELETE", "GET", "DELETE"]
+    assert removal.api.bodies("DELETE")[0]["preconditions"] == {"uid": "1", "resourceVersion": version}
+
+
+def test_a_lease_that_another_client_deletes_during_the_removal_is_removed():
+    removal = Removal()
+    removal.api.before = in_turn(nothing, refuse(404))
+    assert removal.remove() == "removed"
+
+
+@pytest.mark.parametrize("before", [[refuse(403)], [nothing, refuse(403)]], ids=["get", "delete"])
+def test_other_errors_of_the_removal_are_raised(before):
+    removal = Removal()
+    removal.api.before = in_turn(*before)
+    with pytest.raises(ApiError, match="403"):
+        removal.remove()

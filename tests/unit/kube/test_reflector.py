@@ -1,4 +1,4 @@
-"""List and watch over real HTTP: what a mirror is told, whatever happens on the way."""
+"""List and watch over real HTTP, with faults."""
 
 import random
 import threading
@@ -21,48 +21,48 @@ THINGS = Collection.of("example.io/v1", "things")
 LIMIT_S = 5.0
 
 
-class Recorder:
-    """A mirror that remembers what it was told."""
+class RecordingStore:
+    """A store that records all calls."""
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.problems: list[str] = []
-        self.lost = False
+        self.stale = False
         self._changed = threading.Condition()
 
     def replace(self, objects) -> None:
         with self._changed:
             self.names = {name: self._version(raw) for (_, name), raw in objects.items()}
-            self.told.append("replace")
+            self.calls.append("replace")
             self._changed.notify_all()
 
     def put(self, key, raw) -> None:
         with self._changed:
             self.names[key[1]] = self._version(raw)
-            self.told.append(f"put {key[1]}")
+            self.calls.append(f"put {key[1]}")
             self._changed.notify_all()
 
-    def drop(self, key) -> None:
+    def delete(self, key) -> None:
         with self._changed:
             self.names.pop(key[1], None)
-            self.told.append(f"drop {key[1]}")
+            self.calls.append(f"delete {key[1]}")
             self._changed.notify_all()
 
-    def confirm(self) -> None:
+    def mark_fresh(self) -> None:
         with self._changed:
-            self.lost = False
+            self.stale = False
             self._changed.notify_all()
 
-    def lose(self, problem: str) -> None:
+    def mark_stale(self, problem: str) -> None:
         with self._changed:
-            self.lost = True
+            self.stale = True
             self.problems.append(problem)
             self._changed.notify_all()
 
     def wait(self, check) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: check(self), LIMIT_S), (self.names, self.told, self.problems)
+            assert self._changed.wait_for(lambda: check(self), LIMIT_S), (self.names, self.calls, self.problems)
 
     @staticmethod
     def _version(raw) -> str:
@@ -83,11 +83,11 @@ def client(server: Server) -> HTTPClient:
 
 
 @pytest.fixture
-def mirror(server: Server) -> Iterator[Recorder]:
-    """A mirror with a running reflector, started by the first ``wait``."""
-    recorder = Recorder()
-    reflector = Reflector(client(server), THINGS, recorder, Backoff(0.02, 0.1, random.Random(1)), random.Random(1))
-    original, started = recorder.wait, []
+def store(server: Server) -> Iterator[RecordingStore]:
+    """A store with a reflector that the first ``wait`` starts."""
+    store = RecordingStore()
+    reflector = Reflector(client(server), THINGS, store, Backoff(0.02, 0.1, random.Random(1)), random.Random(1))
+    original, started = store.wait, []
 
     def wait(check) -> None:
         if not started:
@@ -95,64 +95,64 @@ def mirror(server: Server) -> Iterator[Recorder]:
             reflector.start()
         original(check)
 
-    recorder.wait = wait
-    yield recorder
+    store.wait = wait
+    yield store
     reflector.stop()
     assert not reflector._thread.is_alive()
 
 
-def test_what_is_listed_is_what_there_is_and_changes_follow(server, mirror):
+def test_the_list_is_followed_by_changes(server, store):
     server.watches = [
         [event("ADDED", item("c", 6)), event("MODIFIED", item("a", 7)), event("DELETED", item("b", 8)), HOLD]
     ]
-    mirror.wait(lambda seen: seen.names == {"a": "7", "c": "6"})
+    store.wait(lambda seen: seen.names == {"a": "7", "c": "6"})
     assert server.asked[0] == {"path": "/apis/example.io/v1/things", "authorization": "", "limit": "500"}
     watch = server.asked[1]
     assert (watch["resourceVersion"], watch["allowWatchBookmarks"]) == ("5", "true")
     assert 240 <= int(watch["timeoutSeconds"]) <= 360
-    assert not mirror.problems
+    assert not store.problems
 
 
-def test_pages_are_put_together(server, mirror):
+def test_pages_are_joined(server, store):
     server.lists = [page([item("a")], 5, "next page"), page([item("b")], 5)]
-    mirror.wait(lambda seen: set(seen.names) == {"a", "b"})
+    store.wait(lambda seen: set(seen.names) == {"a", "b"})
     assert server.asked[1]["continue"] == "next page"
-    assert mirror.told == ["replace"]
+    assert store.calls == ["replace"]
 
 
-def test_a_watch_that_ends_goes_on_where_it_ended(server, mirror):
+def test_the_next_watch_continues_where_the_last_one_ended(server, store):
     server.watches = [[event("ADDED", item("c", 9))], [event("ADDED", item("d", 10)), HOLD]]
-    mirror.wait(lambda seen: "d" in seen.names)
+    store.wait(lambda seen: "d" in seen.names)
     assert server.watched_from() == ["5", "9"]
-    assert mirror.told.count("replace") == 1
+    assert store.calls.count("replace") == 1
 
 
-def test_a_bookmark_moves_on_without_a_change(server, mirror):
+def test_a_bookmark_advances_the_version_without_a_change(server, store):
     server.watches = [[bookmark(77)], [event("ADDED", item("c", 78)), HOLD]]
-    mirror.wait(lambda seen: "c" in seen.names)
+    store.wait(lambda seen: "c" in seen.names)
     assert server.watched_from() == ["5", "77"]
 
 
-def test_a_connection_that_breaks_is_taken_up_where_it_broke(server, mirror):
+def test_a_watch_continues_after_a_broken_connection(server, store):
     server.watches = [[event("ADDED", item("c", 9)), CUT], [event("ADDED", item("d", 10)), HOLD]]
-    mirror.wait(lambda seen: "d" in seen.names)
+    store.wait(lambda seen: "d" in seen.names)
     assert server.watched_from() == ["5", "9"]
-    assert mirror.problems
-    assert not mirror.lost
+    assert store.problems
+    assert not store.stale
 
 
-@pytest.mark.parametrize("told", [[expired()], 410, [event("ADDED", item("c", 6)), expired()]], ids=str)
-def test_after_410_everything_is_listed_anew_and_what_is_gone_is_gone(server, mirror, told):
+@pytest.mark.parametrize("answer", [[expired()], 410, [event("ADDED", item("c", 6)), expired()]], ids=str)
+def test_after_410_the_reflector_lists_again_and_deletes_missing_objects(server, store, answer):
     server.lists = [page([item("a"), item("b")], 5), page([item("b", 50)], 60)]
-    server.watches = [told]
-    mirror.wait(lambda seen: seen.names == {"b": "50"} and len(server.watched_from()) == 2)
+    server.watches = [answer]
+    store.wait(lambda seen: seen.names == {"b": "50"} and len(server.watched_from()) == 2)
     assert server.watched_from() == ["5", "60"]
-    assert not mirror.problems, "an expired version is no lost server"
+    assert not store.problems, "an expired version is not a failure"
 
 
-def test_410_in_the_middle_of_a_list_starts_it_over(server, mirror):
+def test_410_in_the_middle_of_a_list_restarts_the_list(server, store):
     server.lists = [page([item("a")], 5, "token"), 410, page([item("z")], 9)]
-    mirror.wait(lambda seen: set(seen.names) == {"z"})
+    store.wait(lambda seen: set(seen.names) == {"z"})
 
 
 @pytest.mark.parametrize(
@@ -160,84 +160,84 @@ def test_410_in_the_middle_of_a_list_starts_it_over(server, mirror):
     [b"no json\n", b"{}\n", event("SURPRISE", item("c")), b'{"type":"ADDED","object":[]}\n', b'{"type":"ADDED","obj'],
     ids=repr,
 )
-def test_garbage_ends_the_watch_and_leaves_what_is_known(server, mirror, garbage):
+def test_an_invalid_line_ends_the_watch_and_keeps_the_objects(server, store, garbage):
     server.watches = [[garbage], [event("ADDED", item("c", 9)), HOLD]]
-    mirror.wait(lambda seen: "c" in seen.names)
+    store.wait(lambda seen: "c" in seen.names)
     assert server.watched_from() == ["5", "5"]
-    assert set(mirror.names) == {"a", "b", "c"}
+    assert set(store.names) == {"a", "b", "c"}
 
 
 @pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"items": 3}', 500, 503, 403, 404], ids=repr)
-def test_a_list_that_fails_is_tried_again(server, mirror, answer):
+def test_a_failed_list_is_retried(server, store, answer):
     server.lists = [answer, page([item("a")], 5)]
-    mirror.wait(lambda seen: "a" in seen.names)
-    assert mirror.problems
+    store.wait(lambda seen: "a" in seen.names)
+    assert store.problems
 
 
-def test_a_servers_own_words_are_told(server, mirror):
+def test_the_problem_contains_the_message_of_the_server(server, store):
     server.lists = [403, page([], 1)]
-    mirror.wait(lambda seen: seen.problems)
-    assert mirror.problems == ["GET /apis/example.io/v1/things: 403 as told"]
+    store.wait(lambda seen: seen.problems)
+    assert store.problems == ["GET /apis/example.io/v1/things: 403 as told"]
 
 
-def test_a_server_that_vanishes_leaves_what_is_known_and_is_found_again(server, mirror):
-    mirror.wait(lambda seen: seen.names and len(server.watched_from()) == 1)
+def test_a_server_outage_keeps_the_objects_and_the_watch_continues_afterwards(server, store):
+    store.wait(lambda seen: seen.names and len(server.watched_from()) == 1)
     server.close()
-    mirror.wait(lambda seen: seen.lost)
-    assert set(mirror.names) == {"a", "b"}
+    store.wait(lambda seen: seen.stale)
+    assert set(store.names) == {"a", "b"}
     server.watches = [[event("ADDED", item("c", 9)), HOLD]]
     server.reopen()
-    mirror.wait(lambda seen: "c" in seen.names and not seen.lost)
-    assert mirror.told == ["replace", "put c"], "nothing was listed twice"
+    store.wait(lambda seen: "c" in seen.names and not seen.stale)
+    assert store.calls == ["replace", "put c"], "there was no second list"
 
 
-def test_a_server_that_ends_every_watch_at_once_is_not_asked_all_the_time(server, mirror):
+def test_watches_that_end_at_once_are_retried_with_backoff(server, store):
     server.watches = [[]] * 500
-    mirror.wait(lambda seen: len(seen.problems) >= 3)
+    store.wait(lambda seen: len(seen.problems) >= 3)
     before = len(server.asked)
     time.sleep(0.3)
     assert len(server.asked) - before < 20
 
 
-def test_silence_is_given_up(server, mirror, monkeypatch):
-    monkeypatch.setattr(reflecting, "_WATCH_SILENCE_S", 0.1)
-    # On a busy machine even an event that is sent at once may come too late, a few times.
+def test_a_silent_watch_times_out(server, store, monkeypatch):
+    monkeypatch.setattr(reflecting, "_WATCH_READ_TIMEOUT_S", 0.1)
+    # On a busy machine even an event that is sent at once may arrive too late a few times.
     server.watches = [[HOLD], *([event("ADDED", item("c", 9)), HOLD] for _ in range(20))]
-    mirror.wait(lambda seen: seen.problems)
-    mirror.wait(lambda seen: "c" in seen.names)
+    store.wait(lambda seen: seen.problems)
+    store.wait(lambda seen: "c" in seen.names)
 
 
-def test_a_slow_line_is_read_when_it_is_whole(server, mirror):
+def test_a_line_that_arrives_in_pieces_is_read_once_complete(server, store):
     line = event("ADDED", item("c", 9))
     server.watches = [[line[:7], line[7:20], line[20:-1], line[-1:] + event("ADDED", item("d", 10))[:5], HOLD]]
-    mirror.wait(lambda seen: "c" in seen.names)
+    store.wait(lambda seen: "c" in seen.names)
     server.more.put(event("ADDED", item("d", 10))[5:])
-    mirror.wait(lambda seen: "d" in seen.names)
+    store.wait(lambda seen: "d" in seen.names)
 
 
-def test_a_line_without_end_is_given_up(server, mirror, monkeypatch):
+def test_a_line_that_is_too_long_ends_the_watch(server, store, monkeypatch):
     monkeypatch.setattr(reflecting, "MAX_MESSAGE_BYTES", 1000)
     server.watches = [[b"x" * 600, b"x" * 600, HOLD], [event("ADDED", item("c", 9)), HOLD]]
-    mirror.wait(lambda seen: "c" in seen.names)
-    assert mirror.problems == ["an event of more than 1000 bytes"]
+    store.wait(lambda seen: "c" in seen.names)
+    assert store.problems == ["a watch event is larger than 1000 bytes"]
 
 
-def test_a_list_without_end_is_given_up(server, mirror, monkeypatch):
+def test_a_list_that_is_too_long_fails(server, store, monkeypatch):
     monkeypatch.setattr(reflecting, "MAX_OBJECTS", 1000)
     server.lists = [page([item("a")], 5, "again")]
-    mirror.wait(lambda seen: seen.problems)
-    assert mirror.problems[0] == "there are more than 1000 things"
-    assert not mirror.names
+    store.wait(lambda seen: seen.problems)
+    assert store.problems[0] == "more than 1000 things"
+    assert not store.names
 
 
-def test_a_server_that_cannot_even_list_what_is_new_is_lost(server, mirror):
+def test_a_list_that_expires_again_and_again_makes_the_store_stale(server, store):
     server.lists = [410, 410, page([item("a")], 5)]
-    mirror.wait(lambda seen: "a" in seen.names)
-    assert len(mirror.problems) == 2
+    store.wait(lambda seen: "a" in seen.names)
+    assert len(store.problems) == 2
 
 
-def test_a_mirror_that_fails_is_told_and_begins_anew(server, mirror, caplog):
-    put, failed = mirror.put, []
+def test_a_store_that_crashes_is_marked_stale_and_listed_again(server, store, caplog):
+    put, failed = store.put, []
 
     def fail_once(key, raw) -> None:
         if not failed:
@@ -245,38 +245,38 @@ def test_a_mirror_that_fails_is_told_and_begins_anew(server, mirror, caplog):
             raise ZeroDivisionError
         put(key, raw)
 
-    mirror.put = fail_once
+    store.put = fail_once
     server.watches = [[event("ADDED", item("c", 6)), HOLD], [event("ADDED", item("d", 7)), HOLD]]
-    mirror.wait(lambda seen: "d" in seen.names)
-    assert mirror.problems == ["the watch failed; the log says why"]
-    assert mirror.told.count("replace") == 2
+    store.wait(lambda seen: "d" in seen.names)
+    assert store.problems == ["the reflector crashed; the log says why"]
+    assert store.calls.count("replace") == 2
     assert "ZeroDivisionError" in caplog.text
 
 
-def test_stopping_ends_a_watch_that_holds(server):
-    recorder = Recorder()
-    reflector = Reflector(client(server), THINGS, recorder)
+def test_stop_aborts_a_watch_that_is_waiting(server):
+    store = RecordingStore()
+    reflector = Reflector(client(server), THINGS, store)
     reflector.start()
-    recorder.wait(lambda seen: len(server.watched_from()) == 1 and not seen.lost)
+    store.wait(lambda seen: len(server.watched_from()) == 1 and not seen.stale)
     time.sleep(0.05)
     before = time.monotonic()
     reflector.stop()
     assert time.monotonic() - before < 1.0
     assert not reflector._thread.is_alive()
-    assert not recorder.problems
+    assert not store.problems
 
 
 class TestBackoff:
-    def test_waits_double_up_to_the_longest_and_begin_anew(self):
+    def test_waits_double_up_to_the_longest_until_reset(self):
         backoff = Backoff(1.0, 8.0, random.Random(7))
         waits = [backoff.next_s() for _ in range(6)]
         assert all(ceiling / 2 <= wait <= ceiling for wait, ceiling in zip(waits, [1, 2, 4, 8, 8, 8], strict=True))
         backoff.reset()
         assert backoff.next_s() <= 1.0
 
-    def test_two_do_not_wait_alike(self):
+    def test_waits_have_jitter(self):
         assert Backoff(draw=random.Random(1)).next_s() != Backoff(draw=random.Random(2)).next_s()
 
 
-def test_an_error_knows_whether_all_must_be_listed_anew():
+def test_only_410_requires_a_new_list():
     assert [ApiError(status, "", "x").expired for status in (0, 404, 410)] == [False, False, True]

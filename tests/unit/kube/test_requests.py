@@ -1,4 +1,4 @@
-"""Requests as values: what users wrote into names leads nowhere else."""
+"""Requests as values. A name from a user never leads to another path."""
 
 import pytest
 from kube_in_memory import KubeInMemory
@@ -16,7 +16,7 @@ DEPLOYMENTS = Collection.of("apps/v1", "deployments")
         pytest.param(("default", "web"), "/apis/apps/v1/namespaces/default/deployments/web", id="in a namespace"),
         pytest.param(("", "web"), "/apis/apps/v1/deployments/web", id="cluster-scoped"),
         pytest.param(("", "system:node"), "/apis/apps/v1/deployments/system:node", id="a colon stays"),
-        pytest.param(("", "a b?c#d"), "/apis/apps/v1/deployments/a%20b%3Fc%23d", id="what would end the path does not"),
+        pytest.param(("", "a b?c#d"), "/apis/apps/v1/deployments/a%20b%3Fc%23d", id="special characters are quoted"),
     ],
 )
 def test_the_path_of_an_object(key, path):
@@ -24,7 +24,7 @@ def test_the_path_of_an_object(key, path):
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "../secrets/x", "a%2fb", "x" * 254])
-def test_what_cannot_be_a_name_becomes_no_path(name):
+def test_an_invalid_name_is_rejected(name):
     with pytest.raises(InputError):
         merge_patch(DEPLOYMENTS, ("default", name), {})
     if name:
@@ -42,7 +42,7 @@ def test_what_cannot_be_a_name_becomes_no_path(name):
         pytest.param(merge_patch(DEPLOYMENTS, ("default", "web"), {}), "PartialObjectMetadata", id="a patch"),
     ],
 )
-def test_metadata_alone_is_asked_for_in_the_form_of_the_answer(request_, form):
+def test_metadata_is_requested_as_a_list_or_as_an_object(request_, form):
     api = KubeInMemory()
     api.put(DEPLOYMENTS.object(("default", "web")), {"apiVersion": "apps/v1", "kind": "Deployment"})
     with MetadataOnlyClient(api).send(request_):

@@ -71,9 +71,9 @@ def test_a_written_binding_is_the_latest_until_it_is_observed(bindings: BindingC
     "overtake",
     [
         pytest.param(lambda informer: informer.put(KEY, raw("2")), id="the write was observed before its response"),
-        pytest.param(lambda informer: informer.drop(KEY), id="the binding was deleted before the response"),
+        pytest.param(lambda informer: informer.delete(KEY), id="the binding was deleted before the response"),
         pytest.param(
-            lambda informer: (informer.drop(KEY), informer.put(KEY, raw("9"))),
+            lambda informer: (informer.delete(KEY), informer.put(KEY, raw("9"))),
             id="the binding was created again before the response",
         ),
     ],
@@ -101,7 +101,7 @@ def test_own_writes_are_distinguished_from_others(bindings: BindingCache, inform
 def test_nothing_is_kept_of_a_deleted_binding(bindings: BindingCache, informer: Informer[Binding]):
     before = observe(informer, "1")
     bindings.add_written(KEY, before, at(before, "2"))
-    informer.drop(KEY)
+    informer.delete(KEY)
     assert not bindings._written
     assert bindings.get(KEY) is None
 

@@ -9,7 +9,7 @@ from berthmaster.controllers.preemption import event_handlers
 from berthmaster.controllers.preemption.event_handlers import claim_state_of
 from berthmaster.controllers.preemption.policy_index import NamedKind
 from berthmaster.controllers.preemption.reconciler import SERVED_WAIT_S, UNSERVED_WAIT_S
-from berthmaster.kube.discovery import FRESH_S
+from berthmaster.kube.discovery import CACHE_S
 from berthmaster.model.decode import encode_json
 from berthmaster.model.policy import PolicyReference
 
@@ -105,7 +105,7 @@ def test_the_watch_stops_when_the_kind_is_no_longer_served(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.api.served.withdraw("apps/v1")
-    stage.clock.seconds += max(SERVED_WAIT_S, FRESH_S)
+    stage.clock.seconds += max(SERVED_WAIT_S, CACHE_S)
     stage.work(watching=True)
     assert watched(stage) == set()
 
@@ -117,7 +117,7 @@ def test_the_watch_moves_with_the_path_of_its_kind(stage):
     stage.api.served.add("apps/v1", "Deployment", "rollouts")
     stage.clock.seconds += SERVED_WAIT_S
     stage.work(watching=True)
-    assert stage.controller._watches._running[DEPLOYMENTS].served.collection.what == "rollouts"
+    assert stage.controller._watches._running[DEPLOYMENTS].served.collection.plural == "rollouts"
 
 
 def test_the_number_of_watches_is_limited(stage, monkeypatch):

@@ -62,7 +62,7 @@ class ControlPlane:
     def sync(self) -> None:
         """Let our informer observe the stored rebalancer."""
         if (stored := self.rebalancer()) is None:
-            self.context.informers[REBALANCERS].drop(KEY)
+            self.context.informers[REBALANCERS].delete(KEY)
         else:
             self.context.informers[REBALANCERS].put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 

@@ -64,7 +64,7 @@ class Bench:
     def see(self) -> None:
         stored = self.api.get(NIGHT)
         if stored is None:
-            self.informer.drop(KEY)
+            self.informer.delete(KEY)
         else:
             self.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
 
@@ -481,7 +481,7 @@ def test_which_changes_enqueue_a_rebalancer(bench, change, queued):
         stored[field] = {**stored[field], **value}
     bench.informer.put(KEY, msgspec.Raw(json.dumps(stored).encode()))
     assert len(made.queue) == queued
-    bench.informer.drop(KEY)
+    bench.informer.delete(KEY)
     assert len(made.queue) == queued
 
 
