@@ -1,12 +1,16 @@
-"""``simulate --jsonl``: a line in, a line out."""
+"""``simulate --jsonl``: JSON Lines in, JSON Lines out.
+
+A line is a fleet with bindings, in the types of Karmada, or a federation with a policy and an object, in the types of
+KubeAdmiral.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import msgspec
-from rich.progress import Progress, TaskID
+from rich.progress import Progress
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
@@ -25,28 +29,29 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster_cli.console import stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
-_LINES_A_REPORT: Final = 16
-_PROFILE: Final = kubeadmiral_profile()
+_LINES_PER_UPDATE: Final = 16
+_KUBEADMIRAL_PROFILE: Final = kubeadmiral_profile()
+LineID = str | int | None
 
 
 class NamedBinding(msgspec.Struct):
-    """A binding of a line."""
+    """A binding to schedule."""
 
     name: str
     spec: BindingSpec
     status: BindingStatus = BindingStatus()
 
 
-class Line(msgspec.Struct):
-    """A fleet, and bindings to schedule on it, each by itself."""
+class KarmadaLine(msgspec.Struct):
+    """A fleet, and bindings to schedule on it independently of each other."""
 
     clusters: tuple[Cluster, ...]
     bindings: tuple[NamedBinding, ...]
-    id: str | int | None = None
+    id: LineID = None
 
 
-class Result(msgspec.Struct):
-    """What was decided for one binding."""
+class BindingResult(msgspec.Struct):
+    """The decision on one binding."""
 
     name: str
     affinity: str | None
@@ -54,21 +59,21 @@ class Result(msgspec.Struct):
     error: str | None
 
 
-class Answer(msgspec.Struct):
-    """The results of a line, in its order."""
+class KarmadaAnswer(msgspec.Struct):
+    """The results of a line, in the order of its bindings."""
 
-    id: str | int | None
-    results: list[Result]
+    id: LineID
+    results: list[BindingResult]
 
 
-class FederatedWorkload(msgspec.Struct, rename="camel"):
-    """The object: what it is, how many replicas of it are wanted, and where it is now.
+class ObjectToSchedule(msgspec.Struct, rename="camel"):
+    """An object of a federation.
 
     Attributes:
-        api_version, kind, resource, namespace, name: of the object; ``resource`` is the plural and plays no part.
-        replicas: wanted in Divide mode.
-        gpu: ``nvidia.com/gpu`` for each replica; None requests none.
-        current: replicas by cluster, None where the number is not set.
+        api_version, kind, resource, namespace, name: the names of the object; the plural ``resource`` is ignored.
+        replicas: the desired replicas in Divide mode.
+        gpu: ``nvidia.com/gpu`` of each replica; None requests none.
+        current: replicas by cluster; None where the number is not set.
     """
 
     api_version: str
@@ -82,16 +87,16 @@ class FederatedWorkload(msgspec.Struct, rename="camel"):
 
 
 class FederationLine(msgspec.Struct):
-    """A federation, the spec of a policy, taken as written, and an object to schedule."""
+    """The clusters of a federation, the spec of a policy without further defaults, and an object to schedule."""
 
     clusters: tuple[FederatedCluster, ...]
     policy: KubeAdmiralSpec
-    object: FederatedWorkload
-    id: str | int | None = None
+    object: ObjectToSchedule
+    id: LineID = None
 
 
 class FederationResult(msgspec.Struct):
-    """Replicas by cluster, None where the mode assigns none; or why nothing was decided."""
+    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error."""
 
     clusters: dict[str, int | None]
     error: str | None
@@ -100,30 +105,30 @@ class FederationResult(msgspec.Struct):
 class FederationAnswer(msgspec.Struct):
     """The result of a line."""
 
-    id: str | int | None
+    id: LineID
     result: FederationResult
 
 
-class Problem(msgspec.Struct):
+class LineProblem(msgspec.Struct):
     """What is wrong with a line: the JSON path, and what is accepted there."""
 
     path: str
     message: str
 
 
-class Refusal(msgspec.Struct):
-    """A line that could not be answered."""
+class LineError(msgspec.Struct):
+    """The answer to an invalid line."""
 
-    id: str | int | None
-    error: Problem
+    id: LineID
+    error: LineProblem
 
 
-class _Identified(msgspec.Struct):
-    id: str | int | None = None
+class _LineWithID(msgspec.Struct):
+    id: LineID = None
 
 
 def answer_lines(profile: Profile) -> None:
-    """Answer every line of stdin on stdout; an empty line answers nothing."""
+    """Answer each line of standard input by a line on standard output. Empty lines have no answer."""
     write = sys.stdout.buffer.write
     with _progress() as advance:
         for line in _lines():
@@ -133,96 +138,45 @@ def answer_lines(profile: Profile) -> None:
             advance()
 
 
-def answer(line: bytes, profile: Profile) -> Answer | FederationAnswer | Refusal:
-    """Decide what a line asks for, in Karmada's terms or in KubeAdmiral's, or say what is wrong with it."""
+def answer(line: bytes, profile: Profile) -> KarmadaAnswer | FederationAnswer | LineError:
+    """Decide what a line asks for, or describe what is wrong with it."""
     if len(line) > MAX_LINE_BYTES:
-        return Refusal(None, Problem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
+        return LineError(None, LineProblem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
     try:
         if _is_federation(line):
-            return answer_federation(decode_json(FederationLine, line))
-        parsed = decode_json(Line, line)
-        scheduler = Scheduler(_fleet(parsed), profile)
-        return Answer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
+            return _answer_federation(decode_json(FederationLine, line))
+        parsed = decode_json(KarmadaLine, line)
+        scheduler = Scheduler(_fleet(parsed.clusters), profile)
+        return KarmadaAnswer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
     except FieldError as error:
-        return Refusal(_id_of(line), Problem(error.path, error.problem))
+        return LineError(_id_of(line), LineProblem(error.path, error.problem))
     except InputError as error:
-        return Refusal(_id_of(line), Problem("clusters", str(error)))
+        return LineError(_id_of(line), LineProblem("clusters", str(error)))
 
 
 def _lines() -> Iterator[bytes]:
-    """The lines of stdin; of one that is too long only as much as shows that."""
+    """Yield the lines of standard input. A line that is too long is cut one byte above the limit."""
     while line := sys.stdin.buffer.readline(MAX_LINE_BYTES + 1):
         yield line
         while len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
             line = sys.stdin.buffer.readline(MAX_LINE_BYTES + 1)
 
 
-def _fleet(line: Line) -> Fleet:
+def _fleet(clusters: Sequence[Cluster]) -> Fleet:
     try:
-        return fleet_of(line.clusters)
+        return fleet_of(clusters)
     except FieldError as error:
         raise error.below("clusters") from None
 
 
-def _decide(scheduler: Scheduler, named: NamedBinding) -> Result:
+def _decide(scheduler: Scheduler, named: NamedBinding) -> BindingResult:
     decision = scheduler.schedule(Request.of(Binding(named.spec, ObjectMeta(named.name), named.status)))
     error = decision.failure.kind.value if decision.failure is not None else None
-    return Result(named.name, decision.group, decision.assignment, error)
+    return BindingResult(named.name, decision.group, decision.assignment, error)
 
 
-def _is_federation(line: bytes) -> bool:
-    """Whether a line is in KubeAdmiral's terms: it has an object in place of bindings."""
-    try:
-        return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, RecursionError):
-        return False
-
-
-def _id_of(line: bytes) -> str | int | None:
-    """The id of a line that is otherwise wrong."""
-    try:
-        raw = msgspec.json.decode(line)
-        return convert(_Identified, raw).id
-    except (msgspec.DecodeError, FieldError, RecursionError):
-        return None
-
-
-@contextmanager
-def _progress() -> Iterator["_Advance"]:
-    """Counts lines on stderr, if somebody looks at it."""
-    console = stderr()
-    if not console.is_terminal:
-        yield _Advance(None, None)
-        return
-    with Progress(
-        *Progress.get_default_columns()[:1], "{task.completed} lines", console=console, transient=True
-    ) as bar:
-        yield _Advance(bar, bar.add_task("Deciding", total=None))
-
-
-class _Advance:
-    def __init__(self, bar: Progress | None, task: TaskID | None) -> None:
-        self._bar = bar
-        self._task = task
-        self._lines = 0
-
-    def __call__(self) -> None:
-        self._lines += 1
-        if self._bar is not None and self._task is not None and self._lines % _LINES_A_REPORT == 0:
-            self._bar.update(self._task, completed=self._lines)
-
-
-def answer_federation(line: FederationLine) -> FederationAnswer:
-    """Decide where the object goes.
-
-    Raises:
-        FieldError: a cluster has no name, or the name of another.
-    """
-    try:
-        fleet = fleet_of([as_cluster(each) for each in line.clusters])
-    except FieldError as problem:
-        raise problem.below("clusters") from None
-    wanted = line.object
+def _answer_federation(line: FederationLine) -> FederationAnswer:
+    fleet, wanted = _fleet([as_cluster(each) for each in line.clusters]), line.object
     workload = UnitWorkload(
         api_version=wanted.api_version,
         kind=wanted.kind,
@@ -233,6 +187,41 @@ def answer_federation(line: FederationLine) -> FederationAnswer:
         current=wanted.current,
     )
     unit = policy_unit(workload, line.policy)
-    decision = Scheduler(fleet, _PROFILE).schedule(request_of(unit))
+    decision = Scheduler(fleet, _KUBEADMIRAL_PROFILE).schedule(request_of(unit))
     error = decision.failure.kind.value if decision.failure is not None else None
     return FederationAnswer(line.id, FederationResult(placed(unit, decision), error))
+
+
+def _is_federation(line: bytes) -> bool:
+    """Whether a line has an object in place of bindings."""
+    try:
+        return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _id_of(line: bytes) -> LineID:
+    """Return the id of a line that is invalid otherwise; None if there is none."""
+    try:
+        return convert(_LineWithID, msgspec.json.decode(line)).id
+    except (msgspec.DecodeError, FieldError, RecursionError):
+        return None
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[], None]]:
+    """Count lines on standard error if it is a terminal. The context is a function to call after each line."""
+    console = stderr()
+    if not console.is_terminal:
+        yield lambda: None
+        return
+    with Progress("Deciding", "{task.completed} lines", console=console, transient=True) as bar:
+        task, lines = bar.add_task("", total=None), 0
+
+        def advance() -> None:
+            nonlocal lines
+            lines += 1
+            if lines % _LINES_PER_UPDATE == 0:
+                bar.update(task, completed=lines)
+
+        yield advance

@@ -1,4 +1,4 @@
-"""``berthmaster certs``: make, keep, replace and look at serving certificates and the bundles that clients trust."""
+"""``berthmaster certs``: issue, renew and inspect serving certificates and CA bundles."""
 
 import signal
 import threading
@@ -10,62 +10,62 @@ import click
 
 from berthmaster.model.errors import InputError, ServiceError
 from berthmaster.serving.probes import Probes, ProbeServer
-from berthmaster_cli.certificate_options import certificate_options, parts
+from berthmaster_cli.certificate_options import certificate_context, certificate_options
 from berthmaster_cli.console import output_option, print_data, print_table, stdout
-from berthmaster_cli.options import Address, config_option
+from berthmaster_cli.options import Address, config_option, environment_text
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
 from certs.reconcile import CertificateReport
 from certs.rotator import CertificateRotator
 
-_ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_CERTS"}
-_EPILOG: Final = (
-    "Every option is also read from the environment, --authority-secret from BERTHMASTER_CERTS_AUTHORITY_SECRET and so "
-    "on; lists there are separated by spaces."
-)
+_ENVIRONMENT: Final = "BERTHMASTER_CERTS"
+_EPILOG: Final = environment_text(_ENVIRONMENT, "--authority-secret")
 _COLOURS: Final = {CertificateVerdict.OK: "green", CertificateVerdict.DUE: "yellow", CertificateVerdict.BAD: "bold red"}
 
 
 @click.group()
 def command() -> None:
-    """Make, keep and replace serving certificates, and the bundles that clients trust."""
+    """Issue, renew and inspect serving certificates and CA bundles."""
 
 
 def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    return lambda function: command.command(name, context_settings=_ENVIRONMENT, epilog=_EPILOG)(
+    settings = {"auto_envvar_prefix": _ENVIRONMENT}
+    return lambda function: command.command(name, context_settings=settings, epilog=_EPILOG)(
         config_option(certificate_options(function))
     )
 
 
 @_subcommand("bootstrap")
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Make what is missing, renew what is due, put bundles right; fine to repeat."""
-    with parts(given) as made:
-        _tell(made.reconciler.reconcile())
+    """Issue missing certificates, renew due ones and update bundles, once. Repeating it does no harm."""
+    with certificate_context(given) as context:
+        _print_report(context.reconciler.reconcile())
 
 
 @_subcommand("rotate")
 @click.option(
-    "--ca", is_flag=True, help="Begin to replace the authority, with overlap; `run` or repeats go on with it."
+    "--ca",
+    is_flag=True,
+    help="Start to replace the authority, with overlap. `certs run` or repeated calls complete it.",
 )
 def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Renew every leaf now, or begin to replace the authority."""
+    """Renew every serving certificate now, or start to replace the authority."""
     if given["authority"] == "provided":
-        raise click.UsageError("provided certificates are renewed by who provides them")
-    with parts(given) as made:
-        _tell(made.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
+        raise click.UsageError("the component that provides certificates has to renew them")
+    with certificate_context(given) as context:
+        _print_report(context.reconciler.reconcile(renew_leaves=not ca, rotate_authority=ca))
 
 
 @_subcommand("inspect")
 @output_option
 def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Show what there is, how long it lives, and what is due and why.
+    """Show certificates and bundles, when they expire, and what is due and why.
 
-    Exits with 1 if clients are refused, or will be because nobody does what was due long ago.
+    Exits with 1 if clients reject a certificate, or soon will because a renewal is overdue.
     """
-    with parts(given) as made:
-        report = made.reconciler.observe()
-        items = inspect(report.snapshot, made.options, report.now)
+    with certificate_context(given) as context:
+        report = context.reconciler.observe()
+        items = inspect(report.snapshot, context.options, report.now)
     if output == "table":
         columns = ("KIND", "NAME", "STATE", "EXPIRES", "IN", "RENEWED", "AUTHORITIES:right", "REASON", "MESSAGE")
         print_table(stdout(), columns, [_row(item, report.now) for item in items])
@@ -78,21 +78,18 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
 @_subcommand("run")
 @click.option(
     "--probe-bind", type=Address(), default="0.0.0.0:9080", show_default=True,
-    help="Where /livez, /readyz and /metrics are served, in plain text.",
+    help="The address for /livez, /readyz and /metrics, in plain text.",
 )  # fmt: skip
 @click.option(
-    "--interval-s",
-    type=click.FloatRange(0.1, 3600),
-    default=60.0,
-    show_default=True,
-    help="How often all is looked at.",
-)
+    "--interval-s", type=click.FloatRange(0.1, 3600), default=60.0, show_default=True,
+    help="The interval of checks, in seconds.",
+)  # fmt: skip
 def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Keep all of it right until told to stop; any number of replicas may."""
-    with parts(given) as made:
-        rotator = CertificateRotator(made.reconciler, made.options, made.metrics, interval_s)
+    """Issue, renew and inject continuously, until a signal stops the process. Several replicas can run."""
+    with certificate_context(given) as context:
+        rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
         try:
-            server = ProbeServer(*probe_bind, Probes(rotator.health, made.metrics.exposition))
+            server = ProbeServer(*probe_bind, Probes(rotator.health, context.metrics.exposition))
         except (OSError, OverflowError) as error:
             raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -103,8 +100,8 @@ def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None
         server.server_close()
 
 
-def _tell(report: CertificateReport) -> None:
-    """What was done, on stdout; problems are an error.
+def _print_report(report: CertificateReport) -> None:
+    """Print what was done.
 
     Raises:
         ServiceError: something could not be done.
@@ -133,7 +130,7 @@ def _row(item: CertificateItem, now: datetime) -> tuple[str, ...]:
 
 
 def _span(moment: datetime | None, now: datetime) -> str:
-    """How far away a moment is: in days, near ones in hours, minutes or seconds."""
+    """Format the time until a moment, in days, hours, minutes or seconds."""
     if moment is None:
         return ""
     left_s = (moment - now).total_seconds()

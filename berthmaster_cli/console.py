@@ -1,8 +1,8 @@
-"""What commands print: tables for people, JSON and YAML for programs, complaints on stderr."""
+"""The output of commands: tables for people, JSON and YAML for programs, errors on standard error."""
 
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import click
 import msgspec
@@ -15,39 +15,29 @@ from berthmaster.model.decode import builtins
 FORMATS: Final = ("table", "json", "yaml")
 _PLAIN_WIDTH: Final = 160
 
-
-def output_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``-o``, the same for all commands."""
-    option = click.option(
-        "-o",
-        "--output",
-        "output",
-        type=click.Choice(FORMATS),
-        default="table",
-        show_default=True,
-        help="Output format.",
-    )
-    return option(command)
+output_option: Final = click.option(
+    "-o", "--output", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.",
+)  # fmt: skip
 
 
 def stdout() -> Console:
-    """Standard output: colours on a terminal only and never with NO_COLOR; wide enough for a table in a pipe."""
+    """Return standard output: in colour on a terminal unless NO_COLOR is set, and 160 columns wide in a pipe."""
     terminal = sys.stdout.isatty()
     return Console(width=None if terminal else _PLAIN_WIDTH, highlight=False, emoji=False, soft_wrap=False)
 
 
 def stderr() -> Console:
-    """Standard error, for progress."""
+    """Return standard error, for progress."""
     return Console(stderr=True, highlight=False, emoji=False)
 
 
 def complain(message: str) -> None:
-    """One line on stderr."""
+    """Print one line on standard error."""
     click.echo(f"berthmaster: {message}", err=True)
 
 
 def print_data(data: object, output: str) -> None:
-    """A value as JSON or YAML."""
+    """Print a value as JSON or YAML."""
     if output == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(builtins(data)), indent=2).decode())
     else:
@@ -55,17 +45,17 @@ def print_data(data: object, output: str) -> None:
 
 
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table without frames, as kubectl does; a column in which nothing stands is left out.
+    """Print a table without borders, like kubectl, and without columns that are empty in every row.
 
     Args:
-        console: where to.
+        console: the output.
         columns: their names; ``NAME:right`` for numbers.
-        rows: a cell for each column, with rich's markup.
+        rows: one cell for each column, with rich's markup.
     """
-    told = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    made = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for name, _, align in (columns[index].partition(":") for index in told):
-        made.add_column(name, justify="right" if align else "left", overflow="fold", no_wrap=bool(align))
+    used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
+    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
+    for name, _, align in (columns[index].partition(":") for index in used):
+        table.add_column(name, justify="right" if align else "left", overflow="fold", no_wrap=bool(align))
     for row in rows:
-        made.add_row(*(row[index] for index in told))
-    console.print(made)
+        table.add_row(*(row[index] for index in used))
+    console.print(table)

@@ -1,8 +1,5 @@
-"""``berthmaster controllers``: what watches and writes."""
+"""``berthmaster controllers``: run the controllers beside a control plane."""
 
-from collections.abc import Callable
-from functools import reduce
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -11,143 +8,148 @@ from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
-from berthmaster_cli.inputs import profile
-from berthmaster_cli.options import Address, config_option, log_level_option
+from berthmaster_cli.inputs import plugin_options, profile_from
+from berthmaster_cli.options import (
+    FILE,
+    Address,
+    config_option,
+    environment_text,
+    log_level_option,
+    option_group,
+)
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_ENVIRONMENT: Final = "BERTHMASTER_CONTROLLERS"
 _PORT: Final = click.IntRange(1, 65535)
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
-
-def _options(*options: Callable[..., Any]) -> Callable[..., Any]:
-    """Several options as one decorator."""
-    return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
-
-
-_scheduling = _options(
+_scheduling_options = option_group(
     click.option(
         "--scheduler-name", default="berthmaster", show_default=True, metavar="NAME",
-        help="Bindings with this spec.schedulerName are scheduled here.",
+        help="Schedule bindings whose spec.schedulerName is this name.",
     ),
     click.option(
         "--concurrent-bindings", type=click.IntRange(1, 64), default=16, show_default=True,
-        help="How many bindings are worked on at once.",
+        help="The number of bindings that are reconciled concurrently.",
     ),
     click.option(
         "--concurrent-rebalancers", type=click.IntRange(1, 64), default=2, show_default=True,
-        help="How many WorkloadRebalancers are worked on at once.",
+        help="The number of WorkloadRebalancers that are reconciled concurrently.",
     ),
-    click.option(
-        "--plugins", default="*", show_default=True, metavar="LIST",
-        help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
-    ),
-    click.option(
-        "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
-        help="Clusters that are selected but get no replicas stay in the assignment.",
-    ),
+    plugin_options,
     click.option(
         "--failover", type=click.Choice(["off", "not-ready"]), default="off", show_default=True,
         help="not-ready: replace assigned clusters that stay not ready.",
     ),
     click.option(
         "--failover-toleration-s", type=click.FloatRange(0, 86400), default=300.0, show_default=True,
-        help="How long a cluster may be not ready before that.",
+        help="The time that a cluster may be not ready before it is replaced, in seconds.",
     ),
 )  # fmt: skip
-_estimators = _options(
+_estimator_options = option_group(
     click.option(
-        "--enable-scheduler-estimator", is_flag=True, help="Ask Karmada's scheduler estimators for free room.",
+        "--enable-scheduler-estimator", is_flag=True,
+        help="Ask Karmada's scheduler estimators for the available replicas of each cluster.",
     ),
     click.option(
         "--scheduler-estimator-timeout-s", type=_SECONDS, default=3.0, show_default=True,
-        help="How long all their answers together may take.",
+        help="The timeout for the responses of all estimators together, in seconds.",
     ),
     click.option(
         "--scheduler-estimator-service-namespace", default="karmada-system", show_default=True, metavar="NAME",
-        help="The namespace of their Services.",
+        help="The namespace of the estimators' Services.",
     ),
     click.option(
         "--scheduler-estimator-service-prefix", default="karmada-scheduler-estimator", show_default=True,
-        metavar="PREFIX", help="Their Services are called PREFIX-CLUSTER.",
+        metavar="PREFIX", help="The prefix of the Services' names, which are PREFIX-CLUSTER.",
     ),
-    click.option("--scheduler-estimator-port", type=_PORT, default=10352, show_default=True, help="Their port."),
-    click.option("--scheduler-estimator-ca-file", type=_FILE, help="The CAs that they may have certificates from."),
-    click.option("--scheduler-estimator-cert-file", type=_FILE, help="Our certificate towards them, PEM."),
-    click.option("--scheduler-estimator-key-file", type=_FILE, help="Its private key, PEM."),
-    click.option("--scheduler-estimator-insecure-skip-verify", is_flag=True, help="Do not check their certificates."),
+    click.option(
+        "--scheduler-estimator-port", type=_PORT, default=10352, show_default=True, help="The port of the estimators.",
+    ),
+    click.option(
+        "--scheduler-estimator-ca-file", type=FILE, help="The CA certificates of the estimators to trust, in PEM.",
+    ),
+    click.option(
+        "--scheduler-estimator-cert-file", type=FILE, help="The client certificate for the estimators, in PEM.",
+    ),
+    click.option("--scheduler-estimator-key-file", type=FILE, help="The private key of that certificate, in PEM."),
+    click.option(
+        "--scheduler-estimator-insecure-skip-verify", is_flag=True, help="Do not verify the estimators' certificates.",
+    ),
 )  # fmt: skip
-_election = _options(
+_election_options = option_group(
     click.option(
         "--leader-elect/--no-leader-elect", default=True, show_default=True,
-        help="Work only while holding a Lease, so that several processes may run.",
+        help="Work only while holding a lease, so that several replicas can run.",
     ),
     click.option(
         "--leader-elect-namespace", default="karmada-system", show_default=True, metavar="NAME",
-        help="Where that Lease is.",
+        help="The namespace of the lease.",
     ),
     click.option(
         "--leader-elect-name", default="berthmaster-controllers", show_default=True, metavar="NAME",
-        help="Its name.",
+        help="The name of the lease.",
     ),
     click.option(
         "--leader-elect-lease-s", type=click.IntRange(1, 3600), default=15, show_default=True,
-        help="How long others wait after the last sign of a leader.",
+        help="The time after the last renewal when other replicas may acquire the lease, in seconds.",
     ),
     click.option(
         "--leader-elect-renew-s", type=_SECONDS, default=10.0, show_default=True,
-        help="How long a leader that cannot renew goes on; less than the lease.",
+        help="The time that a leader continues without renewal, in seconds. It must be less than the lease.",
     ),
     click.option(
         "--leader-elect-retry-s", type=_SECONDS, default=2.0, show_default=True,
-        help="How often the lease is renewed, or looked at.",
+        help="The interval of attempts to acquire or renew the lease, in seconds.",
     ),
 )  # fmt: skip
 
 
 @click.command(
-    context_settings={"auto_envvar_prefix": "BERTHMASTER_CONTROLLERS"},
-    epilog="Every option is also read from the environment, --kubeconfig from BERTHMASTER_CONTROLLERS_KUBECONFIG and "
-    "so on. Signals: TERM and INT finish what is under way, give the lease back and stop. Exit codes: 0 stopped; 1 "
-    "leadership was lost; 2 bad usage or input.",
+    context_settings={"auto_envvar_prefix": _ENVIRONMENT},
+    epilog=environment_text(_ENVIRONMENT, "--kubeconfig")
+    + "Signals: TERM and INT finish the current work, release the lease and stop. "
+    "Exit codes: 0 stopped; 1 leadership was lost; 2 bad usage or input.",
 )
 @config_option
-@click.option("--kubeconfig", type=_FILE, help="Access to the API server; without it, that of a pod in its cluster.")
-@click.option("--context", help="Which context of the kubeconfig.")
+@click.option("--kubeconfig", type=FILE, help="Kubeconfig file. Default: the cluster that this pod runs in.")
+@click.option("--context", help="The context of the kubeconfig.")
 @click.option(
     "--controllers", default="*", show_default=True, metavar="LIST",
-    help="As in kube-controller-manager: * for all that are on by default, NAME, -NAME. "
-    f"There are {', '.join(each.name if each.by_default else f'{each.name} (off)' for each in REGISTRY)}.",
+    help="The controllers to run, as in kube-controller-manager: * for all that are on by default, NAME, -NAME. "
+    f"Known are {', '.join(each.name if each.by_default else f'{each.name} (off by default)' for each in REGISTRY)}.",
 )  # fmt: skip
 @click.option(
-    "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false, by commas. {gates_help(GATES)}.",
+    "--feature-gates", default="", metavar="LIST",
+    help=f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(GATES)}.",
 )  # fmt: skip
-@_scheduling
-@_estimators
-@_election
+@_scheduling_options
+@_estimator_options
+@_election_options
 @click.option(
     "--kube-api-qps", type=click.FloatRange(0, 100_000), default=1000.0, show_default=True,
-    help="Requests a second to the API server, lists and watches aside; 0 sets no limit.",
+    help="The limit of requests per second to the API server, without lists and watches; 0 for no limit.",
 )  # fmt: skip
 @click.option(
-    "--kube-api-burst", type=click.IntRange(1, 100_000), default=2000, show_default=True, help="How many at once.",
+    "--kube-api-burst", type=click.IntRange(1, 100_000), default=2000, show_default=True,
+    help="The number of requests that may exceed that rate at once.",
 )  # fmt: skip
 @click.option(
     "--probe-bind", type=Address(), default="0.0.0.0:9080", show_default=True,
-    help="Where /livez, /readyz and /metrics are served, in plain text.",
+    help="The address for /livez, /readyz and /metrics, in plain text.",
 )  # fmt: skip
 @log_level_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Schedule bindings, rebalance and preempt, beside a running control plane."""
+    """Run the controllers: schedule bindings, rebalance workloads, preempt policies."""
     chosen = selected([part.strip() for part in given["controllers"].split(",") if part.strip()], REGISTRY)
     settings = _settings(given)
     registrations = gated(chosen, settings.gates)
     lease = _lease(given)
     logs.configure(given["log_level"])
-    from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not wait for the client
+    from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not import the client
 
     options = RunOptions(
         kubeconfig=given["kubeconfig"],
@@ -167,9 +169,7 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
     return ControllerSettings(
         gates=gates,
         scheduler_name=given["scheduler_name"],
-        profile=profile(
-            given["plugins"], workload_affinity=gates.on(WORKLOAD_AFFINITY), keep_empty=given["keep_empty"]
-        ),
+        profile=profile_from(given, workload_affinity=gates.on(WORKLOAD_AFFINITY)),
         concurrent_bindings=given["concurrent_bindings"],
         concurrent_rebalancers=given["concurrent_rebalancers"],
         failover=given["failover"],
@@ -195,7 +195,7 @@ def _estimator_settings(given: dict[str, Any]) -> EstimatorSettings:
 
 
 def _lease(given: dict[str, Any]) -> "LeaseOptions | None":
-    from berthmaster.kube.lease import LeaseOptions, own_identity  # noqa: PLC0415 - only who is run stands for election
+    from berthmaster.kube.lease import LeaseOptions, own_identity  # noqa: PLC0415 - the same
 
     if not given["leader_elect"]:
         return None

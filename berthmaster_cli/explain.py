@@ -1,4 +1,6 @@
-"""``berthmaster explain``: why one workload landed where it did, and why not elsewhere."""
+"""``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
+
+from typing import Any
 
 import click
 from rich.console import Console
@@ -12,57 +14,46 @@ from berthmaster.simulation.run import run
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World, world_of
 from berthmaster_cli.console import output_option, print_data, stdout
 from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
-from berthmaster_cli.group_table import print_group
 from berthmaster_cli.inputs import (
-    Remote,
+    current_time,
     explain_remotely,
     input_options,
-    now,
-    profile,
+    profile_from,
     read_manifests,
+    remote_from,
     resource_name,
-    server_options,
     workload_affinity_on,
 )
+from berthmaster_cli.tables import assignment_text, print_group, without_zeros
 
 
 @click.command()
 @input_options
-@server_options
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(0), help="Clusters to show of each group; 0 for all."
-)
+    "--limit", default=20, show_default=True, type=click.IntRange(0),
+    help="The number of clusters to show for each group; 0 for all.",
+)  # fmt: skip
 @output_option
 @click.argument("resource", metavar="[NAMESPACE/]KIND/NAME")
-def command(
-    *,
-    remote: Remote | None,
-    paths: tuple[str, ...],
-    replica_paths: tuple[str, ...],
-    plugins: str,
-    feature_gates: str,
-    keep_empty: bool,
-    limit: int,
-    output: str,
-    resource: str,
-) -> None:
-    """Show why one workload landed where it did, and why not elsewhere.
+def command(*, resource: str, limit: int, output: str, **given: Any) -> None:  # noqa: ANN401 - click's values
+    """Show why one workload is placed where it is, and why not elsewhere.
 
-    Group by group and cluster by cluster: which plugin ruled it out, or what it scored, holds, weighs and got.
+    For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result.
     """
+    remote = remote_from(given)
     name = resource_name(resource)
     if remote is not None:
         _show(explain_remotely(remote, name), output, limit)
         return
-    manifests, parsed_paths = read_manifests(paths, replica_paths)
+    manifests, replica_paths = read_manifests(given)
     if manifests.federation.clusters:
-        told = explain_in_federation(manifests, parsed_paths, name)
-        print_federation_explanation(stdout(), told, limit) if output == "table" else print_data(told, output)
+        explained = explain_in_federation(manifests, replica_paths, name)
+        print_federation_explanation(stdout(), explained, limit) if output == "table" else print_data(explained, output)
         return
-    workload_affinity = workload_affinity_on(feature_gates)
-    decide = profile(plugins, workload_affinity=workload_affinity, keep_empty=keep_empty)
-    world = world_of(manifests, parsed_paths, workload_affinity=workload_affinity)
-    _show(_explain_here(name, world, decide), output, limit)
+    workload_affinity = workload_affinity_on(given["feature_gates"])
+    profile = profile_from(given, workload_affinity=workload_affinity)
+    world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
+    _show(_explain(name, world, profile), output, limit)
 
 
 def _show(explained: Explanation, output: str, limit: int) -> None:
@@ -72,59 +63,59 @@ def _show(explained: Explanation, output: str, limit: int) -> None:
         print_data(explained, output)
 
 
-def _explain_here(name: ResourceName, world: World, decide: Profile) -> Explanation:
+def _explain(name: ResourceName, world: World, profile: Profile) -> Explanation:
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))
-    # The others are scheduled as well: workload affinity looks at them.
+    # All workloads are scheduled, because workload affinity depends on the others.
     index = list(world.workloads).index(found[0])
-    return explanation(run(world, decide, now(), diagnose=True)[1][index])
+    return explanation(run(world, profile, current_time(), diagnose=True)[1][index])
 
 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:
     if found:
-        return f"{resource} means {', '.join(map(str, found))}; name it as NAMESPACE/KIND/NAME"
+        return f"{resource} is ambiguous: {', '.join(map(str, found))}; name it as NAMESPACE/KIND/NAME"
     known = ", ".join(str(workload) for workload in list(world.workloads)[:8])
-    return f"there is no {resource} among the manifests" + (f"; known are {known}" if known else "")
+    return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
 
 
 def _print(console: Console, explained: Explanation, limit: int) -> None:
-    diagnosis = explained.diagnosis
+    diagnosis, clusters = explained.diagnosis, _assignment(explained)
     console.print(f"[bold]{explained.resource}[/]", *_headline(explained), sep="  ")
     _print_claims(console, explained.claims)
     if explained.replicas is None:
         return
     if diagnosis is None:
-        console.print(f"stays on {_told(explained.clusters)}: nothing triggers a rescheduling")
+        console.print(f"stays on {clusters}: nothing triggers rescheduling")
         return
     if diagnosis.skipped:
-        console.print(f"[dim]the walk goes on after {', '.join(diagnosis.skipped)}, where the workload came from[/]")
+        console.print(f"[dim]groups before the current one, not tried: {', '.join(diagnosis.skipped)}[/]")
     for group in diagnosis.groups:
         console.print()
         print_group(console, group, limit)
     if diagnosis.untried:
-        console.print(f"\n[dim]not tried: {', '.join(diagnosis.untried)}[/]")
+        console.print(f"\n[dim]groups not tried: {', '.join(diagnosis.untried)}[/]")
     if explained.error is not None:
-        stays = f"; it stays on {_told(explained.clusters)}" if explained.clusters else ""
-        console.print(f"\n[bold red]goes nowhere[/]: {escape(explained.message or '')}{stays}")
+        stays = f"; stays on {clusters}" if explained.clusters else ""
+        console.print(f"\n[bold red]not scheduled[/]: {escape(explained.message or '')}{stays}")
     else:
-        console.print(f"\n[bold green]goes to[/] {_told(explained.clusters)}")
+        console.print(f"\n[bold green]scheduled to[/] {clusters}")
 
 
 def _headline(explained: Explanation) -> list[str]:
     if explained.replicas is None:
         return [UNCLAIMED]
-    replicas = f"{explained.replicas} replicas" if explained.replicated else "no replicas of its own"
+    replicas = f"{explained.replicas} replicas" if explained.replicated else "no replicas"
     strategy = explained.diagnosis.strategy.value if explained.diagnosis is not None else ""
-    trigger = f"{explained.trigger.value}{', all replicas anew' if explained.mode is Mode.FRESH else ''}"
+    trigger = f"{explained.trigger.value}{', all replicas reassigned' if explained.mode is Mode.FRESH else ''}"
     return [part for part in (replicas, strategy, trigger) if part]
 
 
 def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
     for place, claim in enumerate(claims):
         how = f"priority {claim.priority}, by {claim.matched_by}"
-        console.print(f"claimed by {claim.policy} ({how})" if not place else f"[dim]not by {claim.policy} ({how})[/]")
+        console.print(f"[dim]also matches {claim.policy} ({how})[/]" if place else f"claimed by {claim.policy} ({how})")
 
 
-def _told(assignment: dict[str, int]) -> str:
-    return " ".join(f"{name}={count}" if count else name for name, count in assignment.items()) or "no cluster"
+def _assignment(explained: Explanation) -> str:
+    return assignment_text(without_zeros(explained.clusters)) or "no cluster"

@@ -8,34 +8,35 @@ import click
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
-from berthmaster_cli.inputs import deciding_options, profile, workload_affinity_on
-from berthmaster_cli.options import config_option
+from berthmaster_cli.inputs import profile_from, scheduling_options, workload_affinity_on
+from berthmaster_cli.options import FILE, config_option, environment_text
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
-_FILE: Final = click.Path(dir_okay=False, path_type=Path)
+_ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
 _MIB: Final = 2**20
 
 
 @click.command(
-    context_settings={"auto_envvar_prefix": "BERTHMASTER_EXTENDER"},
-    epilog="Every option is also read from the environment, --token-file from BERTHMASTER_EXTENDER_TOKEN_FILE and so "
-    "on; lists there are separated by spaces. Signals: TERM drains and stops.",
+    context_settings={"auto_envvar_prefix": _ENVIRONMENT},
+    epilog=environment_text(_ENVIRONMENT, "--token-file") + "Signals: TERM drains and stops.",
 )
 @config_option
 @click.option(
     "-f", "--filename", "manifests", multiple=True, type=click.Path(path_type=Path), metavar="PATH",
-    help="Clusters, policies, bindings and resources: a file or a folder, read again when it changes. Repeatable.",
+    help="Manifests of clusters, policies, bindings and resources: a file or folder, reloaded on changes. Repeatable.",
 )  # fmt: skip
 @click.option(
     "--watch", "watched", multiple=True, type=click.Choice(["nodes", "clusters", "federatedclusters", "policies"]),
-    help="Instead of manifests: watch Nodes, Karmada's Clusters or KubeAdmiral's FederatedClusters of an API server, "
-    "and Karmada's policies. Repeatable.",
+    help="Watch an API server instead of reading manifests: its Nodes, Karmada's Clusters or KubeAdmiral's "
+    "FederatedClusters, and Karmada's policies. Repeatable.",
 )  # fmt: skip
-@click.option("--kubeconfig", type=_FILE, help="Access to that API server; without it, that of a pod in its cluster.")
-@click.option("--context", help="Which context of the kubeconfig.")
+@click.option(
+    "--kubeconfig", type=FILE, help="Kubeconfig file of that API server. Default: the cluster that this pod runs in."
+)
+@click.option("--context", help="The context of the kubeconfig.")
 @click.option(
     "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
-    help="How often the manifests are looked at.",
+    help="The interval of checks whether the manifests have changed, in seconds.",
 )  # fmt: skip
 @serving_options(
     ServingDefaults(
@@ -49,41 +50,43 @@ _MIB: Final = 2**20
     )
 )
 @click.option(
-    "--token-file", type=_FILE,
-    help="Clients must show one of these bearer tokens, TOKEN[,NAME] a line.",
+    "--token-file", type=FILE,
+    help="A file with the accepted bearer tokens, one TOKEN[,NAME] per line.",
 )  # fmt: skip
-@click.option("--insecure", is_flag=True, help="Serve beyond loopback even without TLS and authentication.")
+@click.option("--insecure", is_flag=True, help="Allow other addresses than loopback without TLS and authentication.")
 @click.option(
     "--max-line-bytes", type=click.IntRange(1024, 512 * _MIB), default=4 * _MIB, show_default=True,
-    help="The longest line of a batch.",
+    help="The maximum size of a line of a batch, in bytes.",
 )  # fmt: skip
 @click.option(
-    "--max-batch-lines", type=click.IntRange(1), default=100_000, show_default=True, help="The most lines of a batch.",
+    "--max-batch-lines", type=click.IntRange(1), default=100_000, show_default=True,
+    help="The maximum number of lines in a batch.",
 )  # fmt: skip
 @click.option(
     "--stream-timeout-s", type=click.FloatRange(1, 3600), default=300.0, show_default=True,
-    help="How long a batch may take in all; each piece of it has the request's timeout.",
+    help="The timeout of a whole batch, in seconds. Each line has the timeout of a request.",
 )  # fmt: skip
-@deciding_options
+@scheduling_options
 @click.option(
     "--pass-in-doubt/--reject-in-doubt", default=True, show_default=True,
-    help="What KubeAdmiral's filter answers of a cluster that it cannot judge.",
+    help="Whether the KubeAdmiral filter accepts a cluster that it cannot check.",
 )  # fmt: skip
 @click.option(
     "--kube-scheduler-members", default="", metavar="SELECTOR",
-    help="Which nodes are member clusters to kube-scheduler's protocol, as in type=virtual-node. All by default.",
+    help="The label selector of nodes that stand for clusters in the kube-scheduler protocol, for example "
+    "type=virtual-node. Default: all nodes.",
 )  # fmt: skip
 @click.option(
     "--kube-scheduler-complete-lists", is_flag=True,
-    help="kube-scheduler has percentageOfNodesToScore: 100, so that it never offers a mere sample of the nodes.",
+    help="Declare that kube-scheduler has percentageOfNodesToScore: 100, so that it always sends all nodes.",
 )  # fmt: skip
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Serve scheduling decisions over HTTP: natively, and to KubeAdmiral and kube-scheduler."""
+    """Serve scheduling decisions over HTTP, in its own API and in those of KubeAdmiral and kube-scheduler."""
     workload_affinity = workload_affinity_on(given["feature_gates"])
     logs.configure(given["log_level"])
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
     from extender.protocols.kube_scheduler import Options  # noqa: PLC0415 - the same
-    from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not wait for the server
+    from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
 
     serve(
@@ -97,7 +100,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             interval_s=given["interval_s"],
             replica_paths=[ReplicaPath.parse(text) for text in given["replica_paths"]],
             workload_affinity=workload_affinity,
-            profile=profile(given["plugins"], workload_affinity=workload_affinity, keep_empty=given["keep_empty"]),
+            profile=profile_from(given, workload_affinity=workload_affinity),
             pass_in_doubt=given["pass_in_doubt"],
             watch=WatchOptions(given["watched"], given["kubeconfig"], given["context"]) if given["watched"] else None,
             kube_scheduler=Options(

@@ -1,9 +1,8 @@
-"""What simulate and explain have in common: their input, and how to decide."""
+"""The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -19,96 +18,100 @@ from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.options import option_group
 
 if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
     from extender.client import Client
     from extender.protocols.native import wire
 
-_GATES = (WORKLOAD_AFFINITY,)
-_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
+_GATES: Final = (WORKLOAD_AFFINITY,)
+_EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
 _NOT_FOUND: Final = 404
 
-
-def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say what to schedule, and how."""
-    manifests = click.option(
+plugin_options: Final = option_group(
+    click.option(
+        "--plugins", default="*", show_default=True, metavar="LIST",
+        help="The filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
+    ),
+    click.option(
+        "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
+        help="Keep selected clusters that get no replicas in the assignment.",
+    ),
+)  # fmt: skip
+scheduling_options: Final = option_group(
+    click.option(
+        "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
+        help="The fields of a custom resource that hold its replicas and its pod template. Repeatable.",
+    ),
+    click.option(
+        "--feature-gates", default="", metavar="LIST",
+        help=f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(_GATES)}.",
+    ),
+    plugin_options,
+)  # fmt: skip
+input_options: Final = option_group(
+    click.option(
         "-f", "--filename", "paths", multiple=True, metavar="PATH",
-        help="Manifests: a file, a folder, or - for stdin. Repeatable.",
-    )  # fmt: skip
-    return manifests(deciding_options(command))
-
-
-def deciding_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say how to decide, wherever the workloads come from."""
-    options = (
-        click.option(
-            "--replica-path", "replica_paths", multiple=True, metavar="GROUP/VERSION/KIND=PATH[,PATH]",
-            help="Where a custom resource keeps its replicas, and its pod template. Repeatable.",
-        ),
-        click.option(
-            "--plugins", default="*", show_default=True, metavar="LIST",
-            help="Filter and score plugins, as in karmada-scheduler: * for all, NAME, -NAME.",
-        ),
-        click.option(
-            "--feature-gates", default="", metavar="LIST", help=f"NAME=true|false. {gates_help(_GATES)}.",
-        ),
-        click.option(
-            "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
-            help="Clusters that are selected but get no replicas stay in the assignment.",
-        ),
-    )  # fmt: skip
-    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+        help="Manifests: a file, a folder, or - for standard input. Repeatable.",
+    ),
+    scheduling_options,
+    click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead of reading manifests."),
+    click.option("--token-file", type=_EXISTING_FILE, help="With --server: a file with the bearer token."),
+    click.option("--ca-file", type=_EXISTING_FILE, help="With --server: the CA certificates to trust, in PEM."),
+    click.option("--client-cert-file", type=_EXISTING_FILE, help="With --server: the client certificate, in PEM."),
+    click.option("--client-key-file", type=_EXISTING_FILE, help="With --server: the key of that certificate, in PEM."),
+)  # fmt: skip
 
 
 def workload_affinity_on(feature_gates: str) -> bool:
-    """Whether the gate WorkloadAffinity is on, the only one that decisions know.
+    """Return whether the gate WorkloadAffinity is on. Decisions depend on no other gate.
 
     Raises:
-        InputError: the gates are not written as Kubernetes writes them, or unknown.
+        InputError: the text is no list of gates, or a gate is unknown.
     """
     return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
 
 
-def profile(plugins: str, *, workload_affinity: bool, keep_empty: bool) -> Profile:
-    """How to decide, third parties' plugins included."""
+def profile_from(given: Mapping[str, Any], *, workload_affinity: bool) -> Profile:
+    """Return the scheduling profile from the values of ``plugin_options``, including plugins of third parties."""
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
-    return karmada_profile(
-        known.selected([switch.strip() for switch in plugins.split(",") if switch.strip()]), keep_empty=keep_empty
-    )
+    switches = [switch.strip() for switch in given["plugins"].split(",") if switch.strip()]
+    return karmada_profile(known.selected(switches), keep_empty=given["keep_empty"])
 
 
-def read_manifests(paths: tuple[str, ...], replica_paths: tuple[str, ...]) -> tuple[Manifests, list[ReplicaPath]]:
-    """What to schedule, and where custom resources keep their replicas.
+def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPath]]:
+    """Read the manifests, and the fields where custom resources keep their replicas.
 
     Raises:
-        InputError: something in it is wrong.
+        click.UsageError: no manifests are given.
+        InputError: a manifest or a path is invalid.
     """
-    if not paths:
-        raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for stdin)")
-    parsed = [ReplicaPath.parse(text) for text in replica_paths]
-    return load_manifests(paths, stdin=sys.stdin.buffer), parsed
+    if not given["paths"]:
+        raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for standard input)")
+    parsed = [ReplicaPath.parse(text) for text in given["replica_paths"]]
+    return load_manifests(given["paths"], stdin=sys.stdin.buffer), parsed
 
 
 def resource_name(text: str) -> ResourceName:
-    """A resource as a command line names it.
+    """Parse the name of a resource.
 
     Raises:
-        click.UsageError: it is not named so.
+        click.UsageError: the text has another form.
     """
     name = ResourceName.parse(text)
     if name is None:
-        raise click.UsageError(f"{text!r} names no resource; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
+        raise click.UsageError(f"{text!r} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
     return name
 
 
-def now() -> datetime:
-    """The time, to the second, as the API server records it."""
+def current_time() -> datetime:
+    """Return the current time in whole seconds, as API servers record it."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 class Remote(NamedTuple):
-    """How to reach a service."""
+    """How to reach a running extender."""
 
     url: str
     token_file: Path | None
@@ -116,47 +119,32 @@ class Remote(NamedTuple):
     certificate: tuple[Path, Path] | None
 
     def client(self) -> "Client":
-        """A client of it."""
-        from extender.client import Client  # noqa: PLC0415 - only who asks waits for it
+        """Return a client of the extender."""
+        from extender.client import Client  # noqa: PLC0415 - imported only if it is used
 
         return Client(self.url, token_file=self.token_file, ca_file=self.ca_file, certificate=self.certificate)
 
 
-def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """``--server`` and what it takes to be let in; the command gets ``remote``, a ``Remote`` or None."""
+def remote_from(given: Mapping[str, Any]) -> Remote | None:
+    """Return the extender that ``--server`` names; None without the option.
 
-    def ask(
-        *,
-        server: str | None,
-        token_file: Path | None,
-        ca_file: Path | None,
-        client_cert_file: Path | None,
-        client_key_file: Path | None,
-        **given: Any,  # noqa: ANN401 - click's values
-    ) -> Any:  # noqa: ANN401 - the command's result
-        if (client_cert_file is None) != (client_key_file is None):
-            raise click.UsageError("--client-cert-file and --client-key-file go together")
-        certificate = (client_cert_file, client_key_file) if client_cert_file and client_key_file else None
-        remote = Remote(server, token_file, ca_file, certificate) if server is not None else None
-        if remote is not None and (given["paths"] or given["replica_paths"]):
-            raise click.UsageError("--server knows its own manifests; -f and --replica-path do not go with it")
-        return command(remote=remote, **given)
-
-    options = (
-        click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead."),
-        click.option("--token-file", type=_FILE, help="With --server: the bearer token to show."),
-        click.option("--ca-file", type=_FILE, help="With --server: the CAs that it may have its certificate from."),
-        click.option("--client-cert-file", type=_FILE, help="With --server: our certificate, PEM."),
-        click.option("--client-key-file", type=_FILE, help="With --server: its key, PEM."),
-    )
-    ask.__name__, ask.__doc__ = command.__name__, command.__doc__
-    ask.__click_params__ = getattr(command, "__click_params__", [])  # type: ignore[attr-defined]  # click's own mark
-    return reduce(lambda decorated, option: option(decorated), reversed(options), ask)
+    Raises:
+        click.UsageError: options contradict each other.
+    """
+    certificate, key = given["client_cert_file"], given["client_key_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--client-cert-file and --client-key-file go together")
+    if given["server"] is None:
+        return None
+    if given["paths"] or given["replica_paths"]:
+        raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
+    pair = (certificate, key) if certificate is not None else None
+    return Remote(given["server"], given["token_file"], given["ca_file"], pair)
 
 
-def on_the_wire(change: Change) -> "wire.Change":
-    """A change as the service is told of it."""
-    from extender.protocols.native import wire  # noqa: PLC0415 - only who asks waits for it
+def wire_change(change: Change) -> "wire.Change":
+    """Return a change in the form of the extender's API."""
+    from extender.protocols.native import wire  # noqa: PLC0415 - imported only if it is used
 
     match change:
         case Down(cluster):
@@ -171,14 +159,16 @@ def on_the_wire(change: Change) -> "wire.Change":
             return wire.RescheduleChange()
         case SetPolicy(policy):
             return wire.PolicyChange(policy)
-    raise TypeError(f"no word for {type(change).__name__} on the wire")
+    raise TypeError(f"the API has no form for {type(change).__name__}")
 
 
-def explain_remotely(remote: Remote, name: "ResourceName") -> "Explanation":
-    """The decision on a workload; without a namespace it is sought in ``default``, then among cluster-scoped ones.
+def explain_remotely(remote: Remote, name: ResourceName) -> "Explanation":
+    """Ask an extender for the decision on a workload.
+
+    A name without a namespace means a resource in ``default``, or else a cluster-scoped resource.
 
     Raises:
-        ServiceError: there is none, or the service cannot be reached.
+        ServiceError: there is no such workload, or the extender cannot be reached.
     """
     binding = binding_name(name.kind, name.name)
     with remote.client() as client:

@@ -1,4 +1,4 @@
-"""``berthmaster lint``: the webhook's defaults and rules over manifests, for pipelines."""
+"""``berthmaster lint``: check manifests offline with the defaults and rules of the webhook."""
 
 import re
 import sys
@@ -28,17 +28,17 @@ _TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 _MAX_BYTES: Final = 4 * 2**20
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One finding.
+class LintFinding(msgspec.Struct, frozen=True, kw_only=True):
+    """One problem of one object.
 
     Attributes:
         level: ``error`` or ``warning``.
-        rule: the id of the rule; ``invalid`` for what can never be stored.
+        rule: the id of the rule; ``invalid`` if the API server would never store the object.
         source: the file.
-        document, line: which document of the file, and which line of the file, from 1.
+        document, line: the number of the document and of the line in the file, from 1.
         object: kind, namespace and name.
-        path: the field.
-        message: what is wrong and what to do.
+        path: the path of the field.
+        message: what is wrong and how to fix it.
     """
 
     level: str
@@ -51,8 +51,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     message: str
 
 
-class Lines:
-    """Where fields stand in one file. It is parsed once more for that, with the marks that values have lost."""
+class LineFinder:
+    """Finds the lines of fields in one file. Parses the file again, because values have no line numbers."""
 
     def __init__(self, path: str) -> None:
         self._documents: list[Any] = []
@@ -60,11 +60,11 @@ class Lines:
             if Path(path).stat().st_size <= _MAX_BYTES:
                 self._documents = list(yaml.compose_all(Path(path).read_text("utf-8"), Loader=_LOADER))
         except (OSError, ValueError, yaml.YAMLError, RecursionError):
-            self._documents = []  # stdin, say; then every field is on line 1
+            self._documents = []  # for example standard input: every field is on line 1
 
     def line(self, document: int, path: str) -> int:
-        """The line, from 1, of the deepest part of a path that is there. ``document`` counts from 1."""
-        # Numbers count the empty documents as well, which the composer yields as None.
+        """Return the line of the deepest part of a path that exists. Documents and lines count from 1."""
+        # The numbers include empty documents, which the composer yields as None.
         if not 0 < document <= len(self._documents):
             return 1
         node = self._documents[document - 1]
@@ -79,16 +79,16 @@ class Lines:
 
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_LINT"},
-    epilog="Exit codes: 0 nothing wrong; 1 errors, or warnings with --strict; 2 bad usage or input.",
+    epilog="Exit codes: 0 no errors; 1 errors, or warnings with --strict; 2 bad usage or input.",
 )
 @click.option(
     "-f", "--filename", "paths", multiple=True, required=True, metavar="PATH",
-    help="Manifests: a file, a folder, or - for stdin. Repeatable.",
+    help="Manifests: a file, a folder, or - for standard input. Repeatable.",
 )  # fmt: skip
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
-    "-n", "--namespace", default="default", show_default=True, help="Where objects without a namespace would go."
+    "-n", "--namespace", default="default", show_default=True, help="The namespace of objects that name none."
 )
 @rule_options
 def command(
@@ -101,7 +101,7 @@ def command(
     *,
     strict: bool,
 ) -> None:
-    """Check policies and rebalancers as the webhook and karmada-webhook would."""
+    """Check policies and rebalancers offline, as the webhook and karmada-webhook would."""
     settings = AdmissionSettings(
         peer_checks=True, levels=rule_levels(rules), scopes=scopes(cluster_scoped_kinds, namespaced_kinds)
     )
@@ -114,22 +114,22 @@ def command(
         sys.exit(EXIT_CHECK_FAILED)
 
 
-def _findings(documents: Sequence[Document], context: AdmissionContext, namespace: str) -> Iterator[Finding]:
-    lines: dict[str, Lines] = {}
+def _findings(documents: Sequence[Document], context: AdmissionContext, namespace: str) -> Iterator[LintFinding]:
+    lines: dict[str, LineFinder] = {}
     for document in documents:
         found = lint(document.raw, context, namespace)
         if found is None or not (found.errors or found.warnings):
             continue
         if document.source not in lines:
-            lines[document.source] = Lines(document.source)
+            lines[document.source] = LineFinder(document.source)
         for level, problems in (("error", found.errors), ("warning", found.warnings)):
             for problem in problems:
                 yield _finding(document, lines[document.source], level, problem)
 
 
-def _finding(document: Document, lines: Lines, level: str, problem: FieldProblem) -> Finding:
+def _finding(document: Document, lines: LineFinder, level: str, problem: FieldProblem) -> LintFinding:
     path = ".".join(filter(None, (document.prefix, problem.path)))
-    return Finding(
+    return LintFinding(
         level=level,
         rule=problem.rule or "invalid",
         source=document.source,
@@ -141,8 +141,8 @@ def _finding(document: Document, lines: Lines, level: str, problem: FieldProblem
     )
 
 
-def write(findings: Sequence[Finding], output: str, *, documents: int) -> None:
-    """Print findings on standard output."""
+def write(findings: Sequence[LintFinding], output: str, *, documents: int) -> None:
+    """Print findings on standard output in one of ``FORMATS``."""
     errors = sum(each.level == "error" for each in findings)
     warnings = len(findings) - errors
     match output:
@@ -168,8 +168,8 @@ def _write_json(value: object) -> None:
     click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
-def _github(finding: Finding) -> str:
-    """A workflow command, which GitHub shows beside the line."""
+def _github(finding: LintFinding) -> str:
+    """Format a finding as a workflow command, which GitHub shows beside the line."""
     properties = {"file": finding.source, "line": finding.line, "title": f"{finding.rule} ({finding.object})"}
     shown = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
     return f"::{finding.level} {shown}::{_escaped(f'{finding.path}: {finding.message}')}"
@@ -181,15 +181,18 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def _sarif(findings: Sequence[Finding]) -> dict[str, Any]:
-    """A log of SARIF 2.1.0."""
+def _sarif(findings: Sequence[LintFinding]) -> dict[str, Any]:
+    """Return the findings as a SARIF 2.1.0 log."""
     summaries = {rule.id: rule.summary for rule in ALL_RULES} | OWN_RULES
     used = sorted({each.rule for each in findings})
     driver = {
         "name": "berthmaster",
         "version": __version__,
         "rules": [
-            {"id": rule, "shortDescription": {"text": summaries.get(rule, "What can never be stored.")}}
+            {
+                "id": rule,
+                "shortDescription": {"text": summaries.get(rule, "The API server would never store the object.")},
+            }
             for rule in used
         ],
     }
@@ -219,7 +222,7 @@ def _uri(source: str) -> str:
     return Path(source).as_uri() if path.is_absolute() else path.as_posix()
 
 
-def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - a node of PyYAML's
+def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - PyYAML's node
     if isinstance(node, yaml.SequenceNode):
         if not token.isdecimal() or int(token) >= len(node.value):
             return None

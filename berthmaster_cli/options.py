@@ -28,13 +28,21 @@ def option_group(*options: Decorator) -> Decorator:
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
+def environment_text(prefix: str, option: str) -> str:
+    """Return the text for an epilog that every option can be set by an environment variable."""
+    variable = f"{prefix}_{option.removeprefix('--').replace('-', '_').upper()}"
+    return (
+        f"Each option can also be set by an environment variable, for example {option} by {variable}. Variables with "
+        "several values separate them by spaces. "
+    )
+
+
 class Address(click.ParamType[tuple[str, int]]):
     """``HOST:PORT``, with an IPv6 host in brackets."""
 
     name = "HOST:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:  # noqa: ANN401
-        """Return host and port."""
         if isinstance(value, tuple):
             return value
         host, colon, port = str(value).rpartition(":")

@@ -1,4 +1,4 @@
-"""``berthmaster register``: webhooks made known to an API server, and unknown again, without a gap."""
+"""``berthmaster register``: register webhooks at an API server, and remove them, without failed calls."""
 
 import re
 import time
@@ -12,19 +12,17 @@ from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
-from berthmaster_cli.certificate_options import certificate_options, parts
-from berthmaster_cli.options import config_option
+from berthmaster_cli.certificate_options import certificate_context, certificate_options
+from berthmaster_cli.options import config_option, environment_text, option_group
 from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
 
-_ENVIRONMENT: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
-_EPILOG: Final = (
-    "Every option is also read from the environment, --timeout-s from BERTHMASTER_REGISTER_TIMEOUT_S and so on."
-)
+_SETTINGS: Final = {"auto_envvar_prefix": "BERTHMASTER_REGISTER"}
+_EPILOG: Final = environment_text("BERTHMASTER_REGISTER", "--timeout-s")
 _LIMITS: Final = ManifestLimits(file_bytes=4 * 2**20, documents=1000)
 _POLL_S: Final = 1.0
 _HOLDER_PATIENCE_S: Final = 60.0
-"""How long controllers that were told to stop may go on."""
+"""How long controllers that received a stop signal may hold the lease."""
 _LEASE: Final = re.compile(r"([a-z0-9][-a-z0-9]{0,62})/([a-z0-9][-a-z0-9.]{0,252})")
 _LABEL_VALUE: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 
@@ -35,58 +33,59 @@ class LeaseKey(click.ParamType[tuple[str, str]]):
     name = "NAMESPACE/NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:  # noqa: ANN401
-        """Take it apart."""
         found = _LEASE.fullmatch(str(value))
         if found is None:
-            self.fail(f"{value!r} names no Lease, as in karmada-system/berthmaster-controllers", param, ctx)
+            self.fail(f"{value!r} is not a Lease; write for example karmada-system/berthmaster-controllers", param, ctx)
         return found[1], found[2]
 
 
 @click.group()
 def command() -> None:
-    """Make webhooks known to an API server, and unknown again, without a gap."""
+    """Register webhooks at an API server, and remove them, without failed calls."""
 
 
-def _file_options(function: Any) -> Any:  # noqa: ANN401 - a decorator of click's
-    named = click.option(
-        "--registered-by", default="berthmaster", show_default=True, metavar="NAME",
-        help="Whose objects they are: a label on them. Another one's are left alone.",
-    )  # fmt: skip
-    files = click.option(
+_file_options: Final = option_group(
+    click.option(
         "-f", "--filename", "files", multiple=True, required=True, type=click.Path(path_type=Path), metavar="PATH",
-        help="Webhook configurations and what goes with them: a file, a folder or - for stdin. Repeatable.",
-    )  # fmt: skip
-    return files(named(function))
+        help="Webhook configurations and related objects: a file, a folder, or - for standard input. Repeatable.",
+    ),
+    click.option(
+        "--registered-by", default="berthmaster", show_default=True, metavar="NAME",
+        help="The owner, as a label on the objects. Objects of other owners are not changed.",
+    ),
+)  # fmt: skip
 
 
-@command.command("apply", context_settings=_ENVIRONMENT, epilog=_EPILOG)
+@command.command("apply", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
 @_file_options
 @click.option(
     "--timeout-s", type=click.FloatRange(0, 3600), default=300.0, show_default=True,
-    help="How long to wait until every webhook answers.",
+    help="The time limit until every webhook responds, in seconds.",
 )  # fmt: skip
 @certificate_options
 def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **given: Any) -> None:  # noqa: ANN401
-    """Make sure of the certificates, wait until the webhooks answer with them, then let the API server call them."""
+    """Issue certificates, wait until the webhooks respond with them, then register the webhooks."""
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
-    with parts(given) as made:
-        _make_sure(made.reconciler, timeout_s)
-        wait_until_reachable(called, made.reconciler.bundle, SystemClock(), timeout_s)
-        for result in Registrar(made.clusters.target, SystemClock(), registered_by).apply(
-            documents, made.reconciler.bundle
+    with certificate_context(given) as context:
+        _reconcile(context.reconciler, timeout_s)
+        wait_until_reachable(called, context.reconciler.bundle, SystemClock(), timeout_s)
+        for result in Registrar(context.clusters.target, SystemClock(), registered_by).apply(
+            documents, context.reconciler.bundle
         ):
-            _tell(result)
+            _print_result(result)
 
 
-@command.command("remove", context_settings=_ENVIRONMENT, epilog=_EPILOG)
+@command.command("remove", context_settings=_SETTINGS, epilog=_EPILOG)
 @config_option
 @_file_options
-@click.option("--certificates", is_flag=True, help="Delete the Secrets that hold our certificates, too.")
+@click.option(
+    "--certificates", is_flag=True, help="Also delete the Secrets with the certificates that Berthmaster issued."
+)
 @click.option(
     "--lease", type=LeaseKey(),
-    help="Delete the controllers' Lease in the target, too, once nobody holds it; one that is in use stays.",
+    help="Also delete this Lease of the controllers on the target, once no process holds it.",
 )  # fmt: skip
 @certificate_options
 def remove(
@@ -97,23 +96,23 @@ def remove(
     lease: tuple[str, str] | None,
     **given: Any,  # noqa: ANN401
 ) -> None:
-    """Delete what `apply` has made, webhooks first; what is gone already is fine."""
+    """Delete the objects that `apply` created, webhooks first. Missing objects are no error."""
     documents = _documents(files, registered_by)
-    with parts(given) as made:
-        for result in Registrar(made.clusters.target, SystemClock(), registered_by).remove(documents):
-            _tell(result)
-        for name in made.reconciler.delete_secrets() if certificates else ():
+    with certificate_context(given) as context:
+        for result in Registrar(context.clusters.target, SystemClock(), registered_by).remove(documents):
+            _print_result(result)
+        for name in context.reconciler.delete_secrets() if certificates else ():
             click.echo(f"Secret/{name}: removed")
         if lease:
-            outcome = remove_lease(made.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
+            outcome = remove_lease(context.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
             click.echo(f"Lease/{lease[1]}: {outcome}")
 
 
-def _make_sure(reconciler: CertificateReconciler, timeout_s: float) -> None:
-    """Keep the certificates until all are there: somebody else may be about to provide them.
+def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:
+    """Reconcile the certificates until all exist, because another component may provide them.
 
     Raises:
-        ServiceError: they are not there in time.
+        ServiceError: the time limit has passed.
     """
     deadline_s = time.monotonic() + timeout_s
     while problems := reconciler.reconcile().problems:
@@ -124,9 +123,9 @@ def _make_sure(reconciler: CertificateReconciler, timeout_s: float) -> None:
 
 def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
     if not _LABEL_VALUE.fullmatch(registered_by):
-        raise click.UsageError(f"--registered-by {registered_by!r} is no value of a label")
+        raise click.UsageError(f"--registered-by {registered_by!r} is not a label value")
     return list(read_documents(files, limits=_LIMITS))
 
 
-def _tell(result: RegistrationResult) -> None:
+def _print_result(result: RegistrationResult) -> None:
     click.echo(f"{result.kind}/{result.name}: {result.outcome}")

@@ -76,23 +76,23 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
         ),
         click.option(
             "--max-body-bytes", type=click.IntRange(1024, max_body_bytes), default=body_bytes, show_default=True,
-            help="The largest accepted request body.",
+            help="The maximum size of a request body, in bytes.",
         ),
         click.option(
             "--request-timeout-s", type=click.FloatRange(0.1, max_timeout_s), default=timeout_s, show_default=True,
-            help=f"The time limit for one request.{defaults.timeout_help}",
+            help=f"The timeout of a request, in seconds.{defaults.timeout_help}",
         ),
         click.option(
             "--keepalive-s", type=click.IntRange(1, 3600), default=120, show_default=True,
-            help="The time after which idle connections are closed.",
+            help="The time after which idle connections are closed, in seconds.",
         ),
         click.option(
             "--drain-s", type=click.FloatRange(0, 300), default=3.0, show_default=True,
-            help="On a stop, the time for which /readyz fails before the port closes.",
+            help="On a stop, the time that /readyz fails before the port closes, in seconds.",
         ),
         click.option(
             "--grace-s", type=click.IntRange(1, 300), default=20, show_default=True,
-            help="On a stop, the time limit for running requests after the port has closed.",
+            help="On a stop, the time limit for running requests after the port has closed, in seconds.",
         ),
         log_level_option,
     )  # fmt: skip

@@ -5,24 +5,23 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
-from berthmaster_cli.options import config_option
+from berthmaster_cli.options import config_option, environment_text
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
+_ENVIRONMENT: Final = "BERTHMASTER_WEBHOOK"
 _API_SERVER_TIMEOUT_S: Final = 30
 
 
 @click.command(
-    context_settings={"auto_envvar_prefix": "BERTHMASTER_WEBHOOK"},
-    epilog="Every option is also read from the environment, --cert-file from BERTHMASTER_WEBHOOK_CERT_FILE and so on; "
-    "lists there are separated by spaces. Signals: TERM drains and stops.",
+    context_settings={"auto_envvar_prefix": _ENVIRONMENT},
+    epilog=environment_text(_ENVIRONMENT, "--cert-file") + "Signals: TERM drains and stops.",
 )
 @config_option
 @click.option(
     "--mode", type=click.Choice([each.value for each in WebhookMode]), default=WebhookMode.COMPANION.value,
-    show_default=True,
-    help="companion: beside karmada-webhook. standalone: in its place.",
+    show_default=True, help="companion: run beside karmada-webhook. standalone: replace it.",
 )  # fmt: skip
 @serving_options(
     ServingDefaults(
@@ -38,11 +37,11 @@ _API_SERVER_TIMEOUT_S: Final = 30
 )
 @click.option(
     "--peer-checks/--no-peer-checks", default=False, show_default=True,
-    help="In companion mode, run karmada-webhook's checks too, so that one answer names everything.",
+    help="In companion mode, run karmada-webhook's checks too, so that one response reports all errors.",
 )  # fmt: skip
 @click.option(
     "--drop-handler", "drop_handlers", multiple=True, metavar="USERNAME",
-    help="A user who may clear the record of a priority drop: the controller that handles it. Repeatable.",
+    help="A user that may clear the record of a priority drop, usually the controller. Repeatable.",
 )  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
@@ -55,6 +54,6 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         drop_handlers=frozenset(given["drop_handlers"]),
     )
     logs.configure(given["log_level"])
-    from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not wait for the server
+    from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not import the server
 
     serve(WebhookOptions(server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings))

@@ -1,4 +1,4 @@
-"""Draw the pictures of README.md from what the commands print today: ``make pictures``."""
+"""Draw the pictures of README.md from the output of the commands: ``make pictures``."""
 
 import io
 import sys
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from berthmaster_cli import explain, simulate
+from berthmaster_cli import explain, simulate, tables
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -15,11 +15,11 @@ _COLUMNS = 118
 
 
 def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
-    """Run some commands and save what they print as ``docs/images/<name>.svg``."""
+    """Run commands and save their output as ``docs/images/<name>.svg``."""
     console = Console(
         record=True, width=_COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False, emoji=False
     )
-    explain.stdout = simulate.stdout = lambda: console
+    explain.stdout = tables.stdout = lambda: console
     for command, line in calls:
         console.print(f"[bold cyan]$[/] berthmaster {command.name} {line}", soft_wrap=True)
         command.main(line.split(), standalone_mode=False)
@@ -28,7 +28,7 @@ def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
 
 
 def main() -> None:
-    """Draw all of them."""
+    """Draw all pictures."""
     simulate.command.name, explain.command.name = "simulate", "explain"
     fleet = "-f examples/clusters.yaml"
     draw(

@@ -1,1 +1,1 @@
-"""``berthmaster demo``: both services on loopback, with throw-away certificates, asked real questions."""
+"""``berthmaster demo``: run both services on loopback with temporary certificates, and send requests."""

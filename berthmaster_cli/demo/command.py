@@ -1,4 +1,4 @@
-"""The command."""
+"""The requests that the demo sends, and what it prints."""
 
 import base64
 import json
@@ -13,7 +13,7 @@ from rich.console import Console
 
 from berthmaster.runtime.stopping import Stop
 from berthmaster_cli.console import stdout
-from berthmaster_cli.demo.service import Certificates, Service
+from berthmaster_cli.demo.service import DemoCertificates, DemoService
 
 _POLICY: dict[str, Any] = {
     "apiVersion": "policy.karmada.io/v1alpha1",
@@ -58,41 +58,41 @@ _BINDING: dict[str, Any] = {
 
 
 @click.command()
-@click.option("--keep", is_flag=True, help="Leave the services running until Ctrl-C.")
+@click.option("--keep", is_flag=True, help="Keep the services running until Ctrl-C.")
 def command(*, keep: bool) -> None:
-    """Start both services on loopback, ask them real questions, and show the answers.
+    """Start both services on loopback, send requests and show the responses.
 
-    Certificates are made for the occasion and forgotten afterwards.
+    The certificates are temporary.
     """
     console = stdout()
-    # However it is ended, the services end with it.
+    # Raise KeyboardInterrupt on both signals, so that the services are stopped.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as running:
         folder = Path(name)
-        certificates = Certificates(folder)
-        webhook = running.enter_context(Service("webhook", [], certificates, folder))
-        console.print(f"the admission webhook serves {webhook.url}")
+        certificates = DemoCertificates(folder)
+        webhook = running.enter_context(DemoService("webhook", [], certificates, folder))
+        console.print(f"The admission webhook listens at {webhook.url}")
         show_webhook(console, webhook)
         manifests = ["-f", str(write_fleet(folder))]
-        extender = running.enter_context(Service("extender", manifests, certificates, folder))
-        console.print(f"\nthe extender serves {extender.url}")
+        extender = running.enter_context(DemoService("extender", manifests, certificates, folder))
+        console.print(f"\nThe extender listens at {extender.url}")
         show_extender(console, extender)
         if keep:
             _keep(console, certificates, [webhook, extender])
 
 
-def _keep(console: Console, certificates: Certificates, services: list[Service]) -> None:
-    console.print(f"\nTrust {certificates.ca_file}; Ctrl-C ends all of it.")
+def _keep(console: Console, certificates: DemoCertificates, services: list[DemoService]) -> None:
+    console.print(f"\nThe services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
     for service in services:
         console.print(f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}")
     with suppress(KeyboardInterrupt):
         Stop().wait()
 
 
-def show_webhook(console: Console, service: Service) -> None:
-    """A policy that is completed, one that is refused, and a drop of priority that is recorded."""
-    console.print("\n[bold]A policy without defaults is completed:[/]")
+def show_webhook(console: Console, service: DemoService) -> None:
+    """Show a policy that gets defaults, a policy that is denied, and a priority drop that is recorded."""
+    console.print("\n[bold]The webhook adds defaults to a policy:[/]")
     _show_patch(console, service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _POLICY)))
 
     wrong = _changed(
@@ -103,12 +103,12 @@ def show_webhook(console: Console, service: Service) -> None:
             "clusterAffinities": [{"affinityName": "a"}, {"affinityName": "a"}],
         },
     )
-    console.print("\n[bold]One that contradicts itself is refused, with every field at fault:[/]")
+    console.print("\n[bold]The webhook denies an invalid policy and reports every error:[/]")
     response = service.ask("POST", "/validate-propagationpolicy", _review("CREATE", wrong))["response"]
     console.print(f"  allowed: {json.dumps(response['allowed'])}")
     console.print(f"  {response['status']['message']}", markup=False)
 
-    console.print("\n[bold]A priority that falls from 10 to 3 lets others preempt, which is said and recorded:[/]")
+    console.print("\n[bold]The webhook warns about a priority drop from 10 to 3 and records it for preemption:[/]")
     old, new = _changed(priority=10, preemption="Never"), _changed(priority=3, preemption="Never")
     answer = service.ask("POST", "/mutate-propagationpolicy", _review("UPDATE", new, old))
     for warning in answer["response"].get("warnings", []):
@@ -121,7 +121,7 @@ def _changed(**spec: object) -> dict[str, Any]:
 
 
 def _review(operation: str, obj: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
-    """What an API server would send."""
+    """Return a review as an API server would send it."""
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -147,7 +147,7 @@ def _show_patch(console: Console, answer: dict[str, Any]) -> None:
 
 
 def write_fleet(folder: Path) -> Path:
-    """A folder of manifests for the extender to serve: one small cluster on premises, two in a cloud."""
+    """Write manifests of a small cluster on premises and two clusters in a cloud, and return their folder."""
     fleet = folder / "fleet"
     fleet.mkdir()
     clusters = (("dc-1", "dc", "eu-west", 8), ("cloud-1", "cloud", "eu-west", 32), ("cloud-2", "cloud", "eu-north", 32))
@@ -158,29 +158,29 @@ def write_fleet(folder: Path) -> Path:
     return fleet
 
 
-def show_extender(console: Console, service: Service) -> None:
-    """The same question in the words of three control planes."""
-    console.print("\n[bold]Its own API: 12 replicas do not fit on premises, so the cloud takes them:[/]")
+def show_extender(console: Console, service: DemoService) -> None:
+    """Show the same question in the APIs of three control planes."""
+    console.print("\n[bold]Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:[/]")
     answer = service.ask("POST", "/v1/schedule?explain=true", {"binding": _BINDING})
     console.print(f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}", markup=False)
     for group in answer["diagnosis"]["groups"]:
         failure = group["failure"]
-        console.print(f"  {group['group']}: {failure['message'] if failure else 'taken'}", markup=False)
+        console.print(f"  {group['group']}: {failure['message'] if failure else 'chosen'}", markup=False)
 
-    console.print("\n[bold]KubeAdmiral's scheduler webhook: may this cluster take the object, and how good is it?[/]")
-    asked = {"schedulingUnit": _unit(), "cluster": _federated("cloud-1")}
+    console.print("\n[bold]KubeAdmiral's scheduler webhooks filter and score one cluster:[/]")
+    request = {"schedulingUnit": _unit(), "cluster": _federated("cloud-1")}
     for verb in ("filter", "score"):
-        told = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", asked)
-        console.print(f"  {verb}: {json.dumps(told)}", markup=False)
+        response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
+        console.print(f"  {verb}: {json.dumps(response)}", markup=False)
 
-    console.print("\n[bold]kube-scheduler's extender protocol: which nodes, each standing for a cluster?[/]")
-    told = service.ask(
+    console.print("\n[bold]kube-scheduler's extender protocol filters nodes that stand for clusters:[/]")
+    response = service.ask(
         "POST", "/kube-scheduler/filter", {"Pod": _pod(), "Nodes": {"items": _nodes()}, "NodeNames": None}
     )
-    kept = [node["metadata"]["name"] for node in (told.get("Nodes") or {}).get("items") or []]
+    kept = [node["metadata"]["name"] for node in (response.get("Nodes") or {}).get("items") or []]
     console.print(f"  kept: {', '.join(kept)}", markup=False)
     for kind in ("FailedNodes", "FailedAndUnresolvableNodes"):
-        for node, reason in (told.get(kind) or {}).items():
+        for node, reason in (response.get(kind) or {}).items():
             console.print(f"  {node}: {reason}", markup=False)
 
 
@@ -221,7 +221,7 @@ def _pod() -> dict[str, Any]:
 
 
 def _nodes() -> list[dict[str, Any]]:
-    """The cluster on premises is cordoned."""
+    """Return a node for each cluster. The node of the cluster on premises is unschedulable."""
     return [
         {
             "metadata": {"name": name, "labels": {"site": site}},

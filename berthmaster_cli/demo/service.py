@@ -1,4 +1,4 @@
-"""A Berthmaster service as a child process on loopback."""
+"""A service as a child process on loopback, with temporary certificates."""
 
 import http.client
 import json
@@ -26,31 +26,31 @@ _TAIL_LINES: Final = 5
 
 
 class DemoError(BerthmasterError):
-    """A service did not do what the demo asked of it."""
+    """A service did not start or did not respond."""
 
 
-class Certificates:
-    """An authority of a day and a serving certificate for loopback, in files."""
+class DemoCertificates:
+    """Files with a CA certificate and a serving certificate for loopback, valid for one day."""
 
     def __init__(self, folder: Path) -> None:
         now = datetime.now(UTC)
         authority = new_authority("berthmaster demo", _LIFETIME, now)
         leaf = issue(authority, "localhost", ["localhost", HOST], _LIFETIME, now)
-        self.ca_file = self._written(folder / "ca.crt", authority.certificate_pem)
-        self.cert_file = self._written(folder / "tls.crt", leaf.certificate_pem)
-        self.key_file = self._written(folder / "tls.key", leaf.key_pem)
+        self.ca_file = self._write(folder / "ca.crt", authority.certificate_pem)
+        self.cert_file = self._write(folder / "tls.crt", leaf.certificate_pem)
+        self.key_file = self._write(folder / "tls.key", leaf.key_pem)
 
     @staticmethod
-    def _written(path: Path, content: bytes) -> Path:
+    def _write(path: Path, content: bytes) -> Path:
         path.touch(mode=0o600)
         path.write_bytes(content)
         return path
 
 
-class Service:
-    """One service: started when entered, stopped and waited for when left."""
+class DemoService:
+    """A context manager that starts a service, waits until it is ready, and stops it at the end."""
 
-    def __init__(self, name: str, arguments: Sequence[str], certificates: Certificates, folder: Path) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], certificates: DemoCertificates, folder: Path) -> None:
         self.name = name
         self.port, self.probe_port = _free_port(), _free_port()
         self._log = folder / f"{name}.log"
@@ -65,7 +65,7 @@ class Service:
 
     @property
     def url(self) -> str:
-        """Where it is served."""
+        """The URL of the service."""
         return f"https://localhost:{self.port}"
 
     def __enter__(self) -> Self:
@@ -83,10 +83,10 @@ class Service:
         self._stop()
 
     def ask(self, method: str, path: str, body: object = None, headers: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 - any JSON value
-        """Send a request and read the JSON that comes back.
+        """Send a request and return the decoded JSON response.
 
         Raises:
-            DemoError: nothing came back, or no JSON.
+            DemoError: there is no response, or it is not JSON.
         """
         connection = http.client.HTTPSConnection("localhost", self.port, timeout=_REQUEST_S, context=self._trust)
         with closing(connection):
@@ -95,13 +95,13 @@ class Service:
                 connection.request(method, path, None if body is None else json.dumps(body).encode(), sent)
                 return json.loads(connection.getresponse().read())
             except (OSError, http.client.HTTPException, ValueError) as error:
-                raise DemoError(f"{self.name} did not answer {method} {path}: {error}{self._tail()}") from None
+                raise DemoError(f"{self.name} did not respond to {method} {path}: {error}{self._tail()}") from None
 
     def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
         until = time.monotonic() + _START_S
         while time.monotonic() < until:
             if process.poll() is not None:
-                raise DemoError(f"{self.name} ended with {process.returncode}{self._tail()}")
+                raise DemoError(f"{self.name} exited with {process.returncode}{self._tail()}")
             if self._ready():
                 return
             time.sleep(0.05)

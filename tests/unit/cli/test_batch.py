@@ -1,4 +1,4 @@
-"""`berthmaster simulate --jsonl`: a line in, a line out."""
+"""`berthmaster simulate --jsonl`: JSON Lines in, JSON Lines out."""
 
 import gzip
 import json
@@ -28,22 +28,22 @@ def test_recorded_fleets_are_answered_as_recorded():
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        pytest.param(b"{", {"id": None, "path": "", "said": "not valid JSON"}, id="not JSON"),
-        pytest.param(b"[]", {"id": None, "path": "", "said": "accepted is object"}, id="no object"),
-        pytest.param(b'{"id": 1}', {"id": 1, "path": "", "said": "`clusters`"}, id="no clusters"),
+        pytest.param(b"{", {"id": None, "path": "", "message": "not valid JSON"}, id="not JSON"),
+        pytest.param(b"[]", {"id": None, "path": "", "message": "accepted is object"}, id="not an object"),
+        pytest.param(b'{"id": 1}', {"id": 1, "path": "", "message": "`clusters`"}, id="without clusters"),
         pytest.param(
             b'{"id": "a", "clusters": [{"metadata": {"name": 1}}], "bindings": []}',
-            {"id": "a", "path": "clusters[0].metadata.name", "said": "1 is an int; accepted is str"},
-            id="a name that is a number",
+            {"id": "a", "path": "clusters[0].metadata.name", "message": "1 is an int; accepted is str"},
+            id="a number as a name",
         ),
         pytest.param(
             b'{"id": "a", "clusters": [{"metadata": {"name": "x"}}, {"metadata": {"name": "x"}}], "bindings": []}',
-            {"id": "a", "path": "clusters[1].metadata.name", "said": "is a duplicate"},
-            id="a cluster twice",
+            {"id": "a", "path": "clusters[1].metadata.name", "message": "is a duplicate"},
+            id="a duplicate cluster",
         ),
         pytest.param(
             b'{"id": "a", "clusters": [{"metadata": {}}], "bindings": []}',
-            {"id": "a", "path": "clusters[0].metadata.name", "said": "is missing"},
+            {"id": "a", "path": "clusters[0].metadata.name", "message": "is missing"},
             id="a cluster without a name",
         ),
         pytest.param(
@@ -52,28 +52,28 @@ def test_recorded_fleets_are_answered_as_recorded():
             {
                 "id": "a",
                 "path": "bindings[0].spec.replicaRequirements.resourceRequest[cpu]",
-                "said": "'lots' is not a quantity",
+                "message": "'lots' is not a quantity",
             },
-            id="a request that is no quantity",
+            id="an invalid quantity",
         ),
-        pytest.param(b"\xff\xfe", {"id": None, "path": "", "said": "not valid JSON"}, id="not even text"),
-        pytest.param(b"[" * 100_000, {"id": None, "path": "", "said": ""}, id="nested beyond all bounds"),
+        pytest.param(b"\xff\xfe", {"id": None, "path": "", "message": "not valid JSON"}, id="not text"),
+        pytest.param(b"[" * 100_000, {"id": None, "path": "", "message": ""}, id="nested too deeply"),
     ],
 )
-def test_a_bad_line_is_answered_and_the_next_one_as_well(line, answer):
+def test_a_bad_line_has_an_error_and_the_next_line_is_answered(line, answer):
     good = b'{"id": "next", "clusters": [], "bindings": []}'
-    refusal, following = answers(line + b"\n" + good)
+    error_answer, following = answers(line + b"\n" + good)
     assert following == {"id": "next", "results": []}
-    assert refusal["id"] == answer["id"]
-    assert refusal["error"]["path"] == answer["path"]
-    assert answer["said"] in refusal["error"]["message"]
+    assert error_answer["id"] == answer["id"]
+    assert error_answer["error"]["path"] == answer["path"]
+    assert answer["message"] in error_answer["error"]["message"]
 
 
-def test_an_empty_line_is_passed_over():
+def test_empty_lines_have_no_answer():
     assert answers(b'\n\n{"id": 1, "clusters": [], "bindings": []}\n\n') == [{"id": 1, "results": []}]
 
 
-def test_an_empty_fleet_fits_nothing():
+def test_nothing_fits_an_empty_fleet():
     resource = {"apiVersion": "v1", "kind": "ConfigMap", "name": "c"}
     line = {"id": 1, "clusters": [], "bindings": [{"name": "b", "spec": {"resource": resource}}]}
     (answer,) = answers(json.dumps(line).encode())
@@ -93,21 +93,21 @@ def test_recorded_federations_are_answered_as_recorded():
 @pytest.mark.parametrize(
     ("change", "path"),
     [
-        pytest.param({"policy": {"maxClusters": "two"}}, "policy.maxClusters", id="a limit that is no number"),
+        pytest.param({"policy": {"maxClusters": "two"}}, "policy.maxClusters", id="a limit that is not a number"),
         pytest.param({"object": {"kind": "Deployment", "name": "x"}}, "object", id="an object without apiVersion"),
         pytest.param(
             {"clusters": [{"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}]},
             "clusters[1].metadata.name",
-            id="a cluster twice",
+            id="a duplicate cluster",
         ),
     ],
 )
-def test_a_bad_federation_is_refused_with_its_path(change, path):
+def test_a_bad_federation_has_an_error_with_its_path(change, path):
     line = {
         "id": 7,
         "clusters": [],
         "policy": {"schedulingMode": "Divide"},
         "object": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "x"},
     }
-    (refusal,) = answers(json.dumps({**line, **change}).encode())
-    assert (refusal["id"], refusal["error"]["path"]) == (7, path)
+    (error_answer,) = answers(json.dumps({**line, **change}).encode())
+    assert (error_answer["id"], error_answer["error"]["path"]) == (7, path)

@@ -1,4 +1,4 @@
-"""``berthmaster certs`` and ``register`` from their options to what they print, against a cluster in memory."""
+"""``berthmaster certs`` and ``register``, from their options to their output, with a cluster in memory."""
 
 import json
 
@@ -17,13 +17,14 @@ FLAGS = (
     "--serving=extender-tls=extender.svc", "--mutating=hooks", "--validating=hooks", "--scheduler-plugin=plugin",
 )  # fmt: skip
 HOOKS = CONFIGURATIONS[TARGETS[0]]
+LOAD_CLIENT = "berthmaster.kube.http_client.load_client"
 
 
 @pytest.fixture
 def installation(monkeypatch):
-    """A cluster that the commands are connected to."""
+    """The cluster that the commands connect to."""
     made = Installation()
-    monkeypatch.setattr(certificate_options, "load_client", lambda *_: made.cluster)
+    monkeypatch.setattr(LOAD_CLIENT, lambda *_: made.cluster)
     monkeypatch.setattr(certificate_options, "SystemClock", lambda: made.clock)
     monkeypatch.setattr("berthmaster.kube.events._POLL_S", 0.01)
     return made
@@ -36,19 +37,19 @@ def run(command, *words, code=0, **environment):
 
 
 def regarded(cluster):
-    """The kinds of what there are events about."""
+    """Return the kinds of the objects that have events."""
     return {each["regarding"]["kind"] for path, each in cluster.objects.items() if "/events" in path}
 
 
 class TestCerts:
-    def test_bootstrap_tells_what_it_did_and_why(self, installation):
+    def test_bootstrap_prints_what_it_did_and_why(self, installation):
         lines = run(certs, "bootstrap", *FLAGS).splitlines()
         assert lines[0] == "Secret/ca: AuthorityMissing: there is no Secret with an authority"
         assert any(line.startswith("Secret/webhook-tls: LeafMissing") for line in lines)
         assert run(certs, "bootstrap", *FLAGS) == "nothing to do\n"
         assert len(installation.injected()) == 1
 
-    def test_rotate_replaces_leaves_and_with_ca_begins_with_the_authority(self, installation):
+    def test_rotate_replaces_leaves_and_with_ca_starts_with_the_authority(self, installation):
         run(certs, "bootstrap", *FLAGS)
         before = installation.leaf()
         assert run(certs, "rotate", *FLAGS).count("RenewalRequested") == 2
@@ -71,15 +72,15 @@ class TestCerts:
         assert installation.writes()
 
     @pytest.mark.parametrize(("output", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
-    def test_inspect_prints_data_and_exits_with_1_if_something_is_bad(self, installation, output, read):
-        told = read(run(certs, "inspect", "-o", output, *FLAGS, code=1))
-        assert told["items"][0] == {
+    def test_inspect_prints_data_and_exits_with_1_if_an_item_is_bad(self, installation, output, read):
+        data = read(run(certs, "inspect", "-o", output, *FLAGS, code=1))
+        assert data["items"][0] == {
             "kind": "authority", "name": "Secret/ca", "verdict": "bad", "reason": "AuthorityMissing",
             "message": "there is no Secret with an authority",
         }  # fmt: skip
         assert AUTHORITY not in installation.cluster.objects
 
-    def test_options_come_from_the_environment_too(self, installation):
+    def test_options_are_read_from_the_environment(self, installation):
         environment = {
             "BERTHMASTER_CERTS_NAMESPACE": "system", "BERTHMASTER_CERTS_AUTHORITY_SECRET": "ca",
             "BERTHMASTER_CERTS_SERVING": "webhook-tls=a.svc extender-tls=b.svc",
@@ -87,7 +88,7 @@ class TestCerts:
         run(certs, "bootstrap", **environment)
         assert set(LEAVES.values()) < set(installation.cluster.objects)
 
-    def test_options_come_from_a_file_too(self, installation, tmp_path):
+    def test_options_are_read_from_a_file(self, installation, tmp_path):
         file = tmp_path / "certs.yaml"
         settings = {"namespace": "system", "authority-secret": "ca", "serving": {"webhook-tls": "a.svc,::1"}}
         file.write_text(yaml.safe_dump(settings))
@@ -97,7 +98,7 @@ class TestCerts:
     def test_secrets_are_on_the_host_and_configurations_on_the_target(self, installation, monkeypatch):
         target = Installation()
         files = {"host": installation.cluster, "target": target.cluster}
-        monkeypatch.setattr(certificate_options, "load_client", lambda file, _context: files[str(file)])
+        monkeypatch.setattr(LOAD_CLIENT, lambda file, _context: files[str(file)])
         run(certs, "bootstrap", "--kubeconfig=host", "--target-kubeconfig=target", *FLAGS)
         assert target.injected() == {installation.bundle().pem}
         assert AUTHORITY not in target.cluster.objects
@@ -105,7 +106,7 @@ class TestCerts:
         assert {"Secret"} == regarded(installation.cluster)
         assert {target.kind.kind for target in TARGETS} == regarded(target.cluster)
 
-    def test_what_could_not_be_done_is_an_error(self, installation):
+    def test_a_failed_step_is_an_error(self, installation):
         installation.cluster.put(HOOKS, {"metadata": {"name": "hooks"}, "webhooks": "nonsense"})
         with pytest.raises(ServiceError, match="do not have the structure of this kind"):
             run(certs, "bootstrap", *FLAGS)
@@ -113,37 +114,37 @@ class TestCerts:
     @pytest.mark.parametrize(
         ("flags", "problem"),
         [
-            pytest.param(["--serving=a"], "for whom", id="a Secret for nobody"),
-            pytest.param(["--serving=a=b.svc,10.0.0.1,::1,*.c"], "", id="all kinds of names"),
-            pytest.param(["--serving=A=b"], "is no name of a Secret", id="no name of a Secret"),
-            pytest.param(["--serving=a=UPPER.svc"], "neither a DNS name", id="no DNS name"),
-            pytest.param(["--serving=a=b.svc,,c"], "neither a DNS name", id="an empty name"),
+            pytest.param(["--serving=a"], "names are missing", id="a Secret without names"),
+            pytest.param(["--serving=a=b.svc,10.0.0.1,::1,*.c"], "", id="names of all kinds"),
+            pytest.param(["--serving=A=b"], "is not the name of a Secret", id="an invalid Secret name"),
+            pytest.param(["--serving=a=UPPER.svc"], "neither a lower-case DNS name", id="an invalid DNS name"),
+            pytest.param(["--serving=a=b.svc,,c"], "neither a lower-case DNS name", id="an empty name"),
             pytest.param(["--serving=a=" + ",".join(["a"] * 101)], "at most 100", id="too many names"),
-            pytest.param(["--serving=ca=b"], "each name another Secret", id="the authority's Secret for a leaf"),
-            pytest.param(["--serving=a=b", "--serving=a=c"], "each name another Secret", id="one Secret twice"),
-            pytest.param(["--serving=a=b", "--overlap-s=-1"], "not in the range", id="a negative time"),
+            pytest.param(["--serving=ca=b"], "each name another Secret", id="the Secret of the authority"),
+            pytest.param(["--serving=a=b", "--serving=a=c"], "each name another Secret", id="a duplicate Secret"),
+            pytest.param(["--serving=a=b", "--overlap-s=-1"], "not in the range", id="a negative overlap"),
         ],
     )
     @pytest.mark.usefixtures("installation")
     def test_options_are_checked(self, flags, problem):
-        told = run(certs, "bootstrap", *FLAGS[:2], *flags, code=2 if problem else 0)
-        assert problem in told
+        output = run(certs, "bootstrap", *FLAGS[:2], *flags, code=2 if problem else 0)
+        assert problem in output
 
     @pytest.mark.parametrize(
         ("flags", "problem"),
         [
-            pytest.param(["--leaf-lifetime-days=0.01"], "3 times the overlap", id="leaves that live too short"),
-            pytest.param(["--authority-lifetime-days=100"], "at least twice", id="an authority that does"),
+            pytest.param(["--leaf-lifetime-days=0.01"], "3 times the overlap", id="a short leaf lifetime"),
+            pytest.param(["--authority-lifetime-days=100"], "at least twice", id="a short authority lifetime"),
         ],
     )
     @pytest.mark.usefixtures("installation")
-    def test_times_have_to_leave_room_for_each_other(self, flags, problem):
+    def test_lifetimes_must_be_longer_than_the_overlap(self, flags, problem):
         with pytest.raises(InputError, match=problem):
             run(certs, "bootstrap", *FLAGS, *flags)
 
     @pytest.mark.usefixtures("installation")
-    def test_provided_certificates_are_rotated_by_others(self):
-        assert "who provides them" in run(certs, "rotate", "--authority=provided", *FLAGS, code=2)
+    def test_provided_certificates_cannot_be_rotated(self):
+        assert "provides certificates has to renew them" in run(certs, "rotate", "--authority=provided", *FLAGS, code=2)
 
 
 class TestRegister:
@@ -161,9 +162,7 @@ class TestRegister:
         )
         return f"--filename={path}"
 
-    def test_webhooks_are_registered_once_they_answer_and_removed_without_a_trace(
-        self, installation, file, monkeypatch
-    ):
+    def test_webhooks_are_registered_when_they_respond_and_removed_completely(self, installation, file, monkeypatch):
         for path in CONFIGURATIONS.values():
             installation.cluster.remove(path)
         asked = []
@@ -174,12 +173,12 @@ class TestRegister:
         assert [str(each) for each in asked[0][0]][:1] == ["https://webhook.system.svc:443/a"]
         assert asked[0][1] == installation.bundle()
         assert installation.injected() == {installation.bundle().pem}
-        told = run(registering, "remove", "--certificates", file, *FLAGS)
-        assert told.count("removed") == 6
+        output = run(registering, "remove", "--certificates", file, *FLAGS)
+        assert output.count("removed") == 6
         assert [path for path in installation.cluster.objects if "/events" not in path] == []
         assert "gone already" in run(registering, "remove", "--certificates", file, *FLAGS)
 
-    def test_a_webhook_that_does_not_answer_is_not_registered(self, installation, file, monkeypatch):
+    def test_a_webhook_that_does_not_respond_is_not_registered(self, installation, file, monkeypatch):
         for path in CONFIGURATIONS.values():
             installation.cluster.remove(path)
         monkeypatch.setattr("certs.registration.problem_of", lambda *_: "nobody is there")
@@ -193,14 +192,14 @@ class TestRegister:
         assert not installation.writes()
 
     @pytest.mark.usefixtures("installation")
-    def test_whose_objects_they_are_has_to_be_a_label(self, file):
-        assert "no value of a label" in run(registering, "remove", "--registered-by=a/b", file, *FLAGS, code=2)
+    def test_the_owner_must_be_a_label_value(self, file):
+        assert "is not a label value" in run(registering, "remove", "--registered-by=a/b", file, *FLAGS, code=2)
 
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster-controllers"
 
 
-def test_remove_takes_the_lease_that_nobody_holds(installation):
+def test_remove_deletes_a_lease_without_holder(installation):
     metadata = {"name": "berthmaster-controllers", "uid": "1"}
     installation.cluster.put(LEASE, {"kind": "Lease", "metadata": metadata, "spec": {"holderIdentity": ""}})
     words = ("remove", "-f", "-", "--lease=karmada-system/berthmaster-controllers", *FLAGS)
@@ -210,5 +209,5 @@ def test_remove_takes_the_lease_that_nobody_holds(installation):
 
 
 @pytest.mark.parametrize("lease", ["berthmaster-controllers", "a/b/c", "karmada-system/", "../leases"])
-def test_a_lease_is_named_with_its_namespace(lease):
-    assert "names no Lease" in run(registering, "remove", "-f", "-", f"--lease={lease}", *FLAGS, code=2)
+def test_a_lease_needs_namespace_and_name(lease):
+    assert "is not a Lease" in run(registering, "remove", "-f", "-", f"--lease={lease}", *FLAGS, code=2)

@@ -1,4 +1,4 @@
-"""``berthmaster controllers``: what its flags come to, and what it refuses."""
+"""``berthmaster controllers``: the settings that its options make, and the options that it rejects."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from berthmaster_cli import controllers
 from berthmaster_cli.main import main
 
 KNOWN = tuple(
-    Registration(name, lambda _parts, _settings: pytest.fail("nobody builds it here"), by_default, gate)
+    Registration(name, lambda _parts, _settings: pytest.fail("a test must not build it"), by_default, gate)
     for name, by_default, gate in (
         ("binding-scheduler", True, None),
         ("preemption", True, POLICY_PREEMPTION),
@@ -25,14 +25,14 @@ KNOWN = tuple(
 
 @pytest.fixture
 def invoke(monkeypatch):
-    """A function that runs the command without running anything; what it would run, and the result."""
+    """A function that runs the command without controllers, and returns what would run and the result."""
     monkeypatch.setattr(controllers, "REGISTRY", KNOWN)
-    asked = []
-    monkeypatch.setattr(running, "run", lambda options, registrations: asked.append((options, registrations)) or 0)
+    started = []
+    monkeypatch.setattr(running, "run", lambda options, registrations: started.append((options, registrations)) or 0)
 
     def one(*arguments: str, env: dict[str, str] | None = None):
         result = CliRunner().invoke(main, ["controllers", *arguments], env=env)
-        return (asked[-1] if asked else (None, None)), result
+        return (started[-1] if started else (None, None)), result
 
     return one
 
@@ -44,7 +44,7 @@ def names(registrations) -> list[str]:
 def test_the_defaults(invoke):
     (options, registrations), result = invoke()
     assert result.exit_code == 0, result.output
-    assert names(registrations) == ["binding-scheduler"], "preemption waits for its gate"
+    assert names(registrations) == ["binding-scheduler"], "preemption needs its gate"
     assert (options.kubeconfig, options.context) == (None, None)
     assert (options.probe_host, options.probe_port) == ("0.0.0.0", 9080)  # noqa: S104 - the default of the command
     lease = options.lease
@@ -56,7 +56,7 @@ def test_the_defaults(invoke):
     assert replace(given, gates=plain.gates, profile=plain.profile) == plain
 
 
-def test_every_flag_comes_through(invoke):
+def test_every_flag_is_applied(invoke):
     (options, registrations), result = invoke(
         "--kubeconfig=k", "--context=c", "--controllers=*,workload-rebalancer,-binding-scheduler",
         "--feature-gates=PolicyPreemption=true,WorkloadAffinity=true",
@@ -90,11 +90,11 @@ def test_every_flag_comes_through(invoke):
     assert settings.estimators == EstimatorSettings("n", "p", 99, 2.0, **files, verify=False)
 
 
-def test_without_an_election_there_is_no_lease(invoke):
+def test_without_leader_election_there_is_no_lease(invoke):
     assert invoke("--no-leader-elect")[0][0].lease is None
 
 
-def test_flags_win_over_the_environment_and_that_over_the_file(invoke, tmp_path):
+def test_flags_override_the_environment_and_it_overrides_the_file(invoke, tmp_path):
     file = tmp_path / "controllers.yaml"
     file.write_text("scheduler-name: file\nkube-api-qps: 5\nkube-api-burst: 6\nleader-elect: false\n")
     env = {"BERTHMASTER_CONTROLLERS_SCHEDULER_NAME": "environment", "BERTHMASTER_CONTROLLERS_KUBE_API_QPS": "7"}
@@ -105,39 +105,39 @@ def test_flags_win_over_the_environment_and_that_over_the_file(invoke, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         pytest.param(["--controllers=scheduler"], "'scheduler' is unknown; known are binding-scheduler, preemption, "
                      "workload-rebalancer", id="an unknown controller"),
-        pytest.param(["--controllers=-binding-scheduler"], "enables none", id="no controller"),
+        pytest.param(["--controllers=-binding-scheduler"], "enables none", id="no controller left"),
         pytest.param(["--controllers=preemption"], "preemption needs PolicyPreemption=true", id="a closed gate"),
         pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are PolicyPreemption, "
                      "PriorityBasedScheduling, WorkloadAffinity", id="an unknown gate"),
         pytest.param(["--failover=always"], "'always' is not one of", id="an unknown failover"),
         pytest.param(["--plugins=Nothing"], "unknown plugin 'Nothing'", id="an unknown plugin"),
-        pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no worker"),
+        pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no workers"),
         pytest.param(["--enable-scheduler-estimator", "--scheduler-estimator-key-file=k"], "go together",
                      id="a key without a certificate"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_meant_is_refused(invoke, arguments, told):
+def test_invalid_options_are_rejected(invoke, arguments, message):
     (options, _), result = invoke(*arguments)
     assert result.exit_code != 0
-    assert told in " ".join(f"{result.output} {result.exception}".split())
+    assert message in " ".join(f"{result.output} {result.exception}".split())
     assert options is None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
-        pytest.param(["--leader-elect-lease-s=10"], "must last longer than the renew deadline", id="too short a lease"),
+        pytest.param(["--leader-elect-lease-s=10"], "must last longer than the renew deadline", id="a short lease"),
         pytest.param(["--kubeconfig=nowhere"], "name a kubeconfig file", id="no access"),
     ],
 )
-def test_what_cannot_run_is_refused_before_anything_starts(arguments, told):
+def test_options_are_checked_before_anything_starts(arguments, message):
     result = CliRunner().invoke(main, ["controllers", "--controllers=binding-scheduler", *arguments])
     assert result.exit_code != 0
-    assert told in str(result.exception)
+    assert message in str(result.exception)
 
 
 def test_help_lists_controllers_and_gates():

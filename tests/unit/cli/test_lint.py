@@ -51,8 +51,8 @@ def lint(tmp_path):
 @pytest.mark.parametrize(
     ("text", "arguments", "code"),
     [
-        pytest.param(GOOD, [], 0, id="nothing wrong"),
-        pytest.param(QUESTIONABLE, [], 0, id="warnings alone"),
+        pytest.param(GOOD, [], 0, id="no findings"),
+        pytest.param(QUESTIONABLE, [], 0, id="warnings"),
         pytest.param(QUESTIONABLE, ["--strict"], 1, id="warnings in strict mode"),
         pytest.param(QUESTIONABLE, ["--strict", "--rule", "toleration-of-everything=off"], 0, id="a rule that is off"),
         pytest.param(QUESTIONABLE, ["--rule", "toleration-of-everything=deny"], 1, id="a rule that denies"),
@@ -73,7 +73,7 @@ def test_text_has_file_line_level_path_and_rule(lint, tmp_path):
     assert lines[-1] == "1 document: 1 error, 1 warning"
 
 
-def test_lines_are_those_of_the_right_document(lint):
+def test_lines_count_in_the_whole_file(lint):
     [finding] = json.loads(lint(QUESTIONABLE, "-o", "json").output)["findings"]
     assert (finding["document"], finding["line"], finding["level"]) == (2, 13, "warning")
     assert finding["path"] == "spec.placement.clusterTolerations[0]"
@@ -108,7 +108,7 @@ def test_errors_have_their_path(lint, text, path):
     assert path in [each["path"] for each in findings if each["level"] == "error"]
 
 
-def test_the_defaults_of_the_crd_are_there(lint):
+def test_the_defaults_of_the_crd_are_applied(lint):
     text = QUESTIONABLE.replace("operator: Exists", "key: a")
     division = "    replicaScheduling:\n      replicaDivisionPreference: Weighted\n"
     assert lint(text + division, "--strict").exit_code == 0

@@ -14,15 +14,15 @@ run()
 
 
 @pytest.mark.parametrize(
-    ("stderr", "said"),
+    ("stderr", "message"),
     [
-        pytest.param("2>&1", b"Fatal Python error: Segmentation fault", id="said with where each thread was"),
-        pytest.param("2>&-", b"", id="nowhere to say it"),
+        pytest.param("2>&1", b"Fatal Python error: Segmentation fault", id="standard error has the stacks"),
+        pytest.param("2>&-", b"", id="standard error is closed"),
     ],
 )
-def test_a_crash_in_c_code(stderr, said):
+def test_a_crash_in_c_code_is_reported(stderr, message):
     command = ["/bin/sh", "-c", f'exec "$0" -c "$1" {stderr}', sys.executable, CRASHES]
     child = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=False)  # noqa: S603 - ours
     assert child.returncode == -signal.SIGSEGV
-    assert child.stdout.startswith(said)
-    assert (b"most recent call first" in child.stdout) == bool(said)
+    assert child.stdout.startswith(message)
+    assert (b"most recent call first" in child.stdout) == bool(message)

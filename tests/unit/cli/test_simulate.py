@@ -1,4 +1,4 @@
-"""`berthmaster simulate`: what-if, exit codes, errors."""
+"""`berthmaster simulate`: changes, exit codes, errors."""
 
 import json
 import shlex
@@ -38,7 +38,7 @@ def invoke(*args: str, stdin: bytes | None = None):
 
 @pytest.fixture
 def simulate(tmp_path):
-    """Simulate a placement of the deployment `web`, and return the rows in JSON."""
+    """A function that simulates a placement of the Deployment `web` and returns the rows of the JSON output."""
 
     def call(placement: str, flags: str = "", *more: str):
         path = tmp_path / "web.yaml"
@@ -57,40 +57,40 @@ def row(rows, resource="default/Deployment/web"):
 @pytest.mark.parametrize(
     ("flags", "trigger"),
     [
-        pytest.param("--label member2=env=staging", "None", id="a label that no longer matches does not move it"),
-        pytest.param("--taint member2=a=b:NoSchedule", "None", id="a taint against new workloads does not move it"),
-        pytest.param("--taint member2=a=b:NoExecute", "Failover", id="a taint that drives out does"),
-        pytest.param("--down member2", "Failover", id="a lost cluster does"),
-        pytest.param("--scale deployment/web=7", "Scale", id="another number of replicas does"),
-        pytest.param("--reschedule", "Rescheduled", id="a rescheduling does"),
+        pytest.param("--label member2=env=staging", "None", id="a label that no longer matches"),
+        pytest.param("--taint member2=a=b:NoSchedule", "None", id="a NoSchedule taint"),
+        pytest.param("--taint member2=a=b:NoExecute", "Failover", id="a NoExecute taint"),
+        pytest.param("--down member2", "Failover", id="a lost cluster"),
+        pytest.param("--scale deployment/web=7", "Scale", id="another number of replicas"),
+        pytest.param("--reschedule", "Rescheduled", id="a forced rescheduling"),
     ],
 )
-def test_a_divided_workload_is_rescheduled_only_where_karmada_would(simulate, flags, trigger):
+def test_a_divided_workload_is_rescheduled_only_where_karmada_would_reschedule_it(simulate, flags, trigger):
     placement = DIVIDED[:-1] + ", clusterAffinity: {labelSelector: {matchLabels: {env: prod}}}}"
     web = row(simulate(placement, flags))
     assert web["after"]["trigger"] == trigger
     assert (web["moves"] == {}) == (trigger in {"None", "Rescheduled"})
 
 
-def test_a_workload_that_tolerates_a_lost_cluster_for_good_stays(simulate):
+def test_a_workload_that_tolerates_a_lost_cluster_stays(simulate):
     tolerant = DIVIDED[:-1] + ", clusterTolerations: [{key: cluster.karmada.io/not-ready, operator: Exists}]}"
     assert row(simulate(tolerant, "--down member2"))["moves"] == {}
 
 
-def test_scaling_up_never_takes_replicas_away(simulate):
+def test_scaling_up_never_removes_replicas(simulate):
     web = row(simulate(DIVIDED, "--scale default/Deployment/web=40"))
     assert sum(web["after"]["clusters"].values()) == 40
     assert all(after is not None and after > (before or 0) for before, after in web["moves"].values())
 
 
-def test_a_lost_cluster_takes_the_only_place_away(simulate):
+def test_a_workload_without_another_cluster_cannot_be_scheduled(simulate):
     only = "{clusterAffinity: {clusterNames: [member1]}}"
     after = row(simulate(only, "--down member1"))["after"]
     assert (after["clusters"], after["error"]) == ({}, "NoFit")
     assert "ClusterEviction" in after["message"] or "ClusterAffinity" in after["message"]
 
 
-def test_a_binding_among_the_manifests_says_where_the_workload_is(simulate):
+def test_a_binding_in_the_manifests_is_the_current_assignment(simulate):
     binding = """
 apiVersion: work.karmada.io/v1alpha2
 kind: ResourceBinding
@@ -104,7 +104,7 @@ spec:
     assert row(simulate(DIVIDED, "", binding))["clusters"]["member3"] >= 3
 
 
-def test_a_resource_that_no_policy_selects_is_told(simulate):
+def test_a_resource_that_no_policy_selects_is_reported(simulate):
     config = "\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n"
     settings = row(simulate(DIVIDED, "", config), "default/ConfigMap/settings")
     assert (settings["policy"], settings["clusters"], settings["message"]) == (None, {}, "no policy selects it")
@@ -122,29 +122,29 @@ def test_workload_affinity_keeps_peers_together(simulate):
 
 
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("flags", "message"),
     [
-        pytest.param("--down member7", "there is no cluster 'member7'", id="an unknown cluster is lost"),
+        pytest.param("--down member7", "there is no cluster 'member7'", id="an unknown cluster"),
         pytest.param("--taint member1", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="a taint without a key"),
         pytest.param("--taint member1=a:Sometimes", "accepted is CLUSTER=KEY[=VALUE]:EFFECT", id="an unknown effect"),
         pytest.param("--label member1=env", "accepted is CLUSTER=KEY=VALUE", id="a label without a value"),
-        pytest.param("--label member1=env=a/b", "accepted is CLUSTER=KEY=VALUE", id="a value no label can have"),
+        pytest.param("--label member1=env=a/b", "accepted is CLUSTER=KEY=VALUE", id="an invalid label value"),
         pytest.param("--scale Deployment/nginx=-1", "N from 0 to 2147483647", id="a negative scale"),
         pytest.param("--scale Deployment/nginx=2147483648", "N from 0 to 2147483647", id="a scale beyond int32"),
-        pytest.param("--scale Deployment/ngin=1", "did you mean", id="an unknown resource is scaled"),
+        pytest.param("--scale Deployment/ngin=1", "did you mean", id="an unknown resource"),
         pytest.param("--scale nginx=1", "accepted is KIND/NAME or NAMESPACE/KIND/NAME", id="a scale without a kind"),
         pytest.param("--plugins Taints", "unknown plugin 'Taints'", id="an unknown plugin"),
         pytest.param("--feature-gates Failover=true", "--feature-gates", id="an unknown gate"),
         pytest.param(
             "--replica-path Widget", "accepted is GROUP/VERSION/KIND=PATH", id="a replica path without a path"
         ),
-        pytest.param("--jsonl", "-f and changes do not go with it", id="lines and files at once"),
+        pytest.param("--jsonl", "cannot be combined with -f and changes", id="lines and files together"),
     ],
 )
-def test_bad_usage_is_told_with_what_is_accepted(flags, said):
+def test_bad_usage_is_reported_with_the_accepted_form(flags, message):
     result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS), *shlex.split(flags))
     assert result.exit_code != 0
-    assert said in result.output + str(result.exception)
+    assert message in result.output + str(result.exception)
 
 
 MALFORMED = {
@@ -164,12 +164,12 @@ MALFORMED = {
         "accepted are cluster, region, zone, provider",
     ),
     "a negative quantity": (DEPLOYMENT.replace("500m", '"-1"'), "requests[cpu]: '-1' is negative"),
-    "a cluster twice": (CLUSTERS.read_text(), "'member1' is already defined in"),
+    "a duplicate cluster": (CLUSTERS.read_text(), "'member1' is already defined in"),
 }
 
 
-@pytest.mark.parametrize(("text", "said"), MALFORMED.values(), ids=MALFORMED)
-def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkeypatch, capsys, text, said):
+@pytest.mark.parametrize(("text", "message"), MALFORMED.values(), ids=MALFORMED)
+def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkeypatch, capsys, text, message):
     path = tmp_path / "bad.yaml"
     path.write_text(text)
     arguments = ["berthmaster", "simulate", "-f", str(CLUSTERS), "-f", str(path)]
@@ -181,10 +181,10 @@ def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkey
     assert captured.out == ""
     (line,) = captured.err.splitlines()
     assert line.startswith(f"berthmaster: {path}: document ")
-    assert said in line
+    assert message in line
 
 
-def test_an_empty_fleet_is_told(tmp_path, monkeypatch, capsys):
+def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
     path = tmp_path / "empty.yaml"
     path.write_text("")
     monkeypatch.setattr("sys.argv", ["berthmaster", "simulate", "-f", str(path)])
@@ -195,9 +195,9 @@ def test_an_empty_fleet_is_told(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("example", "code"), [("groups", 0), ("nowhere", 1)], ids=["all have a place", "one has no place"]
+    ("example", "code"), [("groups", 0), ("nowhere", 1)], ids=["all are scheduled", "one is not scheduled"]
 )
-def test_check_exits_with_1_if_a_workload_has_no_place(example, code):
+def test_check_exits_with_1_if_a_workload_is_not_scheduled(example, code):
     result = invoke("simulate", "-f", str(CLUSTERS), "-f", str(GROUPS.parent / example), "--check")
     assert result.exit_code == code
 
@@ -215,7 +215,7 @@ def test_completion_scripts_call_the_command(shell):
 @pytest.mark.parametrize(
     "command", [[], ["simulate"], ["explain"], ["completion"]], ids=["root", "simulate", "explain", "completion"]
 )
-def test_help_everywhere(command):
+def test_every_command_has_help(command):
     result = invoke(*command, "--help")
     assert result.exit_code == 0
     assert "Usage: berthmaster" in result.output

@@ -16,7 +16,7 @@ FILES = ["--cert-file", "c", "--key-file", "k"]
 
 @pytest.fixture
 def started(monkeypatch):
-    """What the server would be started with."""
+    """A function that runs the command without a server, and returns the server's options."""
     seen = []
     monkeypatch.setattr(serving, "serve", seen.append)
     monkeypatch.setattr("berthmaster.runtime.logs.configure", lambda _level: None)
@@ -44,7 +44,7 @@ def test_defaults(started):
     assert server.request_timeout_s < 3, "karmada's webhook configuration waits 3 s"
 
 
-def test_a_flag_wins_over_the_environment_and_that_over_the_file(started, tmp_path):
+def test_flags_override_the_environment_and_it_overrides_the_file(started, tmp_path):
     file = "workers: 3\nthreads: 3\nbind: 127.0.0.1:3\ncert-file: f\nkey-file: f\n"
     env = {"BERTHMASTER_WEBHOOK_THREADS": "4", "BERTHMASTER_WEBHOOK_BIND": "[::1]:4"}
     server = started("--bind", "127.0.0.1:5", file=file, env=env, tmp_path=tmp_path).server
@@ -53,7 +53,7 @@ def test_a_flag_wins_over_the_environment_and_that_over_the_file(started, tmp_pa
     assert (server.host, server.port) == ("::1", 4)
 
 
-def test_lists_and_mappings_come_from_the_file_too(started, tmp_path):
+def test_lists_and_mappings_are_read_from_the_file(started, tmp_path):
     file = (
         "mode: standalone\npeer-checks: yes\nrule:\n  selector-repeated: off\n  lazy-change: deny\n"
         "cluster-scoped-kind: [example.org/Gadget]\ndrop-handler: [system:serviceaccount:a:b]\n"
@@ -67,35 +67,35 @@ def test_lists_and_mappings_come_from_the_file_too(started, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("file", "said"),
+    ("file", "message"),
     [
-        pytest.param("worker: 2", "did you mean workers?", id="a key that is nearly one"),
-        pytest.param("nothing: 2", "accepted are", id="a key that is none"),
-        pytest.param("workers: [2]", "not a single value", id="a list for one"),
-        pytest.param("drop-handler: a", "not a list", id="one for a list"),
+        pytest.param("worker: 2", "did you mean workers?", id="a misspelt key"),
+        pytest.param("nothing: 2", "accepted are", id="an unknown key"),
+        pytest.param("workers: [2]", "not a single value", id="a list for a single value"),
+        pytest.param("drop-handler: a", "not a list", id="a single value for a list"),
         pytest.param("- workers", "not a mapping", id="a list of options"),
-        pytest.param("workers: 2\nworkers: 3", "workers", id="a key twice"),
+        pytest.param("workers: 2\nworkers: 3", "workers", id="a duplicate key"),
     ],
 )
-def test_a_file_that_cannot_be_meant_is_refused(started, tmp_path, file, said):
-    with pytest.raises(InputError, match=said):
+def test_an_invalid_file_is_rejected(started, tmp_path, file, message):
+    with pytest.raises(InputError, match=message):
         started(*FILES, file=file, tmp_path=tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
-        pytest.param(["--rule", "selector-repeted=warn"], "did you mean selector-repeated?", id="a rule misspelt"),
+        pytest.param(["--rule", "selector-repeted=warn"], "did you mean selector-repeated?", id="a misspelt rule"),
         pytest.param(["--rule", "selector-repeated=loud"], "deny, warn, off", id="an unknown level"),
-        pytest.param(["--bind", "nowhere"], "HOST:PORT", id="no address"),
+        pytest.param(["--bind", "nowhere"], "HOST:PORT", id="an invalid address"),
         pytest.param(["--bind", "::1:8443"], "HOST:PORT", id="IPv6 without brackets"),
-        pytest.param(["--bind", "a:99999"], "HOST:PORT", id="no port"),
+        pytest.param(["--bind", "a:99999"], "HOST:PORT", id="an invalid port"),
         pytest.param(["--workers", "0"], "workers", id="no workers"),
         pytest.param(["--tls-min-version", "1.0"], "1.2", id="an old TLS"),
-        pytest.param(["--namespaced-kind", "a/B", "--cluster-scoped-kind", "a/B"], "both", id="a kind of both scopes"),
+        pytest.param(["--namespaced-kind", "a/B", "--cluster-scoped-kind", "a/B"], "both", id="a kind of two scopes"),
     ],
 )
-def test_bad_usage_exits_with_2(started, arguments, said):
+def test_bad_usage_exits_with_2(started, arguments, message):
     result = started(*FILES, *arguments)
     assert result.exit_code == 2
-    assert said in result.output
+    assert message in result.output

@@ -1,4 +1,4 @@
-"""Options of ``berthmaster extender`` that cannot be meant: a line on standard error, and nothing is served."""
+"""``berthmaster extender`` rejects invalid options before it serves."""
 
 import pytest
 from click.testing import CliRunner
@@ -7,16 +7,16 @@ from berthmaster_cli.main import main
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         pytest.param(["--watch", "pods"], "'pods' is not one of", id="an unknown kind"),
-        pytest.param(["--watch", "policies"], "one kind of cluster has to be watched", id="policies alone"),
+        pytest.param(["--watch", "policies"], "one kind of cluster has to be watched", id="policies without clusters"),
         pytest.param(["--watch", "nodes", "-f", "."], "give one of them", id="two sources"),
         pytest.param(["--watch", "nodes", "--kubeconfig", "nowhere"], "name a kubeconfig file", id="no access"),
-        pytest.param(["--kube-scheduler-members", "a in b"], "is not a selector", id="a broken selector"),
+        pytest.param(["--kube-scheduler-members", "a in b"], "is not a selector", id="an invalid selector"),
     ],
 )
-def test_is_refused(arguments, told):
+def test_invalid_options_are_rejected(arguments, message):
     result = CliRunner().invoke(main, ["extender", *arguments])
     assert result.exit_code != 0
-    assert told in f"{result.output}{result.exception}"
+    assert message in f"{result.output}{result.exception}"

@@ -1,4 +1,4 @@
-"""The stories of `make run`, word for word."""
+"""The exact output of the examples of `make run`."""
 
 import json
 import shlex
@@ -15,15 +15,15 @@ FLEET = "-f examples/clusters.yaml"
 
 STORIES = {
     "groups in order": f"simulate {FLEET} -f examples/groups",
-    "a lost cluster moves its workload to the next group": f"simulate {FLEET} -f examples/groups --down member1",
+    "a lost cluster": f"simulate {FLEET} -f examples/groups --down member1",
     "static weights": f"simulate {FLEET} -f examples/weights",
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
-    "one that fits nowhere": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
-    "a federation of KubeAdmiral": "simulate -f examples/federation",
-    "a federation loses a cluster": "simulate -f examples/federation --down kubeadmiral-member-1",
-    "a federation explained": "explain -f examples/federation Deployment/shop",
-    "several examples at once": f"simulate {FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
+    "a workload that fits nowhere": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+    "a KubeAdmiral federation": "simulate -f examples/federation",
+    "a KubeAdmiral federation loses a cluster": "simulate -f examples/federation --down kubeadmiral-member-1",
+    "a KubeAdmiral federation explained": "explain -f examples/federation Deployment/shop",
+    "several examples together": f"simulate {FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
 }
 
 
@@ -37,7 +37,7 @@ def at_the_root(monkeypatch):
 
 
 @pytest.mark.parametrize(("title", "line"), STORIES.items(), ids=STORIES)
-def test_what_a_story_prints(title, line, golden):
+def test_the_output_of_an_example(title, line, golden):
     result = run(line)
     assert result.exit_code == 0, result.output
     lines = [f"$ berthmaster {line}", *(text.rstrip() for text in result.stdout.splitlines())]
@@ -56,30 +56,30 @@ def test_nginx_moves_from_beijing_to_hongkong_when_member1_is_lost():
     ("line", "clusters"),
     [
         pytest.param(f"{FLEET} -f examples/weights", {"member1": 2, "member2": 1}, id="two to one of three replicas"),
-        pytest.param(f"{FLEET} -f examples/priorities", {"member1": 6}, id="the higher priority places on production"),
+        pytest.param(f"{FLEET} -f examples/priorities", {"member1": 6}, id="the higher priority wins"),
         pytest.param(
             f"{FLEET} -f examples/regions", {"member2": 6, "member3": 3, "member4": 3}, id="two regions, three clusters"
         ),
         pytest.param(f"{FLEET} -f examples/nowhere", {}, id="nowhere"),
     ],
 )
-def test_where_an_example_goes(line, clusters):
+def test_the_placement_of_an_example(line, clusters):
     (workload,) = json.loads(run(f"simulate {line} -o json").stdout)
     assert workload["clusters"] == clusters
 
 
-def test_json_and_yaml_say_the_same():
+def test_json_and_yaml_are_equal():
     line = f"explain {FLEET} -f examples/nowhere Deployment/trainer -o"
     assert json.loads(run(f"{line} json").stdout) == yaml.safe_load(run(f"{line} yaml").stdout)
 
 
-def test_the_diagnosis_names_every_cluster_of_every_group_that_was_tried():
-    told = json.loads(run(f"explain {FLEET} -f examples/nowhere Deployment/trainer -o json").stdout)
-    groups = {group["group"]: group for group in told["diagnosis"]["groups"]}
+def test_the_diagnosis_names_every_cluster_of_every_tried_group():
+    explained = json.loads(run(f"explain {FLEET} -f examples/nowhere Deployment/trainer -o json").stdout)
+    groups = {group["group"]: group for group in explained["diagnosis"]["groups"]}
     assert list(groups) == ["accelerated", "any-production"]
     assert all(len(group["clusters"]) == 5 for group in groups.values())
     assert groups["accelerated"]["failure"]["kind"] == "NoFit"
     assert groups["any-production"]["failure"]["kind"] == "Insufficient"
-    room = {each["cluster"]: (each["capacity"], each["boundBy"]) for each in groups["any-production"]["clusters"]}
-    assert room["member1"] == (2, "cpu")
-    assert room["member2"] == (1, "memory")
+    capacity = {each["cluster"]: (each["capacity"], each["boundBy"]) for each in groups["any-production"]["clusters"]}
+    assert capacity["member1"] == (2, "cpu")
+    assert capacity["member2"] == (1, "memory")

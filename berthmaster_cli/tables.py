@@ -1,0 +1,179 @@
+"""The tables of simulate and explain, for Karmada and for KubeAdmiral."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+from rich.console import Console
+from rich.markup import escape
+
+from berthmaster.scheduling.decision import FailureKind
+from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.report import ChangeRow, Row
+from berthmaster_cli.console import complain, print_data, print_table, stdout
+
+_STYLES: Final = {
+    Outcome.ASSIGNED: "green",
+    Outcome.NO_REPLICAS: "yellow",
+    Outcome.NOT_SELECTED: "yellow",
+    Outcome.REJECTED: "red",
+}
+_BEST_FIRST: Final = tuple(_STYLES)
+_GROUP_COLUMNS: Final = (
+    "CLUSTER", "RESULT", "REPLICAS:right", "CURRENT:right", "CAPACITY:right", "SCORE:right", "WEIGHT:right", "WHY",
+)  # fmt: skip
+
+
+class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
+    """The result for one workload of a KubeAdmiral federation.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        policy: the policy that its labels name; None without one.
+        clusters: replicas by cluster; None where the mode assigns no numbers.
+        trigger: why it was scheduled.
+        error: the stage that failed; None if none did, or if it was not scheduled.
+        message: the failure or another remark; None if there is none.
+    """
+
+    resource: str
+    policy: str | None
+    clusters: dict[str, int | None]
+    trigger: str
+    error: str | None
+    message: str | None
+
+
+class FederationChange(msgspec.Struct, frozen=True, rename="camel"):
+    """The results for one workload before and after the changes, and the clusters that differ."""
+
+    resource: str
+    before: FederationRow
+    after: FederationRow
+    moves: dict[str, tuple[int | None, int | None]]
+
+
+Results = Sequence[Row] | Sequence[FederationRow]
+Changes = Sequence[ChangeRow] | Sequence[FederationChange]
+
+
+def print_results(rows: Results, output: str) -> None:
+    """Print where workloads are placed, as a table, JSON or YAML."""
+    if output != "table":
+        print_data(rows, output)
+    elif not rows:
+        complain("the manifests contain no resources to schedule")
+    else:
+        cells = [
+            (each.resource, each.policy or "", _group(each), _placed(each), escape(each.message or "")) for each in rows
+        ]
+        print_table(stdout(), ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), cells)
+
+
+def print_changes(rows: Changes, output: str) -> None:
+    """Print what changes move, as a table, JSON or YAML."""
+    if output != "table":
+        print_data(rows, output)
+    elif not rows:
+        complain("the manifests contain no resources to schedule")
+    else:
+        cells = [
+            (each.resource, _placed(each.before), _placed(each.after), _moves(each), escape(_reason(each.after)))
+            for each in rows
+        ]
+        print_table(stdout(), ("RESOURCE", "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+
+
+def assignment_text(clusters: Mapping[str, int | None]) -> str:
+    """Format an assignment as ``cluster=replicas ...``; empty if there is no cluster."""
+    return " ".join(name if replicas is None else f"{name}={replicas}" for name, replicas in clusters.items())
+
+
+def without_zeros(clusters: Mapping[str, int]) -> dict[str, int | None]:
+    """Replace 0 by None: Karmada assigns 0 replicas to a workload that has none."""
+    return {name: replicas or None for name, replicas in clusters.items()}
+
+
+def _group(row: Row | FederationRow) -> str:
+    return row.group or "" if isinstance(row, Row) else ""
+
+
+def _placed(row: Row | FederationRow) -> str:
+    if isinstance(row, FederationRow):
+        return assignment_text(dict(sorted(row.clusters.items()))) or "[yellow]not scheduled[/]"
+    if row.replicas is None and not row.clusters:
+        return "-"
+    return assignment_text(without_zeros(row.clusters)) or "[yellow]not scheduled[/]"
+
+
+def _moves(change: ChangeRow | FederationChange) -> str:
+    def text(cluster: str, before: int | None, after: int | None) -> str:
+        if before or after:
+            return f"{cluster} {before or 0}→{after or 0}"
+        return f"+{cluster}" if cluster in change.after.clusters else f"-{cluster}"
+
+    return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or "[dim]none[/]"
+
+
+def _reason(row: Row | FederationRow) -> str:
+    """Format why a workload was scheduled, and with which result."""
+    trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
+    if trigger == Trigger.NONE.value:
+        return row.message or "nothing triggers rescheduling"
+    group = _group(row)
+    return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message)))
+
+
+def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
+    """Print whether scheduling to a group succeeded, then its clusters, the best first.
+
+    Args:
+        console: the output.
+        group: the diagnosis.
+        limit: how many clusters to show; 0 for all.
+    """
+    title = f"group {group.group}" if group.group else "scheduling"
+    console.print(f"[bold]{title}[/] {_group_result(group)}")
+    clusters = sorted(
+        group.clusters, key=lambda each: (_BEST_FIRST.index(each.outcome), -(each.replicas or 0), each.cluster)
+    )
+    limit = limit or len(clusters)
+    print_table(console, _GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
+    hidden = clusters[limit:]
+    if hidden:
+        console.print(f"[dim]and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)[/]")
+
+
+def _group_result(group: GroupDiagnosis) -> str:
+    if group.failure is None:
+        return "[green]succeeded[/]"
+    no_fit = group.failure.kind is FailureKind.NO_FIT
+    counts = ", ".join(f"{plugin} {count}" for plugin, count in group.rejected_by() if no_fit)
+    return f"[red]failed[/]: {escape(group.failure.message)}{f' ({counts})' if counts else ''}"
+
+
+def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str, ...]:
+    def number(value: int | None) -> str:
+        return "" if value is None else str(value)
+
+    why = "; ".join(f"{rejection.plugin}: {rejection.reason}" for rejection in each.rejections)
+    if not why and group.failure is None:
+        why = each.reason  # the title shows the failure of a whole group
+    style = _STYLES[each.outcome]
+    return (
+        each.cluster,
+        f"[{style}]{each.outcome.value}[/]",
+        number(each.replicas),
+        number(each.current),
+        "" if each.capacity is None else f"{each.capacity} ({each.bound_by})",
+        str(sum(each.scores.values()) or "") if each.scores else "",
+        number(each.weight),
+        escape(why),
+    )
+
+
+def _counts(clusters: Sequence[ClusterDiagnosis]) -> str:
+    counts = Counter(each.rejections[0].plugin if each.rejections else each.outcome.value for each in clusters)
+    return ", ".join(f"{count} {reason}" for reason, count in counts.most_common())
