@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -18,6 +18,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.authority import KeyPair
 
+E = TypeVar("E", bound=x509.ExtensionType)
 MAX_CERTIFICATES: Final = 32
 """The largest bundle that is read. Three rotations at the same time need four certificates."""
 _BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
@@ -75,29 +76,30 @@ def issued_by(leaf: x509.Certificate, authority: x509.Certificate) -> bool:
 
 def is_authority(certificate: x509.Certificate) -> bool:
     """Return whether a certificate may sign others."""
-    try:
-        return certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        return False
+    constraints = _extension(certificate, x509.BasicConstraints)
+    return constraints is not None and constraints.ca
 
 
 def is_for_servers(certificate: x509.Certificate) -> bool:
-    """Return whether a server may present a certificate."""
-    try:
-        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    except x509.ExtensionNotFound:
-        return True  # without the extension every usage is allowed
-    return ExtendedKeyUsageOID.SERVER_AUTH in usages
+    """Return whether a server may present a certificate. Without the extension every usage is allowed."""
+    usages = _extension(certificate, x509.ExtendedKeyUsage)
+    return usages is None or ExtendedKeyUsageOID.SERVER_AUTH in usages
 
 
 def names_of(certificate: x509.Certificate) -> frozenset[str]:
     """Return the DNS names and IP addresses of a certificate."""
-    try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
+    names = _extension(certificate, x509.SubjectAlternativeName)
+    if names is None:
         return frozenset()
     addresses = map(str, names.get_values_for_type(x509.IPAddress))
     return frozenset([*names.get_values_for_type(x509.DNSName), *addresses])
+
+
+def _extension(certificate: x509.Certificate, kind: type[E]) -> E | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 class Bundle(tuple[x509.Certificate, ...]):

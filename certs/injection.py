@@ -18,12 +18,7 @@ Json = dict[str, Any]
 
 
 class ConfigurationKind(NamedTuple):
-    """A kind of configuration that has bundle fields.
-
-    Attributes:
-        api_version, kind: identify its objects.
-        collection: where the API server serves them.
-    """
+    """A kind of configuration that has bundle fields."""
 
     api_version: str
     kind: str

@@ -26,24 +26,14 @@ class Origin(StrEnum):
 
 
 class ServingCertificate(NamedTuple):
-    """A serving certificate in a Secret that a server mounts.
-
-    Attributes:
-        secret: the name of the Secret.
-        names: the DNS names and IP addresses of the server.
-    """
+    """The Secret of a serving certificate, and the DNS names and IP addresses of the server that mounts it."""
 
     secret: str
     names: tuple[str, ...]
 
 
 class TargetConfiguration(NamedTuple):
-    """A cluster-scoped configuration with a bundle.
-
-    Attributes:
-        kind: which kind.
-        name: the name of the object.
-    """
+    """A cluster-scoped configuration with a bundle."""
 
     kind: ConfigurationKind
     name: str

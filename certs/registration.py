@@ -58,13 +58,7 @@ class RegistrationResult(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """The address of a server with TLS.
-
-    Attributes:
-        host: a DNS name or an IP address.
-        port: the TCP port.
-        path: with a leading slash.
-    """
+    """The address of a server with TLS. The path has a leading slash."""
 
     host: str
     port: int

@@ -40,13 +40,7 @@ ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | None
 
 
 class CertificateSnapshot(NamedTuple):
-    """All that was read.
-
-    Attributes:
-        targets: the configurations.
-        serving: the Secrets that servers mount; None for a missing one.
-        authority: the Secret of the authority.
-    """
+    """The configurations, the Secrets that servers mount, and the authority's Secret. None stands for a missing one."""
 
     targets: tuple[tuple[TargetConfiguration, ConfigurationState], ...]
     serving: tuple[tuple[ServingCertificate, Secret | None], ...]
@@ -65,12 +59,7 @@ class CertificateSnapshot(NamedTuple):
 
 
 class Clusters(NamedTuple):
-    """The API servers.
-
-    Attributes:
-        host: holds the Secrets. The servers run there.
-        target: holds the configurations. It may be the same as the host.
-    """
+    """The API server that holds the Secrets, and the one that holds the configurations. They may be the same."""
 
     host: APIClient
     target: APIClient
