@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Final
 
 from berthmaster.controllers.rebalancer.progress import Marked, MarkOutcomes, NotMarked, RebalanceProgress
-from berthmaster.kube.events import Happening, Reference
+from berthmaster.kube.events import EventKey, Reference
 from berthmaster.model.rebalancer import FAILED, RebalancedWorkload, WorkloadRebalancer
 
 MAX_NAMED: Final = 5
@@ -19,24 +19,24 @@ def reference(rebalancer: WorkloadRebalancer) -> Reference:
     return Reference(rebalancer.api_version, rebalancer.kind, metadata.namespace, metadata.name, metadata.uid)
 
 
-def mark_event(rebalancer: WorkloadRebalancer, at: datetime, marked: Marked) -> Happening | None:
+def mark_event(rebalancer: WorkloadRebalancer, at: datetime, marked: Marked) -> EventKey | None:
     """Return the event of a binding, or None if the binding already had the mark."""
     if marked.stamped is None:
         return None
     origin = f"WorkloadRebalancer {rebalancer.metadata.name}, created at {_time(at)},"
     if marked.overtaken_at is None:
         note = f"{origin} triggered rescheduling"
-        return Happening(marked.stamped, "Normal", "RescheduleTriggered", _ACTION, note, reference(rebalancer))
+        return EventKey(marked.stamped, "Normal", "RescheduleTriggered", _ACTION, note, reference(rebalancer))
     note = (
         f"{origin} has no effect: the last scheduling was later, at {_time(marked.overtaken_at)}. "
         "Create a new WorkloadRebalancer to reschedule"
     )
-    return Happening(marked.stamped, "Warning", "NothingRescheduled", _ACTION, note, reference(rebalancer))
+    return EventKey(marked.stamped, "Warning", "NothingRescheduled", _ACTION, note, reference(rebalancer))
 
 
 def progress_events(
     rebalancer: WorkloadRebalancer, progress: RebalanceProgress, outcomes: MarkOutcomes
-) -> Iterator[Happening]:
+) -> Iterator[EventKey]:
     """Yield the events of a rebalancer after its status was written. There are none if no workload was tried."""
     about = reference(rebalancer)
     total = len(progress.status.observed_workloads)
@@ -47,7 +47,7 @@ def progress_events(
                 f"{len(progress.open)} of {total} workloads are not marked yet: {_names(progress.open)}. "
                 f"The controller retries: {problem}"
             )
-            yield Happening(about, "Warning", "RebalancePending", _ACTION, note, None)
+            yield EventKey(about, "Warning", "RebalancePending", _ACTION, note, None)
     elif outcomes:
         yield _finished(about, progress)
     if overtaken := [workload for workload, outcome in outcomes.items() if _overtaken(outcome)]:
@@ -55,22 +55,22 @@ def progress_events(
             f"not rescheduled because their last scheduling is later than this object: {_names(overtaken)}. "
             "Create a new WorkloadRebalancer to reschedule them"
         )
-        yield Happening(about, "Warning", "NothingRescheduled", _ACTION, note, None)
+        yield EventKey(about, "Warning", "NothingRescheduled", _ACTION, note, None)
 
 
-def _finished(about: Reference, progress: RebalanceProgress) -> Happening:
+def _finished(about: Reference, progress: RebalanceProgress) -> EventKey:
     items = progress.status.observed_workloads
     failed = [item.workload for item in items if item.result == FAILED]
     if not failed:
         marked = "1 workload is" if len(items) == 1 else f"{len(items)} workloads are"
         note = f"{marked} marked for rescheduling: {_names([item.workload for item in items])}"
-        return Happening(about, "Normal", "RebalanceSucceed", _ACTION, note, None)
+        return EventKey(about, "Normal", "RebalanceSucceed", _ACTION, note, None)
     note = (
         f"{len(failed)} of {len(items)} workloads are not marked because they have no binding: {_names(failed)}. "
         "Check their names, and whether a policy claims them. The controller does not retry: create a new "
         "WorkloadRebalancer"
     )
-    return Happening(about, "Warning", "RebalanceFailed", _ACTION, note, None)
+    return EventKey(about, "Warning", "RebalanceFailed", _ACTION, note, None)
 
 
 def _overtaken(outcome: object) -> bool:
