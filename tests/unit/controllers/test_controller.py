@@ -1,3 +1,4 @@
+import json
 import logging
 import threading
 import time
@@ -10,6 +11,7 @@ from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.logs import JSONFormatter
 
 
 class FakeMetrics:
@@ -133,3 +135,39 @@ def test_a_dead_worker_is_counted():
     wait_until(lambda: running.controller.load().dead_workers == 1)
     running.controller.stop()
     assert running.controller.load().dead_workers == 0
+
+
+def test_all_records_of_a_reconcile_carry_its_id_and_those_of_others_another():
+    log, lines = logging.getLogger("berthmaster.test_controller"), []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(json.loads(JSONFormatter().format(record)))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+
+    def step() -> None:
+        log.info("first")
+        log.info("second")
+
+    running = Running(Doing(step, step))
+    running.queue.add("a")
+    running.queue.add("b")
+    running.controller.start()
+    wait_until(lambda: len(running.metrics.results) == 2)
+    running.controller.stop()
+    log.removeHandler(handler)
+    first, second, third, fourth = [each["reconcile_id"] for each in lines]
+    assert first == second != third == fourth
+
+
+def test_retries_and_requeues_are_logged_with_their_wait(caplog):
+    caplog.set_level(logging.DEBUG)
+    running = Running(Doing(ApiError(0, "", "no response"), ApiError(409, "Conflict", "x"), Requeue(0.001)))
+    running.queue.add("a")
+    running.controller.start()
+    wait_until(lambda: len(running.metrics.results) == 4)
+    running.controller.stop()
+    assert [(each.levelname, each.getMessage(), each.fields) for each in caplog.records] == [
+        ("WARNING", "toy: reconcile failed, will be retried: no response", {"key": "a", "retry_s": 0.001}),
+        ("DEBUG", "toy: reconcile failed, will be retried: x", {"key": "a", "retry_s": 0.002}),
+        ("DEBUG", "toy: requeued", {"key": "a", "after_s": 0.001}),
+    ]

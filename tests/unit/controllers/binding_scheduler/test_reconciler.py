@@ -1,5 +1,6 @@
 """The delayed status and events of an assignment, refused writes, and the log of decisions."""
 
+import logging
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
+from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile
 
 KEY, OTHER = ("shop", "web-deployment"), ("shop", "other-deployment")
@@ -236,3 +238,95 @@ def test_a_success_after_a_failure_gets_an_event(bench):
     bench.work()
     bench.work()
     assert bench.store.events == [(uid, SUCCEEDED), (uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]
+
+
+NAME = "shop/web-deployment"
+
+
+def logged(caplog: pytest.LogCaptureFixture, level: int) -> list[tuple[str, dict[str, Any]]]:
+    """Message and fields of the binding scheduler's records of a level; durations become their type."""
+    return [
+        (each.getMessage(), {**each.fields, **({"duration_ms": float} if "duration_ms" in each.fields else {})})
+        for each in caplog.records
+        if each.name.startswith("berthmaster.binding_scheduler") and each.levelno == level
+    ]
+
+
+def decision(outcome: str, **changed: Any) -> tuple[str, dict[str, Any]]:
+    """The record of a first assignment, with changes."""
+    values = {
+        "binding": NAME, "trigger": "First", "group": "", "before": "no clusters", "after": "m:1",
+        "duration_ms": float, "reason": "Success",
+    }  # fmt: skip
+    return outcome, {**values, **changed}
+
+
+def test_each_decision_is_one_record(bench, caplog):
+    caplog.set_level(logging.INFO)
+    bench.empty_queue()
+    bench.put()
+    bench.work()
+    assert logged(caplog, logging.INFO) == [decision("scheduled")]
+    bench.work()
+    bench.api.edit(PATH, spec={"replicas": 3})
+    bench.work()
+    change = {"trigger": "Reconcile", "before": "m:1", "after": "m:3"}
+    assert logged(caplog, logging.INFO)[1:] == [decision("scheduled", **change)], "no record without a change"
+
+
+def test_a_binding_that_fits_no_cluster_is_logged_with_the_problem(bench, caplog):
+    caplog.set_level(logging.INFO)
+    bench.empty_queue()
+    bench.put()
+    bench.api.edit(PATH, spec={"placement": {"clusterAffinity": {"clusterNames": ["x"]}}})
+    bench.work()
+    problem = "0 of 1 clusters fit: 1 do not match the affinity (ClusterAffinity)"
+    failed = {"after": "no clusters", "reason": "NoClusterFit", "problem": problem}
+    assert logged(caplog, logging.INFO) == [decision("unschedulable", **failed)]
+
+
+def test_a_failed_write_is_logged_with_the_error(bench, caplog):
+    caplog.set_level(logging.INFO)
+    bench.empty_queue()
+    bench.put()
+    bench.api.before = only(refuse(409, "Conflict"), "PATCH")
+    with pytest.raises(ApiError) as raised:
+        bench.work()
+    failed = {"after": "no clusters", "reason": "Conflict", "problem": str(raised.value)}
+    assert logged(caplog, logging.INFO) == [decision("not written", **failed)]
+
+
+def test_the_steps_of_a_decision_are_logged_at_debug(bench, caplog):
+    caplog.set_level(logging.DEBUG)
+    bench.put()
+    bench.work()
+    bench.empty_queue()
+    bench.work()
+    steps = logged(caplog, logging.DEBUG)
+    assert [message for message, _ in steps] == [
+        "group tried", "assignment written", "status delayed", "status written", "group tried", "unchanged",
+    ]  # fmt: skip
+    assert steps[0][1] == {
+        "binding": NAME, "group": "", "clusters": 1, "rejected": {}, "fit": 1, "selected": ["m"], "assigned": "m:1",
+        "failure": None,
+    }  # fmt: skip
+
+
+def test_a_burst_of_decisions_is_sampled(bench, caplog, monkeypatch):
+    caplog.set_level(logging.INFO)
+    clock = FakeClock()
+    log = logging.getLogger("berthmaster.binding_scheduler")
+    assert [type(each) for each in log.filters] == [BurstFilter]
+    monkeypatch.setattr(log, "filters", [BurstFilter(1.0, 2, clock.monotonic_s)])
+    bench.empty_queue()
+    bench.put()
+    for replicas in range(1, 6):
+        bench.api.edit(PATH, spec={"replicas": replicas})
+        bench.work()
+        bench.work()
+    clock.pass_by(1.0)
+    bench.api.edit(PATH, spec={"replicas": 9})
+    bench.work()
+    records = [each for each in caplog.records if each.name == log.name]
+    assert [each.fields["after"] for each in records] == ["m:1", "m:2", "m:9"]
+    assert [each.suppressed for each in records] == [0, 0, 3]
