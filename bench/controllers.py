@@ -1,10 +1,9 @@
 """Time the binding scheduler on a real API server: ``make bench-controllers``, or with ``ARGS="--bindings 10000"``.
 
-Bindings of all strategies over a generated fleet are there before the scheduler starts; the clock runs from the first
-assignment to the last, and to the last status, as somebody who watches sees them. Besides bindings a second it tells
-what each process spent on one of them, for they all share the machine: API server and etcd are part of what is
-measured. So much for us; what the API server takes at most is told by the same writes from a client that does nothing
-else: no watch, no decision, no status, no event.
+Bindings of all strategies over a generated fleet exist before the scheduler starts. The time runs from the first
+assignment to the last one, and to the last status, as another client observes them. All processes share the machine,
+so the benchmark also reports the CPU time of each process per binding. For comparison, a client without watch,
+decision, status and events sends the same writes: that is the limit of the API server.
 """
 
 import concurrent.futures
@@ -44,12 +43,12 @@ _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 def as_it_is(raw: dict[str, Any]) -> dict[str, Any]:
-    """Nothing besides."""
+    """Return the object unchanged."""
     return raw
 
 
 def modeled(raw: dict[str, Any]) -> dict[str, Any]:
-    """Clusters tell of their nodes by Karmada's default models, and no two bindings ask for the same."""
+    """Clusters have Karmada's default resource models, and no two bindings have the same requests."""
     if raw["kind"] == "Cluster":
         ends = [*((str(cores), f"{gib}Gi") for cores, gib in _GRADES[1:]), (str(2**63 - 1),) * 2]
         raw["spec"]["resourceModels"] = [
@@ -77,7 +76,7 @@ def make(
     clusters: int,
     dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
 ) -> str:
-    """Fill the API server; the namespace of the bindings. ``dressed`` adds to each object what else there is."""
+    """Fill the API server, and return the namespace of the bindings. ``dressed`` adds fields to each object."""
     workload = next(each for each in generated(1) if len(each.clusters) == clusters)
     namespace = "bench"
     ask(client, create(Collection.of("v1", "namespaces"), "", {"metadata": {"name": namespace}}))
@@ -103,13 +102,13 @@ def make(
 
 
 def cpu_s(process: Process) -> float:
-    """The processor time that a process has taken, in seconds."""
+    """Return the CPU time of a process in seconds."""
     after_name = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
     return (int(after_name[11]) + int(after_name[12])) / _TICKS_A_SECOND
 
 
 def resident_mib(process: Process, measure: str = "VmRSS") -> int:
-    """The memory that a process holds; ``VmHWM`` measures the most it ever held."""
+    """Return the resident memory of a process; ``VmHWM`` is its maximum."""
     lines = Path(f"/proc/{process.pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{measure}:")) // 1024
 
@@ -136,20 +135,20 @@ class _Metadata(msgspec.Struct):
 
 
 class _Seen(msgspec.Struct):
-    """What is looked at of a binding."""
+    """The observed fields of a binding."""
 
     metadata: _Metadata
     spec: _Spec
     status: _Status = msgspec.field(default_factory=_Status)
 
     def rewritten(self) -> dict[str, Any]:
-        """A patch like the one that assigned it, with other numbers."""
+        """Return a patch like the one that assigned it, with other numbers."""
         clusters = [{"name": each.name, "replicas": each.replicas + 1} for each in self.spec.clusters]
         return {"metadata": {"annotations": self.metadata.annotations}, "spec": {"clusters": clusters}}
 
 
 class Observer:
-    """Somebody else who watches the bindings, and notes when they are assigned, and when their status says so."""
+    """A client that watches the bindings, and records when they are assigned and when their status is complete."""
 
     def __init__(self, client: HTTPClient) -> None:
         self._informer = Informer(BINDINGS, msgspec.json.Decoder(_Seen).decode, SystemClock())
@@ -160,7 +159,7 @@ class Observer:
         self._informer.wait(_LIMIT_S)
 
     def await_complete(self, bindings: int) -> None:
-        """Wait until so many bindings are assigned, and say so."""
+        """Wait until this many bindings are assigned and have a status."""
         deadline_s = time.monotonic() + _LIMIT_S
         while min(len(self.complete_s), len(self.assigned_s)) < bindings:
             if time.monotonic() > deadline_s:
@@ -168,11 +167,11 @@ class Observer:
             time.sleep(0.05)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop the watch."""
         self._informer.stop()
 
     def patches(self) -> list[tuple[Key, dict[str, Any]]]:
-        """For each binding a write like the one that assigned it."""
+        """Return for each binding a write like the one that assigned it."""
         return [(key, seen.rewritten()) for key, seen in self._informer.items()]
 
     def _heard(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
@@ -184,7 +183,7 @@ class Observer:
 
 
 def bare_rate(client: HTTPClient, patches: Sequence[tuple[Key, dict[str, Any]]]) -> float:
-    """Writes a second from as many threads as the scheduler has workers."""
+    """Return the writes per second of as many threads as the scheduler has workers."""
     requests = [merge_patch(BINDINGS, key, patch)._replace(accept=ONLY_METADATA) for key, patch in patches]
     with concurrent.futures.ThreadPoolExecutor(ControllerSettings().concurrent_bindings) as writers:
         started_s = time.monotonic()
@@ -199,7 +198,7 @@ def measure(
     flags: Sequence[str],
     dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
 ) -> None:
-    """One run; see ``make``."""
+    """Run the benchmark once; see ``make``."""
     client = load_client(plane.kubeconfig)
     started_s = time.monotonic()
     namespace = make(client, bindings, clusters, dressed)
@@ -218,28 +217,28 @@ def measure(
     begun_s = observer.assigned_s[0]
     for what, times_s in (("assigned", observer.assigned_s), ("with their status", observer.complete_s)):
         elapsed_s = times_s[bindings - 1] - begun_s
-        print(f"{bindings / elapsed_s:8.0f} bindings a second {what} ({elapsed_s:.1f} s)")
+        print(f"{bindings / elapsed_s:8.0f} bindings per second {what} ({elapsed_s:.1f} s)")
     for name, seconds in spent.items():
-        print(f"{seconds / bindings * 1000:8.2f} ms of processor time per binding: {name}")
+        print(f"{seconds / bindings * 1000:8.2f} ms of CPU time per binding: {name}")
     print(f"{resident_mib(controllers.process):8d} MiB resident: controllers")
     for result in ("success", "requeued", "conflict", "error", "crash"):
         count = int(controllers.measure("berthmaster_controllers_reconciles_total", result=result))
         print(f"{count:8d} reconciled: {result}")
     controllers.process.stop()
     observer.stop()
-    print(f"{bare_rate(client, observer.patches()):8.0f} bindings a second from a client that only writes")
+    print(f"{bare_rate(client, observer.patches()):8.0f} bindings per second from a client that only writes")
 
 
 @contextmanager
 def control_plane(settle_s: float) -> Iterator[ControlPlane]:
-    """A real one with Karmada's kinds, left in peace for some seconds; it ends with all that runs beside it."""
+    """Start a control plane with Karmada's kinds, and wait some seconds; it stops with all other processes."""
     folder = Path(tempfile.mkdtemp(prefix="berthmaster-bench-"))
     processes = Processes(folder)
     try:
         plane = ControlPlane(processes)
         plane.install(crd_folder())
         karmada.install_clusters(plane.api)
-        time.sleep(settle_s)  # it builds its OpenAPI documents anew for each kind, for seconds
+        time.sleep(settle_s)  # it rebuilds its OpenAPI documents for each kind, which takes seconds
         yield plane
     finally:
         processes.stop_all()
@@ -247,13 +246,13 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
 
 
 @click.command()
-@click.option("--bindings", default=1024, show_default=True, help="How many.")
-@click.option("--clusters", default=100, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
-@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+@click.option("--bindings", default=1024, show_default=True, help="The number of bindings.")
+@click.option("--clusters", default=100, show_default=True, help="The number of clusters: 3, 10, 100, 1000 or 5000.")
+@click.option("--settle-s", default=15.0, show_default=True, help="How long to wait after the start of the API server.")
 @click.option("--modeled", "with_models", is_flag=True, help=modeled.__doc__)
 @click.argument("flags", nargs=-1)
 def main(*, bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
-    """Time it, with further FLAGS for the controllers after --."""
+    """Time the binding scheduler. FLAGS after -- go to the controllers."""
     with control_plane(settle_s) as plane:
         measure(plane, bindings, clusters, flags, modeled if with_models else as_it_is)
 

@@ -1,9 +1,9 @@
-"""What the binding scheduler holds in memory: ``make bench-controllers-memory``.
+"""Measure the memory of the binding scheduler: ``make bench-controllers-memory``.
 
-Bindings of all strategies over a generated fleet, each object as large as Karmada's controllers make it: clusters serve
-two hundred kinds, bindings carry the annotations of a policy and what every member reports. The process is weighed
-after it has listed everything, after it has scheduled everything, after all members have reported, and after another
-one has taken over. At the end everything is read once more here, and weighed field by field.
+Bindings of all strategies over a generated fleet. Each object is as large as Karmada's controllers make it: clusters
+serve two hundred kinds, bindings have the annotations of a policy and the reports of all members. The process is
+measured after it has synced, after it has scheduled everything, after all members have reported, and after a restart.
+At the end this process reads everything again, and reports the size of each field.
 """
 
 import concurrent.futures
@@ -42,7 +42,7 @@ _ANNOTATIONS: Final = {
 
 
 def dressed(raw: dict[str, Any]) -> dict[str, Any]:
-    """An object with what Karmada's own controllers add to it."""
+    """Add the fields that Karmada's own controllers write."""
     if raw["kind"] == "Cluster":
         served = [
             {
@@ -60,7 +60,7 @@ def dressed(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def reported(clusters: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What members say of a Deployment that runs on them."""
+    """Return the members' reports of a Deployment."""
     return [
         {
             "clusterName": each["name"],
@@ -81,7 +81,7 @@ def reported(clusters: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def report_all(plane: ControlPlane, client: HTTPClient, namespace: str) -> None:
-    """Have every member report of every workload that it has."""
+    """Write the report of every member for every workload."""
 
     def one(found: dict[str, Any]) -> None:
         status = {"aggregatedStatus": reported(found["spec"].get("clusters", []))}
@@ -93,7 +93,7 @@ def report_all(plane: ControlPlane, client: HTTPClient, namespace: str) -> None:
 
 
 def weigh(value: object, seen: set[int]) -> int:
-    """The bytes of a value and all it refers to, without what was seen before."""
+    """Return the bytes of a value and of everything it refers to, without objects in ``seen``."""
     if id(value) in seen or value is None or isinstance(value, bool | type):
         return 0
     seen.add(id(value))
@@ -109,7 +109,7 @@ def _parts(value: object) -> list[Any]:
 
 
 def by_field(values: list[Any]) -> Counter[str]:
-    """The bytes of objects by ``part.field``; what several share counts for the first of them."""
+    """Return the bytes of objects by ``part.field``; shared values count for the first object."""
     seen: set[int] = set()
     counted: Counter[str] = Counter()
     for value in values:
@@ -122,7 +122,7 @@ def by_field(values: list[Any]) -> Counter[str]:
 
 
 def show_fields(plane: ControlPlane) -> None:
-    """Read everything as the scheduler does, and say where the bytes are."""
+    """Read everything as the scheduler does, and print the sizes of the fields."""
     client, clock = load_client(plane.kubeconfig), SystemClock()
     metrics = ControllerMetrics()
     context = ControllerContext(client, clock, EventRecorder(client, clock, "bench", "bench", metrics.event), metrics)
@@ -140,7 +140,7 @@ def show_fields(plane: ControlPlane) -> None:
 
 
 def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Controllers:
-    """A process that leads, takes the bindings of a scheduler name, and has listed everything."""
+    """Start a process for a scheduler name, and wait until it has synced and leads."""
     controllers = start_controllers(
         plane.processes, plane, namespace, "--controllers=binding-scheduler", f"--scheduler-name={scheduler_name}",
         "--kube-api-qps=0", "--log-level=warning", f"--leader-elect-name={scheduler_name}",
@@ -150,25 +150,25 @@ def started(plane: ControlPlane, namespace: str, scheduler_name: str) -> Control
 
 
 @click.command()
-@click.option("--bindings", default=10_000, show_default=True, help="How many.")
-@click.option("--clusters", default=1000, show_default=True, help="How many: 3, 10, 100, 1000 or 5000.")
-@click.option("--settle-s", default=15.0, show_default=True, help="How long a new API server is left in peace.")
+@click.option("--bindings", default=10_000, show_default=True, help="The number of bindings.")
+@click.option("--clusters", default=1000, show_default=True, help="The number of clusters: 3, 10, 100, 1000 or 5000.")
+@click.option("--settle-s", default=15.0, show_default=True, help="How long to wait after the start of the API server.")
 def main(bindings: int, clusters: int, settle_s: float) -> None:
-    """Weigh it."""
+    """Measure the memory of the binding scheduler."""
     with control_plane(settle_s) as plane:
         client = load_client(plane.kubeconfig)
         nothing = started(plane, "default", "nothing-to-do").process
         show(nothing, "with nothing to do")
         nothing.stop()
         namespace = make(client, bindings, clusters, dressed)
-        idle = started(plane, namespace, "nobody").process
+        idle = started(plane, namespace, "another-scheduler").process
         show(idle, "with everything listed, nothing to be scheduled")
         idle.stop()
         controllers = started(plane, namespace, karmada.SCHEDULER)
         Observer(client).await_complete(bindings)
         show(controllers.process, "with everything scheduled")
         report_all(plane, client, namespace)
-        wait_for("all reports to be heard", lambda: quiet(controllers), _LIMIT_S)
+        wait_for("all reports to be observed", lambda: quiet(controllers), _LIMIT_S)
         show(controllers.process, "with all members having reported")
         most_mib = resident_mib(controllers.process, "VmHWM")
         print(f"{most_mib:6d} MiB at most", flush=True)
@@ -184,12 +184,12 @@ def main(bindings: int, clusters: int, settle_s: float) -> None:
 
 
 def show(process: Process, what: str) -> None:
-    """Tell what a process holds now."""
+    """Print the memory of a process."""
     print(f"{resident_mib(process):6d} MiB {what}", flush=True)
 
 
 def quiet(controllers: Controllers) -> bool:
-    """Whether nothing is on its way any more: each cluster has reported of what it was given."""
+    """Whether no replicas are assumed any more: each cluster has reported its replicas."""
     return not controllers.measure("berthmaster_scheduler_assumed_assignments")
 
 

@@ -264,7 +264,7 @@ def _explained(scheduler: Scheduler, request: Request, decision: Decision) -> tu
     """Return the steps of a decision for the debug log, one entry per group."""
     return tuple(
         {
-            "group": attempt.group.name,
+            "group": attempt.group.name or "",
             "clusters": len(scheduler.fleet),
             "rejected": dict(scheduler.rejected(request, attempt)),
             "fit": len(attempt.rows),

@@ -1,7 +1,7 @@
-"""The binding scheduler against an API server that loses answers, refuses, forgets, and is written to by others.
+"""The binding scheduler against an API server that loses responses, rejects writes, and has other writers.
 
-Whatever happens in between, at the end every binding must be assigned as the core decides, its status must be
-complete, and nothing may have been written that somebody else's write was lost by.
+In the end every binding must be assigned as the core decides, and its status must be complete. No other writer may
+have lost a change.
 """
 
 import itertools
@@ -33,7 +33,7 @@ LIMIT_S = 30.0
 
 
 class Counting:
-    """A meter and a recorder that only counts."""
+    """Metrics and an event recorder that only count."""
 
     def __init__(self) -> None:
         self.results: Counter[str] = Counter()
@@ -108,7 +108,7 @@ def binding(number: int, replicas: int = 3) -> JSON:
 
 
 def path(thing: JSON) -> str:
-    """Where a cluster or a binding is."""
+    """The path of a cluster or a binding."""
     collection = CLUSTERS if thing["kind"] == "Cluster" else RESOURCE_BINDINGS
     return collection.object((thing["metadata"].get("namespace", ""), thing["metadata"]["name"]))
 
@@ -129,9 +129,9 @@ def api() -> KubeInMemory:
 
 @contextmanager
 def scheduler(api: KubeInMemory) -> Iterator[Counting]:
-    """A scheduler that runs for a while."""
+    """Run a scheduler inside the block."""
     counting = Counting()
-    context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it records and meters alike
+    context = ControllerContext(api, SystemClock(), counting, counting)  # type: ignore[arg-type] # it is both recorder and metrics
     controller = BindingScheduler(context, ControllerSettings(concurrent_bindings=4), counting)
     for informer in context.informers.values():
         informer.start(api)
@@ -148,7 +148,7 @@ def scheduler(api: KubeInMemory) -> Iterator[Counting]:
 
 
 def settled(found: JSON, replicas: int = 3) -> bool:
-    """Whether a binding is wholly scheduled: assigned by its strategy, with a status that says so."""
+    """Whether a binding is assigned by its strategy, and its status is complete."""
     status = found.get("status") or {}
     clusters = {each["name"]: each["replicas"] for each in found["spec"].get("clusters") or []}
     duplicated = found["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"] == "Duplicated"
@@ -169,12 +169,12 @@ def wait_until_settled(api: KubeInMemory, made: list[JSON], replicas: int = 3) -
     deadline_s = time.monotonic() + LIMIT_S
     while unsettled := [each for each in made if not settled(api.get(path(each)), replicas)]:
         if time.monotonic() > deadline_s:
-            pytest.fail(f"{len(unsettled)} are not settled, one is {api.get(path(unsettled[0]))}")
+            pytest.fail(f"{len(unsettled)} are not scheduled, one is {api.get(path(unsettled[0]))}")
         time.sleep(0.02)
 
 
 def wait_until_idle(counting: Counting, errors: int) -> None:
-    """Wait until as many tries failed as must, and what came of each was looked at again."""
+    """Wait until as many reconciles have failed as expected, and each was retried."""
     deadline_s = time.monotonic() + LIMIT_S
     while counting.results["error"] < errors or counting.results["success"] < errors:
         assert time.monotonic() < deadline_s, counting.results
@@ -186,7 +186,7 @@ def writes_by_binding(api: KubeInMemory) -> Counter[str]:
 
 
 def one_in(number: int, fault: Fault) -> Fault:
-    """A fault of one write in so many, drawn."""
+    """A fault in a random share of the writes."""
     draw = random.Random(number)
     return only(lambda request: fault(request) if draw.randrange(number) == 0 else None, "PATCH")
 
@@ -195,7 +195,7 @@ def storm(status: int, reason: str) -> Fault:
     return refuse(status, reason, retry_after_s=0.01)
 
 
-def test_each_binding_is_written_twice_and_never_again(api: KubeInMemory):
+def test_each_binding_is_written_twice_and_not_again(api: KubeInMemory):
     made = [put(api, binding(number)) for number in range(BINDINGS)]
     with scheduler(api) as counting:
         wait_until_settled(api, made)
@@ -208,26 +208,26 @@ def test_each_binding_is_written_twice_and_never_again(api: KubeInMemory):
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        pytest.param(one_in(3, storm(429, "TooManyRequests")), nothing, id="one write in three is one too many"),
+        pytest.param(one_in(3, storm(429, "TooManyRequests")), nothing, id="one write in three gets 429"),
         pytest.param(one_in(3, storm(409, "Conflict")), nothing, id="one write in three conflicts"),
         pytest.param(one_in(4, storm(500, "InternalError")), nothing, id="one write in four fails"),
-        pytest.param(one_in(3, lose), nothing, id="one write in three is not heard"),
-        pytest.param(nothing, one_in(3, lose), id="one answer in three is lost"),
+        pytest.param(one_in(3, lose), nothing, id="one request in three is lost"),
+        pytest.param(nothing, one_in(3, lose), id="one response in three is lost"),
         pytest.param(
             one_in(5, storm(429, "TooManyRequests")),
             one_in(4, lose),
-            id="writes are refused and answers are lost",
+            id="writes are rejected and responses are lost",
         ),
     ],
 )
-def test_faults_delay_and_change_nothing(api: KubeInMemory, before: Fault, after: Fault):
+def test_faults_change_nothing_but_the_time(api: KubeInMemory, before: Fault, after: Fault):
     api.before, api.after = before, after
     made = [put(api, binding(number)) for number in range(BINDINGS)]
     with scheduler(api):
         wait_until_settled(api, made)
 
 
-def test_lost_answers_give_no_room_away_twice(api: KubeInMemory):
+def test_lost_responses_assign_no_capacity_twice(api: KubeInMemory):
     dynamic = [binding(4 * number) for number in range(BINDINGS)]
     for number, cpu in enumerate((30, 24, 18), 1):  # for 72 replicas
         put(api, member(f"m{number}") | {"status": {**member("")["status"], **holding(cpu)}})
@@ -246,7 +246,7 @@ def holding(cpu: int) -> JSON:
     return {"resourceSummary": {"allocatable": {"cpu": str(cpu), "pods": "1000"}}}
 
 
-def test_a_takeover_gives_no_room_away_twice(api: KubeInMemory):
+def test_a_takeover_assigns_no_capacity_twice(api: KubeInMemory):
     for number in range(1, 4):
         put(api, member(f"m{number}") | {"status": {**member("")["status"], **holding(24)}})
     made = []
@@ -257,7 +257,7 @@ def test_a_takeover_gives_no_room_away_twice(api: KubeInMemory):
     late = put(api, binding(4 * BINDINGS))
     with scheduler(api):
         wait_until(lambda: "conditions" in (api.get(path(late)).get("status") or {}))
-        assert "clusters" not in api.get(path(late))["spec"], "72 replicas are all there is room for"
+        assert "clusters" not in api.get(path(late))["spec"], "the capacity is 72 replicas"
         api.remove(path(made[0]))
         wait_until_settled(api, [late])
 
@@ -269,7 +269,7 @@ def wait_until(check: Callable[[], bool]) -> None:
         time.sleep(0.02)
 
 
-def test_cut_watches_lose_nothing(api: KubeInMemory):
+def test_interrupted_watches_lose_nothing(api: KubeInMemory):
     made = []
     with scheduler(api):
         for number in range(BINDINGS):
@@ -279,7 +279,7 @@ def test_cut_watches_lose_nothing(api: KubeInMemory):
         wait_until_settled(api, made)
 
 
-def test_what_others_write_meanwhile_is_never_lost(api: KubeInMemory):
+def test_changes_of_other_writers_are_never_lost(api: KubeInMemory):
     made = [put(api, binding(number)) for number in range(BINDINGS)]
     stop = threading.Event()
 
@@ -314,13 +314,13 @@ def test_what_others_write_meanwhile_is_never_lost(api: KubeInMemory):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_restart_at_any_moment_loses_nothing(api: KubeInMemory, seed: int):
+def test_a_restart_at_any_time_loses_nothing(api: KubeInMemory, seed: int):
     draw = random.Random(seed)
     made = [put(api, binding(number)) for number in range(BINDINGS)]
     for _ in range(3):
         deaths = itertools.count()
         limit = draw.randint(1, 2 * BINDINGS // 3)
-        # From one write on nobody is heard any more, as if the process had been killed in mid-burst.
+        # After some writes all requests are lost, as if the process had been killed during the burst.
         api.before = only(
             lambda request, deaths=deaths, limit=limit: lose(request) if next(deaths) >= limit else None, "PATCH"
         )
@@ -334,7 +334,7 @@ def test_a_restart_at_any_moment_loses_nothing(api: KubeInMemory, seed: int):
         wait_until_settled(api, made, replicas=5)
 
 
-def test_a_binding_that_vanishes_is_forgotten(api: KubeInMemory):
+def test_a_binding_that_is_deleted_during_a_write_is_forgotten(api: KubeInMemory):
     made = [put(api, binding(number)) for number in range(4)]
     vanished = iter(made[:2])
 
@@ -348,12 +348,12 @@ def test_a_binding_that_vanishes_is_forgotten(api: KubeInMemory):
     assert counting.results["error"] == 0
 
 
-def test_a_status_whose_answer_was_lost_is_not_written_twice(api: KubeInMemory):
-    told: set[str] = set()
+def test_a_status_whose_response_was_lost_is_not_written_twice(api: KubeInMemory):
+    lost: set[str] = set()
 
     def lose_the_first(request: APIRequest) -> None:
-        if request.path not in told:
-            told.add(request.path)
+        if request.path not in lost:
+            lost.add(request.path)
             lose(request)
 
     api.after = only(lose_the_first, part="/status")

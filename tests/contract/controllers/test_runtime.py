@@ -1,4 +1,4 @@
-"""A whole process of controllers, in this one, against an API server that misbehaves over real sockets."""
+"""A controllers process in a thread, against a faulty API server over real sockets."""
 
 import threading
 import time
@@ -72,7 +72,7 @@ def start(kube: KubeOverHttp) -> Iterator[Callable[..., Process]]:
 
 
 def want(kube: KubeOverHttp, count: int, value: str = "1") -> list[str]:
-    """ConfigMaps that want something; their paths."""
+    """Create ConfigMaps with a wanted value, and return their paths."""
     paths = []
     for number in range(count):
         metadata = {"name": f"copy-{number}", "namespace": "ns", "labels": {MARK: "true"}}
@@ -95,15 +95,15 @@ def wait_until(check: Callable[[], Any], limit_s: float = LIMIT_S) -> None:
 STORMS = {
     "conflicts": {"409": 0.3},
     "too many requests": {"429": 0.3},
-    "a server in trouble": {"500": 0.1, "503": 0.1, "504": 0.1},
-    "connections cut before anything happened": {"cut": 0.3},
-    "answers cut after it happened": {"half": 0.3},
+    "server errors": {"500": 0.1, "503": 0.1, "504": 0.1},
+    "connections cut before the request was processed": {"cut": 0.3},
+    "responses cut after the request was processed": {"half": 0.3},
     "everything at once": {"409": 0.1, "429": 0.1, "500": 0.05, "cut": 0.1, "half": 0.1},
 }
 
 
 @pytest.mark.parametrize("shares", STORMS.values(), ids=list(STORMS))
-def test_through_a_storm_everything_is_done_once(kube, start, shares):
+def test_through_a_storm_each_write_happens_once(kube, start, shares):
     paths = want(kube, 60)
     kube.storm = storm_of(1, shares)
     process = start()
@@ -114,7 +114,7 @@ def test_through_a_storm_everything_is_done_once(kube, start, shares):
     assert process.probe("livez") == "ok\n"
 
 
-def test_who_is_asked_to_stay_away_for_a_while_does(kube, start):
+def test_retry_after_is_respected(kube, start):
     process = start()
     wait_until(lambda: process.runtime.leading)
     refused_s: list[float] = []
@@ -131,7 +131,7 @@ def test_who_is_asked_to_stay_away_for_a_while_does(kube, start):
     assert time.monotonic() - refused_s[0] >= 1.0
 
 
-def test_watches_that_are_cut_lose_nothing(kube, start):
+def test_interrupted_watches_lose_nothing(kube, start):
     start()
     paths = want(kube, 20)
     wait_until(lambda: copied(kube, paths))
@@ -156,7 +156,7 @@ def test_leader_and_standby_hand_over(kube, start):
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
 
 
-def test_a_leader_that_cannot_renew_ends_at_once_and_sends_no_write_any_more(kube, start):
+def test_a_leader_that_cannot_renew_exits_at_once_and_sends_no_more_writes(kube, start):
     process = start()
     wait_until(lambda: process.runtime.leading)
     paths = want(kube, 1)
@@ -169,33 +169,33 @@ def test_a_leader_that_cannot_renew_ends_at_once_and_sends_no_write_any_more(kub
     assert not any("has" in kube.api.objects[path]["data"] for path in want(kube, 5))
 
 
-def test_a_write_that_waits_for_its_turn_while_leadership_is_lost_is_never_sent(kube, start):
+def test_a_rate_limited_write_is_not_sent_after_leadership_is_lost(kube, start):
     process = start(qps=2.0, burst=1)
     wait_until(lambda: process.runtime.leading)
     want(kube, 20)
     kube.storm = lambda verb: "503" if verb == "update" else ""
     wait_until(lambda: process.ended_at_once == [1], 5)
-    time.sleep(0.1)  # what was under way arrives
+    time.sleep(0.1)  # requests under way arrive
     sent = kube.api.methods.count("PATCH")
     assert sent > 1
     time.sleep(1.2)
     assert kube.api.methods.count("PATCH") == sent
 
 
-def test_not_synced_it_says_what_is_missing_and_stands_for_no_election(kube, start):
+def test_a_process_that_is_not_synced_names_what_is_missing_and_does_not_lead(kube, start):
     kube.storm = lambda verb: "503" if verb == "list" else ""
     process = start()
     time.sleep(0.3)
     assert process.probe("readyz") is None
     assert "configmaps" in process.runtime._health.readiness().problem
     assert "503" in process.runtime._health.readiness().problem
-    assert process.probe("livez") == "ok\n", "a new process would fare no better"
+    assert process.probe("livez") == "ok\n", "a restart would not help"
     assert LEASE not in kube.api.objects
     kube.storm = lambda _verb: ""
     wait_until(lambda: process.runtime.leading)
 
 
-def test_told_to_stop_before_it_leads_it_stops(kube, start):
+def test_a_process_that_does_not_lead_stops_on_request(kube, start):
     kube.storm = lambda verb: "503" if verb == "list" else ""
     process = start()
     assert process.stop() == 0
@@ -207,7 +207,7 @@ def test_told_to_stop_before_it_leads_it_stops(kube, start):
     assert kube.api.objects[LEASE]["spec"]["holderIdentity"] == "a"
 
 
-def test_without_a_lease_it_works_at_once(kube, start):
+def test_without_a_lease_work_starts_at_once(kube, start):
     paths = want(kube, 3)
     process = start(lease=None)
     wait_until(lambda: copied(kube, paths))
@@ -215,7 +215,7 @@ def test_without_a_lease_it_works_at_once(kube, start):
     assert not any("leases" in path for path in kube.api.objects)
 
 
-def test_the_limit_of_requests_holds(kube, start):
+def test_the_rate_limit_holds(kube, start):
     paths = want(kube, 30)
     began_s = time.monotonic()
     start(qps=40.0, burst=10)
@@ -223,7 +223,7 @@ def test_the_limit_of_requests_holds(kube, start):
     assert time.monotonic() - began_s > (30 - 10) / 40 * 0.9
 
 
-def test_a_lost_watch_is_told_but_stays_ready(kube, start):
+def test_a_lost_watch_is_noted_but_the_process_stays_ready(kube, start):
     process = start()
     wait_until(lambda: process.runtime.leading)
     kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""

@@ -1,7 +1,7 @@
-"""The binding scheduler, as a whole process runs it, through storms over real sockets.
+"""The binding scheduler in a whole process, through storms over real sockets.
 
-What storms do to any controller is shown by ``test_runtime``. Here two writes belong together, room is given away, and
-the numbers of requests have bounds.
+``test_runtime`` tests storms for any controller. Here two writes belong together, capacity is limited, and the number
+of requests has a bound.
 """
 
 import time
@@ -22,22 +22,22 @@ from berthmaster.model.decode import builtins
 
 BINDINGS = 24
 REPLICAS = 3
-ROOM = {"m1": 40, "m2": 20, "m3": 16}
-"""For 72 replicas."""
+CAPACITY = {"m1": 40, "m2": 20, "m3": 16}
+"""The free cores; the burst has 72 replicas."""
 LIMIT_S = 40.0
 PORTS = Ports()
 
 
 def patches(storm: Storm) -> Storm:
-    """A storm on writes to bindings alone."""
+    """A storm that affects only writes to bindings."""
     return lambda verb: storm(verb) if verb == "patch" else ""
 
 
 @pytest.fixture
 def kube() -> Iterator[KubeOverHttp]:
-    """A server with a fleet that holds little more than the burst."""
+    """A server with a fleet whose capacity is little more than the burst."""
     server = KubeOverHttp()
-    for name, cpu in ROOM.items():
+    for name, cpu in CAPACITY.items():
         member = builtins(cluster(name, cpu=cpu))
         server.api.put(KARMADA_CLUSTERS.collection.object(("", name)), member)
     yield server
@@ -46,7 +46,7 @@ def kube() -> Iterator[KubeOverHttp]:
 
 @pytest.fixture
 def process(kube: KubeOverHttp) -> Iterator[RuntimeThread]:
-    """A process that has not begun to work, for there is nothing to do yet."""
+    """A process without work."""
     started = RuntimeThread(kube, [each for each in REGISTRY if each.name == "binding-scheduler"], PORTS.free())
     yield started
     kube.storm = no_storm
@@ -54,10 +54,10 @@ def process(kube: KubeOverHttp) -> Iterator[RuntimeThread]:
 
 
 def burst(kube: KubeOverHttp, count: int) -> list[str]:
-    """Bindings that divide their replicas by room; their paths."""
+    """Create bindings that divide their replicas by available replicas, and return their paths."""
     paths = []
     for _ in range(count):
-        wanted = binding("ns", divided(("small", ["nowhere"]), ("large", list(ROOM))), replicas=REPLICAS)
+        wanted = binding("ns", divided(("small", ["nowhere"]), ("large", list(CAPACITY))), replicas=REPLICAS)
         wanted["metadata"]["annotations"] = {"others": "stay"}
         paths.append(RESOURCE_BINDINGS.object(("ns", wanted["metadata"]["name"])))
         kube.api.put(paths[-1], wanted)
@@ -72,7 +72,7 @@ def wait_until_finished(kube: KubeOverHttp, paths: list[str]) -> None:
 
 
 def assert_right(kube: KubeOverHttp, paths: list[str]) -> None:
-    """See that all are assigned, once, nothing is given away twice, and all of it is told."""
+    """Check that all bindings are assigned once, with a complete status, and no capacity is assigned twice."""
     taken: Counter[str] = Counter()
     for path in paths:
         found = kube.api.objects[path]
@@ -82,15 +82,15 @@ def assert_right(kube: KubeOverHttp, paths: list[str]) -> None:
         assert found["status"]["schedulerObservedGeneration"] == found["metadata"]["generation"] == 2
         assert found["metadata"]["annotations"]["others"] == "stay"
         taken.update(assigned(found))
-    assert all(taken[name] <= room for name, room in ROOM.items()), taken
+    assert all(taken[name] <= room for name, room in CAPACITY.items()), taken
 
 
 @pytest.mark.parametrize(
     "shares",
     [
-        pytest.param({"409": 0.2}, id="conflicts that are none"),
-        pytest.param({"429": 0.2}, id="too many requests, come back in a second"),
-        pytest.param({"half": 0.3}, id="half answers to what was carried out"),
+        pytest.param({"409": 0.2}, id="false conflicts"),
+        pytest.param({"429": 0.2}, id="429 with Retry-After of one second"),
+        pytest.param({"half": 0.3}, id="truncated responses to successful writes"),
     ],
 )
 def test_through_a_storm_each_binding_is_scheduled_once(
@@ -103,11 +103,11 @@ def test_through_a_storm_each_binding_is_scheduled_once(
     befallen = sum(count for fault, count in kube.befallen.items() if fault)
     assert befallen
     sent = kube.api.methods.count("PATCH") + sum(kube.befallen.get(refused, 0) for refused in ("409", "429"))
-    assert sent <= 2 * (BINDINGS + befallen), "each write once, and what a lost answer costs at most"
+    assert sent <= 2 * (BINDINGS + befallen), "each write once, plus the retries after faults"
     assert process.runtime.leading
 
 
-def test_watches_that_end_and_are_forgotten_lose_nothing(kube: KubeOverHttp, process: RuntimeThread):
+def test_interrupted_watches_with_expired_versions_lose_nothing(kube: KubeOverHttp, process: RuntimeThread):
     paths = []
     for _ in range(3):
         paths += burst(kube, BINDINGS // 3)
