@@ -19,10 +19,10 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
-from extender.protocols.kube_scheduler.handlers import Extender, Options
+from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOptions
 from extender.protocols.kubeadmiral.plugin import select_clusters
 from extender.protocols.kubeadmiral.wire import SelectRequest
-from extender.protocols.native.deciding import decide_on
+from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.route import Call
 
@@ -73,7 +73,7 @@ def nodes(verb: str, size: int) -> Carrying:
     items = [kube_scheduler.node(index, kube_scheduler.IMAGES_OF_A_KUBELET) for index in range(size)]
     body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": {"items": items}, "NodeNames": None})
     meter = kube_scheduler.Stages()
-    known, extender = kube_scheduler.services(items, meter), Extender(Options())
+    known, extender = kube_scheduler.services(items, meter), Extender(KubeSchedulerOptions())
     call = Call("bench", time.monotonic() + 3600, body)
     answer_ms = median_ms(lambda: getattr(extender, verb)(known, call), _ROUNDS)
     decoding_ms = meter.decoding_s * 1e3 / (_ROUNDS + 1)

@@ -20,7 +20,7 @@ from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.kube_scheduler.handlers import Extender, Options
+from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOptions
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -135,9 +135,9 @@ def pod() -> dict[str, Any]:
 def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
     """What handlers are given; the fleet is these nodes."""
     state = State(karmada_profile())
-    with state.feeding(datetime.now(UTC)) as memory:
+    with state.updating(datetime.now(UTC)) as cache:
         for each in nodes:
-            memory.take_cluster(cluster_of_node(convert(Node, each)))
+            cache.apply_cluster(cluster_of_node(convert(Node, each)))
     return Services(state, meter, logging.getLogger("bench"), SystemClock())
 
 
@@ -148,7 +148,7 @@ def figures(count: int, images: int, rounds: int) -> None:
     with_names = msgspec.json.encode({"Pod": pod(), "Nodes": None, "NodeNames": names})
     with_nodes = msgspec.json.encode({"Pod": pod(), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None})
     meter = Stages()
-    known, extender = services(nodes, meter), Extender(Options())
+    known, extender = services(nodes, meter), Extender(KubeSchedulerOptions())
     for shape, body in (("names", with_names), ("nodes", with_nodes)):
         plain = median_ms(lambda body=body: msgspec.json.decode(body), rounds)
         for verb in (extender.filter, extender.prioritize):

@@ -85,8 +85,8 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     workload_affinity = workload_affinity_on(given["feature_gates"])
     logs.configure(given["log_level"])
     from berthmaster.kube.kinds import WatchOptions  # noqa: PLC0415 - the same
-    from extender.protocols.kube_scheduler import Options  # noqa: PLC0415 - the same
-    from extender.protocols.services import Limits  # noqa: PLC0415 - `--help` must not import the server
+    from extender.protocols.kube_scheduler import KubeSchedulerOptions  # noqa: PLC0415 - the same
+    from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
 
     serve(
@@ -95,7 +95,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             manifests=given["manifests"],
             token_file=given["token_file"],
             insecure=given["insecure"],
-            limits=Limits(given["max_body_bytes"], given["max_line_bytes"], given["max_batch_lines"]),
+            limits=RequestLimits(given["max_body_bytes"], given["max_line_bytes"], given["max_batch_lines"]),
             stream_timeout_s=given["stream_timeout_s"],
             interval_s=given["interval_s"],
             replica_paths=[ReplicaPath.parse(text) for text in given["replica_paths"]],
@@ -103,7 +103,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             profile=profile_from(given, workload_affinity=workload_affinity),
             pass_in_doubt=given["pass_in_doubt"],
             watch=WatchOptions(given["watched"], given["kubeconfig"], given["context"]) if given["watched"] else None,
-            kube_scheduler=Options(
+            kube_scheduler=KubeSchedulerOptions(
                 parse_selector(given["kube_scheduler_members"]), given["kube_scheduler_complete_lists"]
             ),
         )

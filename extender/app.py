@@ -42,13 +42,13 @@ Authenticate = Callable[["WSGIEnvironment"], bool]
 
 
 def all_routes(
-    *, pass_in_doubt: bool = True, kube_scheduler_options: kube_scheduler.Options | None = None
+    *, pass_in_doubt: bool = True, kube_scheduler_options: kube_scheduler.KubeSchedulerOptions | None = None
 ) -> Sequence[Route]:
     """Return the routes of all protocols. Each call creates routes with caches of their own.
 
     Args:
         pass_in_doubt: see ``extender.protocols.kubeadmiral.routes``.
-        kube_scheduler_options: see ``extender.protocols.kube_scheduler.Options``.
+        kube_scheduler_options: see ``extender.protocols.kube_scheduler.KubeSchedulerOptions``.
     """
     return [
         *native.routes(),
@@ -144,7 +144,7 @@ class Middleware:
         reply = route.refuse(refusal)
         if reply.status < 400:
             verb = route.path.rpartition("/")[2]
-            self._services.meter.doubted(route.protocol, verb)
+            self._services.metrics.doubted(route.protocol, verb)
             log_fields = fields(request_id=request_id)
             self._services.log.warning("%s answered in doubt: %s", verb, refusal.detail, extra=log_fields)
         return reply._replace(headers=(*reply.headers, *headers))

@@ -1,6 +1,6 @@
 """A typed client of the native API: ``Client("https://extender:9443").schedule(binding)``.
 
-It speaks in the types of ``extender.protocols.native.wire``, over one connection that is kept. Not for several threads.
+It uses the types of ``extender.protocols.native.wire`` and one persistent connection. Not safe for several threads.
 """
 
 import http.client
@@ -31,14 +31,14 @@ from extender.protocols.problem import Problem
 from extender.protocols.route import JSON, JSON_LINES
 
 _WINDOW_BYTES: Final = 32 * 2**10
-"""Lines of a batch that are sent before answers are read: so many fit the buffers between client and service."""
+"""The size of the lines of a batch that are sent before answers are read. The network buffers can hold them."""
 _MAX_LINE_BYTES: Final = 64 * 2**20
 
 T = TypeVar("T")
 
 
 class Client:
-    """One service."""
+    """A client of one service."""
 
     def __init__(
         self,
@@ -49,21 +49,23 @@ class Client:
         certificate: tuple[Path, Path] | None = None,
         timeout_s: float = 30.0,
     ) -> None:
-        """Prepare to ask; nothing is sent yet.
+        """Prepare the client, without a request.
 
         Args:
             url: ``http://HOST:PORT`` or ``https://HOST:PORT``.
-            token_file: its first line is the bearer token, up to a comma.
-            ca_file: the CAs that may have signed the service's certificate; the system's if absent.
-            certificate: our certificate and its key, where the service asks for one.
-            timeout_s: how long to wait for any part of an answer.
+            token_file: the bearer token is its first line, up to a comma.
+            ca_file: the trusted CAs of the service's certificate; those of the system if absent.
+            certificate: the client certificate and its key, if the service requires one.
+            timeout_s: the timeout for each part of an answer.
 
         Raises:
-            InputError: the URL or a file cannot be used.
+            InputError: the URL or a file is invalid.
         """
         parts = urlsplit(url)
         if parts.scheme not in {"http", "https"} or not parts.hostname or parts.path not in {"", "/"}:
-            raise InputError(f"{url!r} is no service's address; accepted is http://HOST:PORT or https://HOST:PORT")
+            raise InputError(
+                f"{url!r} is not an address of a service; accepted is http://HOST:PORT or https://HOST:PORT"
+            )
         self._url = url
         self._headers = {"Accept": JSON}
         try:
@@ -80,7 +82,7 @@ class Client:
                     parts.hostname, parts.port, timeout=timeout_s, context=context
                 )
         except (OSError, ValueError) as error:
-            raise InputError(f"{url} cannot be asked: {error}") from None
+            raise InputError(f"cannot connect to {url}: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -89,25 +91,25 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """End the connection; the next request makes a new one."""
+        """Close the connection. The next request opens a new one."""
         self._connection.close()
 
     def schedule(
         self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False
     ) -> Decided:
-        """Where a binding goes, on the service's fleet or on these clusters.
+        """Schedule a binding on the fleet of the service, or on these clusters.
 
         Raises:
-            ServiceError: the service refuses, or cannot be reached.
+            ServiceError: the service refuses the request, or cannot be reached.
         """
         request = ScheduleRequest(binding, None if clusters is None else tuple(clusters))
-        return self._ask("POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request))
+        return self._request("POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request))
 
     def schedule_batch(self, lines: Iterable[BatchLine], *, explain: bool = False) -> Iterator[BatchAnswer]:
-        """The answers to many requests, in their order, while they are sent.
+        """Yield the answers to many requests, in order, while sending them.
 
         Raises:
-            ServiceError: the service refuses, ends early, or cannot be reached.
+            ServiceError: the service refuses the request, ends the batch early, or cannot be reached.
         """
         connection, encoded = self._connection, (encode_json(line) + b"\n" for line in lines)
         try:
@@ -133,44 +135,44 @@ class Client:
             connection.close()
 
     def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
-        """What changes would move.
+        """Simulate changes.
 
         Raises:
-            ServiceError: the service refuses, or cannot be reached.
+            ServiceError: the service refuses the request, or cannot be reached.
         """
         request = SimulateRequest(tuple(changes), show_all)
-        return self._ask("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
+        return self._request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
-        """The fleet, by name.
+        """Yield the clusters of the fleet, by name.
 
         Raises:
-            ServiceError: the service refuses, or cannot be reached.
+            ServiceError: the service refuses the request, or cannot be reached.
         """
         after: str | None = ""
         while after is not None:
-            page = self._ask("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
+            page = self._request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)
             yield from page.items
             after = page.next
 
     def decision(self, name: str, namespace: str = "") -> Explanation:
-        """What would become of a binding now, and why; one without a namespace is cluster-scoped.
+        """Explain the decision on a binding; one without a namespace is cluster-scoped.
 
         Raises:
-            ServiceError: there is no such binding, the service refuses, or cannot be reached.
+            ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
         where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
-        return self._ask("GET", f"/v1/{where}/{quote(name, safe='')}/decision", Explanation)
+        return self._request("GET", f"/v1/{where}/{quote(name, safe='')}/decision", Explanation)
 
-    def _ask(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
+    def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
         try:
             try:
-                response = self._answer_to(method, path, body, headers)
+                response = self._response_to(method, path, body, headers)
             except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError):
-                # A kept connection that the service has given up meanwhile. Asking twice changes nothing there.
+                # The service closed the idle connection. A repeated request has no side effects.
                 self._connection.close()
-                response = self._answer_to(method, path, body, headers)
+                response = self._response_to(method, path, body, headers)
             content = response.read()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
@@ -179,9 +181,9 @@ class Client:
         try:
             return decode_json(answer, content)
         except FieldError as error:
-            raise ServiceError(f"{self._url} answers in terms that are not understood: {error}", 200) from None
+            raise ServiceError(f"{self._url} sent an answer that cannot be decoded: {error}", 200) from None
 
-    def _answer_to(
+    def _response_to(
         self, method: str, path: str, body: bytes | None, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
         try:
@@ -190,11 +192,11 @@ class Client:
             try:
                 return self._connection.getresponse()  # see _send
             except http.client.ResponseNotReady:
-                raise error from None  # nothing was sent at all
+                raise error from None  # nothing was sent
         return self._connection.getresponse()
 
     def _send(self, data: bytes) -> None:
-        """Send a part of a body. If the service reads no more of it, its answer says why."""
+        """Send a part of a body. If the service stops reading it, its answer has the reason."""
         with suppress(ConnectionResetError, BrokenPipeError):
             self._connection.send(data)
 
@@ -206,10 +208,11 @@ def _require_success(response: http.client.HTTPResponse, content: bytes) -> None
     if response.status == http.client.OK:
         return
     try:
-        told = decode_json(Problem, content)
+        problem = decode_json(Problem, content)
     except FieldError:
-        raise ServiceError(f"the service answers {response.status} {response.reason}", response.status) from None
-    raise ServiceError(f"the service refuses: {told.detail} (request {told.request_id})", response.status)
+        raise ServiceError(f"the service answered {response.status} {response.reason}", response.status) from None
+    detail = f"{problem.detail} (request {problem.request_id})"
+    raise ServiceError(f"the service refused the request: {detail}", response.status)
 
 
 def _answer(response: http.client.HTTPResponse) -> BatchAnswer:
@@ -219,8 +222,8 @@ def _answer(response: http.client.HTTPResponse) -> BatchAnswer:
     except FieldError as error:
         raise ServiceError(f"the batch ended early: {error}") from None
     if answer.line is None:
-        detail = answer.problem.detail if answer.problem is not None else "no reason was given"
-        raise ServiceError(f"the batch was ended: {detail}", answer.problem.status if answer.problem else 0)
+        detail = answer.problem.detail if answer.problem is not None else "no reason given"
+        raise ServiceError(f"the service ended the batch: {detail}", answer.problem.status if answer.problem else 0)
     return answer
 
 
@@ -233,7 +236,7 @@ def _window(lines: Iterator[bytes]) -> list[bytes]:
 
 
 def _chunk(window: list[bytes]) -> bytes:
-    """The lines as one chunk; none end the body."""
+    """Return the lines as one chunk. An empty chunk ends the body."""
     data = b"".join(window)
     return b"%x\r\n%b\r\n" % (len(data), data)
 

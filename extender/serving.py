@@ -20,8 +20,8 @@ from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, log_certificate_failure
 from berthmaster.serving.server import serve as run_server
 from berthmaster.serving.tokens import TokenFile
-from extender.protocols.kube_scheduler import Options as KubeSchedulerOptions
-from extender.protocols.services import Limits, Services
+from extender.protocols.kube_scheduler import KubeSchedulerOptions
+from extender.protocols.services import RequestLimits, Services
 from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
 from extender.state.watch import WatchSource, watch_source
@@ -58,7 +58,7 @@ class ExtenderOptions:
     manifests: Sequence[Path] = ()
     token_file: Path | None = None
     insecure: bool = False
-    limits: Limits = field(default_factory=Limits)
+    limits: RequestLimits = field(default_factory=RequestLimits)
     stream_timeout_s: float = 300.0
     interval_s: float = 2.0
     replica_paths: Sequence[ReplicaPath] = ()

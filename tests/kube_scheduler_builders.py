@@ -13,7 +13,7 @@ from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.kube_scheduler import Options, routes
+from extender.protocols.kube_scheduler import KubeSchedulerOptions, routes
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -147,16 +147,16 @@ class Service:
         self,
         nodes: Iterable[Mapping[str, Any]] | None = (),
         policies: Sequence[Policy] = (),
-        options: Options | None = None,
+        options: KubeSchedulerOptions | None = None,
     ) -> None:
         self.state = State(karmada_profile())
-        self.meter, self.clock = Counts(), HandClock()
+        self.metrics, self.clock = Counts(), HandClock()
         if nodes is not None:
-            with self.state.feeding(START) as memory:
+            with self.state.updating(START) as cache:
                 for each in nodes:
-                    memory.take_cluster(cluster_of_node(convert(Node, each)))
-                memory.take_policies(tuple(policies))
-        self.services = Services(self.state, self.meter, logging.getLogger("test"), self.clock)
+                    cache.apply_cluster(cluster_of_node(convert(Node, each)))
+                cache.replace_policies(tuple(policies))
+        self.services = Services(self.state, self.metrics, logging.getLogger("test"), self.clock)
         self._handlers = {route.path: route.handler for route in routes(options)}
 
     def ask(self, verb: str, body: bytes) -> Any:

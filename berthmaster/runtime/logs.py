@@ -68,16 +68,28 @@ class BurstFilter(logging.Filter):
     def filter(self, record: logging.LogRecord) -> bool:
         if record.levelno >= logging.WARNING:
             return True
+        suppressed = self.take()
+        if suppressed is None:
+            return False
+        record.suppressed = suppressed
+        return True
+
+    def take(self) -> int | None:
+        """Take the share of one record: a cheap check before the record is made.
+
+        Returns:
+            How many records were dropped since the last one that passed; None if this record is to be dropped.
+        """
         with self._lock:
             now_s = self._clock_s()
             self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_s)
             self._refilled_s = now_s
             if self._tokens < 1:
                 self._suppressed += 1
-                return False
+                return None
             self._tokens -= 1
-            record.suppressed, self._suppressed = self._suppressed, 0
-        return True
+            suppressed, self._suppressed = self._suppressed, 0
+            return suppressed
 
 
 def configure(level: str) -> None:

@@ -1,13 +1,11 @@
-"""What the extender speaks: one package per wire.
+"""The protocols of the extender: one package for each wire.
 
-A protocol is a package with a function ``routes(...) -> Sequence[Route]``; ``extender.app`` puts the routes of all
-protocols into one table. A handler is a function of what the service has (``Services``) and one request (``Call``), and
-gives a ``Reply``; it knows no framework, no socket and no thread. What goes wrong it raises: ``FieldError`` for a body
-that is no good, ``Refusal`` for anything else that has a status. The frame around it checks method, size, deadline and
-authentication before it is called, and has each ``Route`` say its refusals in its own protocol's shape
+A protocol is a package with a function ``routes(...) -> Sequence[Route]``. A handler is a function of the service's
+resources (``Services``) and one request (``Call``) that returns a ``Reply``. It uses no framework and no socket. It
+raises ``FieldError`` for an invalid body, and ``Refusal`` for any other error with a status. The application checks
+method, size, deadline and authentication before the call, and writes errors in the format of the ``Route``
 (``Route.refuse``; problem details by default).
 
-Memory of a protocol's own, such as decoded clusters, is made in ``routes`` and closed over by its handlers; several
-threads call them at once. The fleet that all share is ``Services.state``, entered with ``with services.state.reading()
-as memory``.
+A protocol creates its own state, such as caches, in ``routes``; several threads call its handlers at once. All
+protocols share the fleet in ``Services.state``: ``with services.state.reading() as cache``.
 """

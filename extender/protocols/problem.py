@@ -1,4 +1,4 @@
-"""Problem details (RFC 9457): how the service says that it did not do what was asked."""
+"""Problem details (RFC 9457): the format of errors."""
 
 from collections.abc import Iterable, Sequence
 from http import HTTPStatus
@@ -14,10 +14,10 @@ _MAX_ERRORS: Final = 64
 
 
 class InvalidField(msgspec.Struct, frozen=True):
-    """One value of the request that is not accepted.
+    """An invalid value of the request.
 
     Attributes:
-        path: where it stands, as in ``binding.spec.replicas``; empty for the body itself.
+        path: the field, as in ``binding.spec.replicas``; empty for the body itself.
         detail: what is wrong, and what is accepted.
     """
 
@@ -26,15 +26,15 @@ class InvalidField(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a request was not answered.
+    """Why a request failed.
 
     Attributes:
-        title: the status in words.
+        title: the name of the status.
         status: the HTTP status.
-        detail: what happened this time, and what to do about it.
-        request_id: what the log calls this request.
-        errors: the fields that are wrong.
-        type: a URI for the kind of problem; ``about:blank`` says that the status says it all.
+        detail: the cause, and how to correct it.
+        request_id: the id of the request in the log.
+        errors: the invalid fields.
+        type: a URI for the kind of problem; ``about:blank`` if the status is enough.
     """
 
     title: str
@@ -46,7 +46,7 @@ class Problem(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
-    """A handler does not answer; ``status``, ``detail`` and the fields at fault become a ``Problem``."""
+    """A handler refuses a request. ``status``, ``detail`` and the invalid fields become a ``Problem``."""
 
     def __init__(
         self,
@@ -64,10 +64,10 @@ class Refusal(Exception):  # noqa: N818 - an answer, not an error of ours
 
 
 def refuse_invalid(errors: Iterable[FieldError]) -> None:
-    """Refuse if there are errors, and name each of them.
+    """Refuse the request if there are errors.
 
     Raises:
-        Refusal: there are some.
+        Refusal: with every error, up to a limit.
     """
     found = [InvalidField(error.path, error.problem) for error in islice(errors, _MAX_ERRORS)]
     if found:
@@ -76,15 +76,15 @@ def refuse_invalid(errors: Iterable[FieldError]) -> None:
 
 
 def problem(status: int, detail: str, request_id: str = "", errors: list[InvalidField] | None = None) -> Problem:
-    """A problem of a status."""
+    """Return the problem for a status."""
     return Problem(HTTPStatus(status).phrase, status, detail, request_id, errors or [])
 
 
 def field_problem(error: FieldError, request_id: str = "") -> Problem:
-    """What is wrong with a body."""
+    """Return the problem for an invalid body."""
     return problem(400, str(error), request_id, [InvalidField(error.path, error.problem)])
 
 
 def encode_problem(value: Problem) -> bytes:
-    """The document."""
+    """Encode a problem."""
     return msgspec.json.encode(value)

@@ -1,4 +1,4 @@
-"""One path of a protocol, and what goes in and out of it."""
+"""A path of a protocol, its requests and its replies."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class Call(NamedTuple):
     """One request.
 
     Attributes:
-        request_id: its name in logs, answers and problem details.
-        deadline_s: when its answer is due, on the monotonic clock of ``Services.clock``.
-        body: all of it; empty on a streamed route.
-        bursts: on a streamed route the body's lines, without their ends, as many at a time as have come; read when it
-            is asked for. Raises ``Refusal`` where the body is beyond a bound or does not come.
+        request_id: the id in logs, replies and problem details.
+        deadline_s: when the reply is due, on the monotonic clock of ``Services.clock``.
+        body: the whole body; empty on a streamed route.
+        bursts: on a streamed route the lines of the body, without line ends, as they arrive. Reading raises
+            ``Refusal`` if the body exceeds a limit or does not arrive.
         query: the first value of each query parameter.
-        path_values: what stood at the ``{names}`` of the route's path.
+        path_values: the values of the ``{names}`` in the route's path.
     """
 
     request_id: str
     deadline_s: float
     body: bytes = b""
     bursts: Iterable[Sequence[bytes]] = ()
-    query: Mapping[str, str] = _NOTHING
-    path_values: Mapping[str, str] = _NOTHING
+    query: Mapping[str, str] = _EMPTY
+    path_values: Mapping[str, str] = _EMPTY
 
 
 class Reply(NamedTuple):
-    """An answer. An iterator as its body is sent piece by piece, and made while it is sent."""
+    """A reply. A body that is an iterator is sent in pieces, as it yields them."""
 
     body: bytes | Iterator[bytes]
     status: int = 200
@@ -49,23 +49,23 @@ Refuser = Callable[[Problem], Reply]
 
 
 def problem_reply(problem: Problem) -> Reply:
-    """A refusal as problem details (RFC 9457)."""
+    """Return a problem as problem details (RFC 9457)."""
     return Reply(encode_problem(problem), problem.status, PROBLEM_JSON)
 
 
 class Route(NamedTuple):
-    """A path, and who answers there.
+    """A path and its handler.
 
     Attributes:
         method: ``GET`` or ``POST``.
-        path: exact, or with ``{names}`` that each stand for one segment.
-        handler: answers.
-        protocol: whose it is; the label of its metrics.
+        path: an exact path, or one with ``{names}`` that each match one segment.
+        handler: replies to requests.
+        protocol: the name of the protocol, for metrics.
         streamed: the handler reads ``Call.bursts`` instead of ``Call.body``.
-        accepts: the content types of its body; empty for any.
-        query: the query parameters that it knows; None for any.
-        refuse: says in the protocol's own shape that a request was not answered, from wrong method to crash.
-        prompt: a small request is answered within a millisecond or so, and waits for nothing but the state.
+        accepts: the accepted content types of the body; empty for any.
+        query: the known query parameters; None for any.
+        refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
+        prompt: a small request takes about a millisecond and waits only for the lock of the state.
     """
 
     method: str

@@ -1,34 +1,39 @@
-"""What the service hands to every handler."""
+"""The resources of the service that handlers use."""
 
 import logging
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Final, Protocol
 
 from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import BurstFilter, fields
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Call
 from extender.state.state import State
 
+_DECISIONS_PER_S: Final = 10.0
+_DECISION_BURST: Final = 100
 
-class Meter(Protocol):
-    """Counts. Every label is from a small fixed set: never pass what a client wrote."""
+
+class ServiceMetrics(Protocol):
+    """The metrics of handlers. Every label comes from a small fixed set, and never from the text of a client."""
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
-        """A decision was made: for whom, why, and what came of it (``placed``, a ``FailureKind``, or another word)."""
+        """Count a decision: its trigger, and its result (``placed``, a ``FailureKind``, or another word)."""
 
     def took(self, protocol: str, stage: str, seconds: float) -> None:
-        """A stage of a request (``decode``, ``decide``, ``encode``) took so long."""
+        """Observe the duration of a stage of a request (``decode``, ``decide``, ``encode``)."""
 
     def rejected(self, plugin: str, clusters: int) -> None:
-        """A filter ruled out so many clusters of a decision."""
+        """Count the clusters that a filter rejected."""
 
     def doubted(self, protocol: str, reason: str) -> None:
-        """An answer was given in doubt: the request could not be judged, and ``reason`` names the kind of doubt."""
+        """Count a default answer to a request that could not be decided."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """How much one request may ask for.
+class RequestLimits:
+    """The limits of one request.
 
     Attributes:
         body_bytes: the largest body.
@@ -41,30 +46,67 @@ class Limits:
     batch_lines: int = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+class DecisionLog:
+    """Logs decisions, one line each, up to a rate. The next line has the number of decisions that were not logged."""
+
+    def __init__(self, log: logging.Logger, clock: Clock) -> None:
+        self._log = log
+        self._clock = clock
+        self._limit = BurstFilter(_DECISIONS_PER_S, _DECISION_BURST, clock.monotonic_s)
+
+    def write(
+        self, call: Call, protocol: str, verb: str, begun_s: float, details: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        """Log a decision at level info.
+
+        Args:
+            call: the request.
+            protocol: the protocol of the request.
+            verb: the endpoint.
+            begun_s: when the handler began, on the monotonic clock.
+            details: returns the fields of the line; called only if the line is written.
+        """
+        if not self._log.isEnabledFor(logging.INFO):
+            return
+        suppressed = self._limit.take()
+        if suppressed is None:
+            return
+        duration_ms = round((self._clock.monotonic_s() - begun_s) * 1e3, 3)
+        line = fields(protocol=protocol, verb=verb, **details(), duration_ms=duration_ms, request_id=call.request_id)
+        self._log.info("decision", extra={**line, "suppressed": suppressed})
+
+
 class Services:
-    """What handlers work with.
+    """The resources of handlers.
 
     Attributes:
-        state: the fleet and what runs on it.
-        meter: counts.
-        log: for what people should know; ``berthmaster.runtime.logs.fields`` adds the request's id.
-        clock: the time.
-        limits: how much one request may ask for.
+        state: the fleet and its bindings.
+        metrics: the metrics.
+        log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
+        clock: the clock.
+        limits: the limits of one request.
+        decisions: the log of decisions.
     """
 
-    state: State
-    meter: Meter
-    log: logging.Logger
-    clock: Clock
-    limits: Limits = Limits()
+    __slots__ = ("clock", "decisions", "limits", "log", "metrics", "state")
+
+    def __init__(
+        self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
+        limits: RequestLimits = RequestLimits(),
+    ) -> None:  # fmt: skip
+        self.state = state
+        self.metrics = metrics
+        self.log = log
+        self.clock = clock
+        self.limits = limits
+        self.decisions = DecisionLog(log, clock)
 
     def check_deadline(self, call: Call) -> None:
-        """Give up on a request whose answer is overdue.
+        """Refuse a request whose deadline has passed.
 
         Raises:
-            Refusal: it is.
+            Refusal: the deadline has passed.
         """
         if self.clock.monotonic_s() >= call.deadline_s:
-            problem = "the answer was not ready in time; ask for less at once, or raise the timeout"
+            problem = "the reply was not ready in time; send a smaller request, or raise the timeout"
             raise Refusal(503, problem, headers=(("Retry-After", "1"),))

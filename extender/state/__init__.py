@@ -1,1 +1,1 @@
-"""The fleet and what runs on it, in memory behind a lock, and the sources that feed it."""
+"""The fleet and its bindings in memory, behind a lock, and the sources that update them."""

@@ -1,4 +1,4 @@
-"""The state from a folder of manifests, read again when something in it changes."""
+"""A source that reads a folder of manifests, and reads it again after a change."""
 
 import logging
 import os
@@ -19,26 +19,26 @@ from extender.state.state import State
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _RETRY_S: Final = 30.0
-"""Files may have become readable without a change that shows: what could not be used is tried again so often."""
+"""The retry interval for invalid content. A file may become readable without a change of its signature."""
 _SETTLE_S: Final = 0.2
-"""Files are written one after the other: a folder is read when it has not changed for so long."""
+"""The folder is read after this time without a change, because files are written one after the other."""
 _MAX_FILES: Final = 100_000
 
 Signature = tuple[tuple[str, int, int, int], ...]
 
 
-class Listener(Protocol):
-    """Told what becomes of a source."""
+class SourceListener(Protocol):
+    """Receives the results of a source."""
 
     def source_loaded(self, source: str) -> None:
-        """A new state is in force."""
+        """A new state is in use."""
 
     def source_failed(self, source: str, error: InputError) -> None:
-        """A new state cannot be used; the last one stays. Told once for each new state."""
+        """A new state is invalid, and the last one stays in use. Called once for each new state."""
 
 
 class FolderSource:
-    """Feeds a state from files and folders: clusters, policies, bindings, and resources that policies claim."""
+    """Updates a state from files and folders: clusters, policies, bindings, and resources that policies claim."""
 
     name: Final = "folder"
 
@@ -46,13 +46,13 @@ class FolderSource:
         self,
         paths: Sequence[Path],
         clock: Clock,
-        listener: Listener,
+        listener: SourceListener,
         *,
         interval_s: float = 2.0,
         replica_paths: Sequence[ReplicaPath] = (),
         workload_affinity: bool = False,
     ) -> None:
-        """Look at the paths every ``interval_s`` seconds once started."""
+        """Prepare the source. After the start it checks the paths every ``interval_s`` seconds."""
         self._paths = paths
         self._clock = clock
         self._listener = listener
@@ -66,67 +66,67 @@ class FolderSource:
         self._stop = threading.Event()
 
     def prepare(self) -> None:
-        """Read everything once, so that mistakes show and workers begin with what is there.
+        """Read everything once, before the workers start.
 
         Raises:
-            InputError: something is wrong with it.
+            InputError: the manifests are invalid.
         """
-        self._signature = self._signed()
+        self._signature = self._current_signature()
         self._prepared = self._read()
 
     def start(self, state: State) -> None:
-        """Feed what was prepared, and whatever is new since then and from now on."""
+        """Apply the prepared manifests, and start to check for changes."""
         if self._prepared is not None:
-            self._feed(state, self._prepared)
+            self._update(state, self._prepared)
             self._prepared = None
-        # A worker that takes the place of another has inherited what was prepared long ago.
-        self._look_and_survive(state)
-        threading.Thread(target=self._watch, args=(state,), name="folder-source", daemon=True).start()
+        # A worker that replaces another one inherits manifests that may be old.
+        self._look_or_log(state)
+        threading.Thread(target=self._run, args=(state,), name="folder-source", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop looking."""
+        """Stop to check for changes."""
         self._stop.set()
 
     def look(self, state: State) -> None:
-        """Read the folder if it has changed since it was read last, or could not be used then and is due again."""
-        signature = self._signed()
-        again = signature == self._signature
-        if again and self._clock.monotonic_s() < self._retry_at_s:
+        """Read the folder if it changed since the last read, or if invalid content is due for a retry."""
+        signature = self._current_signature()
+        unchanged = signature == self._signature
+        if unchanged and self._clock.monotonic_s() < self._retry_at_s:
             if not state.freshness.problem:
                 state.mark_current(self._clock.now())
             return
-        if self._signature is not None and not again:
+        if self._signature is not None and not unchanged:
             if self._stop.wait(_SETTLE_S):
                 return
-            if self._signed() != signature:
-                return  # still being written; the next look will see
+            if self._current_signature() != signature:
+                return  # files are still being written; the next check reads them
         self._signature, self._retry_at_s = signature, self._clock.monotonic_s() + _RETRY_S
         try:
-            self._feed(state, self._read())
+            self._update(state, self._read())
         except InputError as error:
-            told = again and state.freshness.problem == str(error)
+            already_reported = unchanged and state.freshness.problem == str(error)
             state.mark_stale(str(error), self._clock.now())
-            if not told:
+            if not already_reported:
                 self._listener.source_failed(self.name, error)
         else:
             self._retry_at_s = float("inf")
 
-    def _feed(self, state: State, world: World) -> None:
-        with state.feeding(self._clock.now()) as memory:
-            memory.take(world)
+    def _update(self, state: State, world: World) -> None:
+        with state.updating(self._clock.now()) as cache:
+            cache.replace(world)
         self._listener.source_loaded(self.name)
 
-    def _watch(self, state: State) -> None:
+    def _run(self, state: State) -> None:
         while not self._stop.wait(self._interval_s):
-            self._look_and_survive(state)
+            self._look_or_log(state)
 
-    def _look_and_survive(self, state: State) -> None:
-        # The outermost edge: else the state would grow old and be called fresh, or no worker would start any more.
+    def _look_or_log(self, state: State) -> None:
+        # Without this, an exception would end the thread: the state would age without being marked as stale.
         if not log_exceptions(partial(self.look, state), _LOG, "the manifests could not be read"):
-            state.mark_stale("the manifests could not be read; the log says why", self._clock.now())
+            state.mark_stale("the manifests could not be read; the log has the cause", self._clock.now())
 
-    def _signed(self) -> Signature:
-        """What tells one state of the files from another."""
+    def _current_signature(self) -> Signature:
+        """Return a value that differs if the files differ."""
         return tuple(_signature(path) for path in sorted(_files(self._paths))[:_MAX_FILES])
 
 
@@ -146,5 +146,5 @@ def _signature(path: str) -> tuple[str, int, int, int]:
     try:
         stat = Path(path).stat()
     except OSError:
-        return path, 0, 0, 0  # it is gone, or cannot be read: reading will say so
+        return path, 0, 0, 0  # the file is missing or unreadable; reading reports it
     return path, stat.st_mtime_ns, stat.st_size, stat.st_ino

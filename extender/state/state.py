@@ -1,9 +1,8 @@
-"""The memory that all requests share, and the lock in front of it.
+"""The cache of the fleet and its bindings that all requests share, and its lock.
 
-A decision costs some tens of microseconds and a scheduler is not safe for several threads, so that one lock around each
-decision
-costs less than any cleverness: Python runs one thread at a time anyway. What takes long, a simulation for one, takes
-    the world out - it is immutable - and works on it outside.
+A decision takes some tens of microseconds and a scheduler is not safe for several threads, so one lock around each
+decision is cheap: Python runs one thread at a time anyway. A long task, such as a simulation, takes the immutable world
+and works on it without the lock.
 """
 
 import threading
@@ -11,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Protocol
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
@@ -22,17 +22,17 @@ from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
 
 BindingKey = tuple[str, str]
-"""Namespace, empty for cluster-scoped ones, and name."""
+"""The namespace, empty for a cluster-scoped binding, and the name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How far the state can be trusted.
+    """How current the state is.
 
     Attributes:
-        loaded_at: when a source last said how things are; None if none ever did.
-        stale_since: when the source was lost, or what it offers could not be used any more; None if all is well.
-        problem: what is wrong with the source, in words; empty if nothing is.
+        loaded_at: the last update from the source; None before the first.
+        stale_since: when the source failed or offered invalid content; None while it works.
+        problem: the error of the source; empty without one.
     """
 
     loaded_at: datetime | None = None
@@ -41,20 +41,19 @@ class Freshness:
 
     @property
     def synced(self) -> bool:
-        """Whether there is a fleet to decide on."""
+        """Whether a fleet is known."""
         return self.loaded_at is not None
 
 
-class Memory:
-    """What the lock guards. Only to be touched while it is held.
+class FleetCache:
+    """The data behind the lock. The caller holds the lock.
 
     Attributes:
-        scheduler: decides on the fleet; ``scheduler.fleet`` is the fleet.
+        scheduler: decides on the fleet.
     """
 
     def __init__(self, profile: Profile) -> None:
         self.scheduler = Scheduler(Fleet(), profile)
-        self._clusters: dict[str, Cluster] = {}
         self._world: World | None = World({}, ())
         self._workloads: Sequence[SimulatedWorkload] = ()
         self._policies: Sequence[Policy] = ()
@@ -67,7 +66,7 @@ class Memory:
 
     @property
     def bindings(self) -> int:
-        """How many bindings are known."""
+        """The number of bindings."""
         return len(self._by_binding)
 
     @property
@@ -77,25 +76,26 @@ class Memory:
 
     @property
     def world(self) -> World:
-        """Clusters, policies and workloads as an immutable value: it may be kept, and worked on without the lock."""
+        """The clusters, policies and workloads as an immutable value, which needs no lock."""
         if self._world is None:
-            self._world = World(dict(self._clusters), self._workloads, self._policies)
+            clusters = {each.name: each for each in self.fleet.clusters if each is not None}
+            self._world = World(clusters, self._workloads, self._policies)
         return self._world
 
     def workload(self, key: BindingKey) -> SimulatedWorkload | None:
-        """The workload of a binding."""
+        """Return the workload of a binding."""
         return self._by_binding.get(key)
 
-    def take(self, world: World) -> None:
-        """Make this the world. Only clusters that differ are worked on.
+    def replace(self, world: World) -> None:
+        """Replace all data. Only clusters that differ are updated.
 
         Raises:
             InputError: the fleet is full.
         """
-        for name in self._clusters.keys() - world.clusters.keys():
+        for name in self.fleet.row_of.keys() - world.clusters.keys():
             self.fleet.remove(name)
         for name, cluster in world.clusters.items():
-            if self._clusters.get(name) != cluster:
+            if self.fleet.get(name) != cluster:
                 self.fleet.apply(cluster)
         self.scheduler.peers = _peers(world)
         self._by_binding = {
@@ -103,68 +103,82 @@ class Memory:
             for each in world.workloads
             if each.binding is not None
         }
-        self._clusters, self._workloads, self._policies = dict(world.clusters), world.workloads, world.policies
-        self._world = world
+        self._workloads, self._policies, self._world = world.workloads, world.policies, world
 
-    def take_cluster(self, cluster: Cluster) -> None:
-        """One cluster changed, or is new.
+    def apply_cluster(self, cluster: Cluster) -> None:
+        """Add or update a cluster.
 
         Raises:
             InputError: the fleet is full.
         """
         self.fleet.apply(cluster)
-        self._clusters[cluster.name] = cluster
         self._world = None
 
-    def take_policies(self, policies: Sequence[Policy]) -> None:
-        """These are the policies now, with their defaults."""
-        self._policies = policies
-        self._world = None
-
-    def drop_cluster(self, name: str) -> None:
-        """One cluster is gone."""
+    def remove_cluster(self, name: str) -> None:
+        """Remove a cluster."""
         self.fleet.remove(name)
-        self._clusters.pop(name, None)
+        self._world = None
+
+    def replace_policies(self, policies: Sequence[Policy]) -> None:
+        """Replace the policies. They have their defaults."""
+        self._policies = policies
         self._world = None
 
 
 class State:
-    """The memory, shared among threads."""
+    """The cache, shared among threads."""
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
         self._lock = threading.Lock()
-        self._memory = Memory(profile)
+        self._cache = FleetCache(profile)
         self._freshness = Freshness()
 
     @property
     def freshness(self) -> Freshness:
-        """How far it can be trusted."""
+        """How current the state is."""
         return self._freshness
 
     @contextmanager
-    def reading(self) -> Iterator[Memory]:
-        """Hold the lock; for one decision at a time, so that nobody waits long."""
+    def reading(self) -> Iterator[FleetCache]:
+        """Hold the lock for one decision."""
         with self._lock:
-            yield self._memory
+            yield self._cache
 
     @contextmanager
-    def feeding(self, now: datetime) -> Iterator[Memory]:
-        """Hold the lock to bring the memory up to date; afterwards it is as fresh as ``now``."""
+    def updating(self, now: datetime) -> Iterator[FleetCache]:
+        """Hold the lock to update the cache. Without an error, the state is current at ``now``."""
         with self._lock:
-            yield self._memory
+            yield self._cache
             self._freshness = Freshness(now)
 
     def mark_stale(self, problem: str, now: datetime) -> None:
-        """The source is lost, or offers what cannot be used: what was there stays, and is said to be old."""
+        """Mark the state as stale: the source failed or offers invalid content. The cache stays unchanged."""
         with self._lock:
             known = self._freshness
             self._freshness = Freshness(known.loaded_at, known.stale_since or now, problem)
 
     def mark_current(self, now: datetime) -> None:
-        """The source was asked and nothing has changed."""
+        """Mark the state as current: the source has no changes."""
         with self._lock:
             self._freshness = Freshness(now)
+
+
+class Source(Protocol):
+    """Updates a state from a folder of manifests or from an API server.
+
+    After the start, errors go to ``State.mark_stale``, the log and the metrics, and the cache stays unchanged.
+    """
+
+    def start(self, state: State) -> None:
+        """Start updates in a separate thread. May return before the first update.
+
+        Raises:
+            InputError: the configuration can never work.
+        """
+
+    def stop(self) -> None:
+        """Stop updates soon."""
 
 
 def _peers(world: World) -> Peers:

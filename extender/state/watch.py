@@ -1,7 +1,7 @@
-"""A source that watches an API server: its clusters or nodes, and its policies.
+"""A source that watches the clusters or nodes, and the policies, of an API server.
 
-Nothing is told to the state before everything was listed once. An object that cannot be read is passed over, and what
-was known of it stays; a server that cannot be reached leaves all as it was, marked as stale.
+The first update of the state contains every collection. An object that cannot be decoded is skipped, and its last valid
+version stays. While the server cannot be reached, the state stays unchanged and is stale.
 """
 
 import threading
@@ -19,24 +19,25 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
 from berthmaster.runtime.clock import Clock
-from extender.state.state import Memory, State
+from extender.state.state import FleetCache, State
+
+Apply = Callable[[FleetCache, dict[Key, None]], None]
+"""Apply the changed objects with these keys to the cache, and remove the keys."""
 
 
 def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
-    """The source that options ask for.
+    """Return the source that options describe.
 
     Raises:
-        InputError: they ask for no kind of cluster, or for several.
+        InputError: the options select no kind of cluster, or several.
     """
     clusters = [kind for kind in options.kinds if kind in CLUSTER_KINDS]
     if len(clusters) != 1:
         found = " and ".join(clusters) or "none"
-        raise InputError(
-            f"one kind of cluster has to be watched, and it is {found}; known are {', '.join(CLUSTER_KINDS)}"
-        )
+        raise InputError(f"one kind of cluster must be watched, got {found}; known are {', '.join(CLUSTER_KINDS)}")
 
     def client() -> APIClient:
-        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - a large library, that only a watch needs
+        from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - a large library that only a watch needs
 
         return load_client(options.kubeconfig, options.context)
 
@@ -49,7 +50,7 @@ def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
 
 
 class WatchSource:
-    """Feeds a state from an API server, with one informer for each collection."""
+    """Updates a state from an API server, with one informer for each collection."""
 
     def __init__(
         self,
@@ -59,7 +60,7 @@ class WatchSource:
         *,
         clock: Clock,
     ) -> None:
-        """Watch through a connection that is made when the watch starts, in the process that it starts in."""
+        """Prepare the source. ``start`` makes the client, in the process that watches."""
         self._connect = connect
         self._clock = clock
         self._state: State | None = None
@@ -67,50 +68,50 @@ class WatchSource:
         self._lock = threading.Lock()
         self._clusters = Informer(clusters.collection, clusters.read, clock)
         self._policies = [Informer(each.collection, each.read, clock) for each in policies]
-        self._feeds = [_Feed(self._clusters, self._tell_clusters, self._lock)]
-        self._feeds += [_Feed(each, self._tell_policies, self._lock) for each in self._policies]
+        self._feeds = [_Feed(self._clusters, self._apply_clusters, self._lock)]
+        self._feeds += [_Feed(each, self._apply_policies, self._lock) for each in self._policies]
         for feed in self._feeds:
             feed.informer.on_contact(partial(self._follow, feed))
 
     def prepare(self) -> None:
-        """See that there is access to an API server. Whether it answers shows once the watch has started.
+        """Check the access to an API server, without a request.
 
         Raises:
-            InputError: the configuration cannot be used.
+            InputError: the configuration is invalid.
         """
         self._connect()
 
     def start(self, state: State) -> None:
-        """Begin to watch."""
+        """Start to watch."""
         self._state = state
         client = self._connect()
         for feed in self._feeds:
             feed.informer.start(client)
 
     def stop(self) -> None:
-        """Stop watching."""
+        """Stop to watch."""
         for feed in self._feeds:
             feed.informer.stop()
 
     def _follow(self, feed: "_Feed") -> None:
-        """A collection was heard of or lost: tell the state what is new, and how far it can be trusted."""
+        """Update the state after a collection changed, was confirmed, or was lost."""
         with self._lock:
             if self._state is None:
                 return
             if not feed.informer.problem:
-                self._tell(self._state, feed)
-            self._assess(self._state)
+                self._update(self._state, feed)
+            self._mark(self._state)
 
-    def _tell(self, state: State, heard: "_Feed") -> None:
-        """Tell the state what one feed has for it; what they all have, once all have listed."""
-        if not all(feed.informer.listed for feed in self._feeds) or (self._synced and not heard.owed):
+    def _update(self, state: State, changed: "_Feed") -> None:
+        """Apply the changes of one feed; of all feeds once, when every collection is listed."""
+        if not all(feed.informer.listed for feed in self._feeds) or (self._synced and not changed.pending):
             return
-        with suppress(InputError), state.feeding(self._clock.now()) as memory:  # the feed remembers what it was refused
-            for feed in [heard] if self._synced else self._feeds:
-                feed.tell(memory)
+        with suppress(InputError), state.updating(self._clock.now()) as cache:  # the feed keeps the error
+            for feed in [changed] if self._synced else self._feeds:
+                feed.apply(cache)
             self._synced = True
 
-    def _assess(self, state: State) -> None:
+    def _mark(self, state: State) -> None:
         now = self._clock.now()
         problems = [problem for feed in self._feeds for problem in feed.problems(now)]
         if problems:
@@ -118,76 +119,72 @@ class WatchSource:
         elif self._synced:
             state.mark_current(now)
 
-    def _tell_clusters(self, memory: Memory, owed: dict[Key, None]) -> None:
-        """Tell what became of clusters.
+    def _apply_clusters(self, cache: FleetCache, pending: dict[Key, None]) -> None:
+        """Apply changed clusters.
 
         Raises:
-            InputError: the fleet is full; those that do not fit are owed still, all others were told.
+            InputError: the fleet is full. The clusters that do not fit stay pending; all others are applied.
         """
-        refusal: InputError | None = None
-        for key in sorted(owed, key=lambda key: self._clusters.get(key) is not None):  # what is gone makes room
-            owed[key] = owed.pop(key)  # the last one from now on: should it crash, others go first next time
+        full: InputError | None = None
+        for key in sorted(pending, key=lambda key: self._clusters.get(key) is not None):  # removals first
+            pending[key] = pending.pop(key)  # move to the end: after a crash, other clusters come first
             cluster = self._clusters.get(key)
             try:
                 if cluster is None:
-                    memory.drop_cluster(key[1])
+                    cache.remove_cluster(key[1])
                 else:
-                    memory.take_cluster(cluster)
+                    cache.apply_cluster(cluster)
             except InputError as error:
-                refusal = error
+                full = error
             else:
-                del owed[key]
-        if refusal is not None:
-            raise refusal
+                del pending[key]
+        if full is not None:
+            raise full
 
-    def _tell_policies(self, memory: Memory, owed: dict[Key, None]) -> None:
-        if owed:
-            memory.take_policies(tuple(policy for informer in self._policies for _, policy in informer.items()))
-            owed.clear()
+    def _apply_policies(self, cache: FleetCache, pending: dict[Key, None]) -> None:
+        if pending:
+            cache.replace_policies(tuple(policy for informer in self._policies for _, policy in informer.items()))
+            pending.clear()
 
 
 class _Feed:
-    """An informer, and what the state has not been told yet of what it holds.
+    """An informer, and the changes that are not applied to the state yet.
 
     Attributes:
-        informer: mirrors the collection.
-        owed: the objects that have changed since, by key and in order; touched while the lock is held.
+        informer: the informer.
+        pending: the keys of changed objects, in order; guarded by the lock.
     """
 
-    def __init__(
-        self, informer: Informer[Any], tell: Callable[[Memory, dict[Key, None]], None], lock: threading.Lock
-    ) -> None:
-        """Feed what ``tell`` tells of the objects that are owed; it takes away what it has told."""
+    def __init__(self, informer: Informer[Any], apply: Apply, lock: threading.Lock) -> None:
         self.informer = informer
-        self.owed: dict[Key, None] = {}
-        self._tell = tell
-        self._refusal = ""
+        self.pending: dict[Key, None] = {}
+        self._apply = apply
+        self._error = ""
         self._lock = lock
         informer.subscribe(self._changed)
 
-    def tell(self, memory: Memory) -> None:
-        """Tell what is owed.
+    def apply(self, cache: FleetCache) -> None:
+        """Apply the pending changes.
 
         Raises:
-            InputError: the state cannot take it.
+            InputError: the cache is full.
         """
         try:
-            self._tell(memory, self.owed)
+            self._apply(cache, self.pending)
         except InputError as error:
-            self._refusal = str(error)
+            self._error = str(error)
             raise
-        self._refusal = ""
+        self._error = ""
 
     def problems(self, now: datetime) -> Iterator[tuple[str, datetime]]:
-        """What is wrong, and since when."""
-        # Another thread may find the server again between the two looks; it says so itself.
+        """Yield each problem and its start."""
+        # Another thread may reach the server again between these reads. It then updates the state itself.
         problem, since = self.informer.problem, self.informer.stale_since
         if problem and since is not None:
             yield f"{self.informer.collection.plural}: {problem}", since
-        if self._refusal:
-            yield self._refusal, now
+        if self._error:
+            yield self._error, now
 
     def _changed(self, key: Key, _before: object, _after: object) -> None:
-        """See ``Handler``."""
         with self._lock:
-            self.owed[key] = None
+            self.pending[key] = None

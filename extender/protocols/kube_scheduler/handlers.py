@@ -1,9 +1,9 @@
-"""The three verbs: a request's bytes in, an answer's bytes out."""
+"""The three verbs: the bytes of a request in, the bytes of an answer out."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.errors import FieldError
@@ -12,7 +12,22 @@ from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
-from extender.protocols.kube_scheduler.codec import (
+from extender.protocols.kube_scheduler.memory import SAMPLE_FLOOR, HoldCounter, RecentNodes
+from extender.protocols.kube_scheduler.nodes import REJECTED, CachedNodes, RankedNodes, RequestNodes, members_of
+from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
+from extender.protocols.kube_scheduler.results import (
+    FilteredNodes,
+    best_candidates,
+    filter_nodes,
+    hold_message,
+    host_scores,
+)
+from extender.protocols.kube_scheduler.wire import (
+    Args,
+    FilterResult,
+    MetaVictims,
+    NodeList,
+    Pod,
     decode_args,
     decode_node,
     decode_preemption_args,
@@ -20,212 +35,245 @@ from extender.protocols.kube_scheduler.codec import (
     encode_preemption_result,
     encode_priorities,
 )
-from extender.protocols.kube_scheduler.grades import grades
-from extender.protocols.kube_scheduler.nodes import KnownNodes, ShownNodes, Stand, members_of
-from extender.protocols.kube_scheduler.patience import SAMPLE_FLOOR, Patience
-from extender.protocols.kube_scheduler.placing import Placing, Placings
-from extender.protocols.kube_scheduler.pods import request_of
-from extender.protocols.kube_scheduler.preemption import SeenNodes, allowed
-from extender.protocols.kube_scheduler.steps import NEVER
-from extender.protocols.kube_scheduler.verdict import Verdict, held, judge
-from extender.protocols.kube_scheduler.wire import Args, FilterResult, MetaVictims, NodeList, Pod
 from extender.protocols.route import Call, Reply
 from extender.protocols.services import Services
-from extender.state.state import Memory
+from extender.state.state import FleetCache
 
 PROTOCOL: Final = "kube-scheduler"
 EVERYTHING: Final = LabelSelector()
+_NAMES_LOGGED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """How this protocol is configured.
+class KubeSchedulerOptions:
+    """The configuration of this protocol.
 
     Attributes:
-        members: which nodes are member clusters; all by default. The others take pods without a placement only.
-        lists_are_complete: the scheduler has ``percentageOfNodesToScore: 100``, so that its lists are no samples.
+        members: selects the nodes that are member clusters; all by default. Other nodes take only pods without a
+            placement.
+        lists_are_complete: the scheduler has ``percentageOfNodesToScore: 100``, so its lists are never samples.
     """
 
     members: LabelSelector = EVERYTHING
     lists_are_complete: bool = False
 
 
-class Extender:
-    """The verbs and what they remember. Safe for several threads."""
+class _Filtering(NamedTuple):
+    """One filter request whose pod has a placement.
 
-    def __init__(self, options: Options, profile: Profile | None = None) -> None:
+    Attributes:
+        args: the request.
+        request: the scheduling request of the pod.
+        placement: the placement and its origin.
+    """
+
+    args: Args
+    request: Request
+    placement: PodPlacement
+
+
+class _Filtered(NamedTuple):
+    """The answer to filter.
+
+    Attributes:
+        answer: the answer.
+        result: the result, for metrics and logs.
+        group: the group whose nodes remain.
+    """
+
+    answer: FilterResult
+    result: str
+    group: str = ""
+
+
+class Extender:
+    """The verbs and their memory. Safe for several threads."""
+
+    def __init__(self, options: KubeSchedulerOptions, profile: Profile | None = None) -> None:
         self._options = options
         self._profile = profile or karmada_profile()
         self._members = members_of(options.members)
-        self._placings = Placings()
-        self._known: KnownNodes | None = None
-        self._placings_lock = threading.Lock()
-        self._patience = Patience()
-        self._seen = SeenNodes()
+        self._placements = PlacementFinder()
+        self._placements_lock = threading.Lock()
+        self._cached: CachedNodes | None = None
+        self._holds = HoldCounter()
+        self._recent = RecentNodes()
 
     def filter(self, services: Services, call: Call) -> Reply:
-        """``filterVerb``: the nodes of the first group that can take the pod, and why not the others."""
-        args = _decoded_args(services, call)
+        """``filterVerb``: the nodes of the first group that accepts the pod, and the reasons of the others."""
+        begun_s = services.clock.monotonic_s()
+        args = _decode(services, call)
         try:
-            result = self._filtered(services, args)
+            filtered = self._filter(services, args)
         except FieldError as error:
-            # Not by accident: to go on without it could place the pod where it must never be. It is tried again.
-            services.meter.decided(PROTOCOL, "filter", "unreadable")
-            services.log.warning("placement not readable: %s", error, extra=fields(pod=str(args.pod)))
-            result = FilterResult(error=f"berthmaster: {error}")
-        return Reply(encode_filter_result(result))
+            # An answer without the placement could place the pod on a forbidden node. kube-scheduler retries the pod.
+            services.log.warning("invalid placement: %s", error, extra=fields(pod=str(args.pod)))
+            filtered = _Filtered(FilterResult(error=f"berthmaster: {error}"), "unreadable")
+        services.metrics.decided(PROTOCOL, "filter", filtered.result)
+        services.decisions.write(
+            call, PROTOCOL, "filter", begun_s, lambda: {"workload": str(args.pod), **_logged(filtered)}
+        )
+        return Reply(encode_filter_result(filtered.answer))
 
     def prioritize(self, services: Services, call: Call) -> Reply:
-        """``prioritizeVerb``: a grade for each node. What cannot be judged gets 0: there is no field for an error."""
-        args = _decoded_args(services, call)
-        clusters = _decoded(services, Node, args)
+        """``prioritizeVerb``: a score for each node. An invalid placement gives 0: there is no field for an error."""
+        begun_s = services.clock.monotonic_s()
+        args = _decode(services, call)
+        clusters = _decode_nodes(services, Node, args)
         names = args.names if args.names is not None else [cluster.name for cluster in clusters]
         try:
-            placing = self._placing(services, args.pod)
+            placement = self._placement(services, args.pod).placement
         except FieldError:
-            services.meter.doubted(PROTOCOL, "unreadable")
-            placing = Placing(None, "")
-        if placing.placement is None:
+            services.metrics.doubted(PROTOCOL, "unreadable")
+            placement = None
+        if placement is None:
             return Reply(encode_priorities(dict.fromkeys(names, 0)))
-        request = request_of(args.pod, placing.placement)
+        request = request_of(args.pod, placement)
         if args.names is None:
-            nodes = ShownNodes(clusters, self._profile, self._members)
-            merits = nodes.merits(request, nodes.stand(request))
+            nodes = RequestNodes(clusters, self._profile, self._members)
+            scores = nodes.scores(request, nodes.ranked(request))
         else:
-            with services.state.reading() as memory:
-                known = self._known_nodes(memory)
-                merits = known.merits(request, known.stand(request, names))
-        services.meter.decided(PROTOCOL, "prioritize", "graded")
-        return Reply(encode_priorities(dict(zip(names, grades(merits), strict=True))))
+            with services.state.reading() as cache:
+                cached = self._cached_nodes(cache)
+                scores = cached.scores(request, cached.ranked(request, names))
+        found = dict(zip(names, host_scores(scores), strict=True))
+        services.metrics.decided(PROTOCOL, "prioritize", "graded")
+        services.decisions.write(
+            call, PROTOCOL, "prioritize", begun_s, lambda: {"workload": str(args.pod), "scores": _best(found)}
+        )
+        return Reply(encode_priorities(found))
 
     def preempt(self, services: Services, call: Call) -> Reply:
-        """``preemptVerb``: the candidates of the first group that has any; for a pod without placement all of them."""
+        """``preemptVerb``: the candidates of the first group that has any; all for a pod without a placement."""
+        begun_s = services.clock.monotonic_s()
         args = decode_preemption_args(call.body)
-        try:
-            placing = self._placing(services, args.pod)
-        except FieldError:
-            services.meter.decided(PROTOCOL, "preempt", "unreadable")
-            return Reply(encode_preemption_result({}))  # nothing is evicted for a pod that cannot be placed
         remaining = args.candidates
-        if placing.placement is not None:
-            remaining = self._allowed(services, request_of(args.pod, placing.placement), args.candidates)
-        services.meter.decided(PROTOCOL, "preempt", "allowed" if remaining else "nowhere")
+        try:
+            found = self._placement(services, args.pod)
+            if found.placement is not None:
+                remaining = self._best_candidates(services, request_of(args.pod, found.placement), args.candidates)
+            result = "allowed" if remaining else "nowhere"
+        except FieldError:
+            remaining, result = {}, "unreadable"  # no pod is evicted for a pod that cannot be placed
+        services.metrics.decided(PROTOCOL, "preempt", result)
+        services.decisions.write(
+            call, PROTOCOL, "preempt", begun_s,
+            lambda: {"workload": str(args.pod), "result": result, "nodes": list(remaining)[:_NAMES_LOGGED]},
+        )  # fmt: skip
         return Reply(encode_preemption_result(remaining))
 
-    def _filtered(self, services: Services, args: Args) -> FilterResult:
-        placing = self._placing(services, args.pod)
-        if placing.placement is None:
-            services.meter.decided(PROTOCOL, "filter", "passed")
+    def _filter(self, services: Services, args: Args) -> _Filtered:
+        found = self._placement(services, args.pod)
+        if found.placement is None:
             positions = range(len(args.nodes if args.names is None else args.names))
-            return _answer(args, positions)
-        request = request_of(args.pod, placing.placement)
-        filter_ = self._filtered_nodes if args.names is None else self._filtered_names
-        return filter_(services, args, request, placing)
+            return _Filtered(_answer(args, positions), "passed")
+        filtering = _Filtering(args, request_of(args.pod, found.placement), found)
+        if args.names is None:
+            return self._filter_nodes(services, filtering)
+        return self._filter_names(services, filtering)
 
-    def _filtered_names(self, services: Services, args: Args, request: Request, placing: Placing) -> FilterResult:
-        names = args.names or []
-        with services.state.reading() as memory:
-            known = self._known_nodes(memory)
-            stand = known.stand(request, names)
-            verdict = judge(stand, known.why, placing.source)
-            waiting = self._waiting(args.pod, known, request, stand)
-            known_count = len(known.fleet)
-        if not verdict.kept and verdict.failed:
-            services.meter.decided(PROTOCOL, "filter", "unknown")
-            return FilterResult(error=_unknown(services, verdict, placing))
-        return self._settled(services, args, stand, verdict, waiting, known_count, placing)
+    def _filter_names(self, services: Services, filtering: _Filtering) -> _Filtered:
+        with services.state.reading() as cache:
+            cached = self._cached_nodes(cache)
+            nodes = cached.ranked(filtering.request, filtering.args.names or [])
+            result = filter_nodes(nodes, cached.rejection, filtering.placement.source)
+            better = self._better_nodes(filtering, cached, nodes)
+            known = len(cached.fleet)
+        if not result.kept and result.failed:
+            return _Filtered(FilterResult(error=_unknown_nodes(services, result, filtering.placement)), "unknown")
+        return self._settle(services, filtering, nodes, result, better, known)
 
-    def _filtered_nodes(self, services: Services, args: Args, request: Request, placing: Placing) -> FilterResult:
-        clusters = _decoded(services, NodeIdentity, args)
-        self._seen.remember(clusters)
-        shown = ShownNodes(clusters, self._profile, self._members)
-        stand = shown.stand(request)
-        verdict = judge(stand, shown.why, placing.source)
-        waiting: tuple[str, ...] = ()
-        with services.state.reading() as memory:
-            # A fleet of something else than nodes says nothing about them.
-            if clusters and all(cluster.name in memory.fleet.row_of for cluster in clusters):
-                waiting = self._waiting(args.pod, self._known_nodes(memory), request, stand)
-            known_count = len(memory.fleet)
-        return self._settled(services, args, stand, verdict, waiting, known_count, placing)
+    def _filter_nodes(self, services: Services, filtering: _Filtering) -> _Filtered:
+        clusters = _decode_nodes(services, NodeIdentity, filtering.args)
+        self._recent.remember(clusters)
+        request_nodes = RequestNodes(clusters, self._profile, self._members)
+        nodes = request_nodes.ranked(filtering.request)
+        result = filter_nodes(nodes, request_nodes.rejection, filtering.placement.source)
+        better: tuple[str, ...] = ()
+        with services.state.reading() as cache:
+            # A fleet that does not contain these nodes cannot name better ones.
+            if clusters and all(cluster.name in cache.fleet.row_of for cluster in clusters):
+                better = self._better_nodes(filtering, self._cached_nodes(cache), nodes)
+            known = len(cache.fleet)
+        return self._settle(services, filtering, nodes, result, better, known)
 
-    def _settled(
-        self,
-        services: Services,
-        args: Args,
-        stand: Stand,
-        verdict: Verdict,
-        waiting: tuple[str, ...],
-        known: int,
-        placing: Placing,
-    ) -> FilterResult:
-        """The answer, unless the pod is held back for nodes that come first and were not offered."""
+    def _settle(
+        self, services: Services, filtering: _Filtering, nodes: RankedNodes, result: FilteredNodes,
+        better: tuple[str, ...], known: int,
+    ) -> _Filtered:  # fmt: skip
+        """Answer with the remaining nodes, or hold the pod if better nodes were not offered."""
+        args, source = filtering.args, filtering.placement.source
         pod = args.pod.metadata.uid or str(args.pod)
-        if waiting:
-            offered, nominated = len(stand.names), _is_nominated(args.pod, stand.names)
-            now_s = services.clock.monotonic_s()
-            if self._patience.holds(pod, offered=offered, known=known, nominated=nominated, now_s=now_s):
-                services.meter.decided(PROTOCOL, "filter", "held")
-                return FilterResult(error=f"berthmaster: {held(stand, waiting, known, placing.source)}")
-        elif verdict.kept:
-            self._patience.forget(pod)
-        services.meter.decided(PROTOCOL, "filter", "placed" if verdict.kept else "nowhere")
-        for plugin, nodes in verdict.rejected.items():
-            services.meter.rejected(plugin, nodes)
-        return _answer(args, verdict.kept, verdict.failed, verdict.unresolvable)
+        if better:
+            held = self._holds.try_hold(
+                pod, offered=len(nodes.names), known=known, nominated=_is_nominated(args.pod, nodes.names),
+                now_s=services.clock.monotonic_s(),
+            )  # fmt: skip
+            if held:
+                error = f"berthmaster: {hold_message(nodes, better, known, source)}"
+                return _Filtered(FilterResult(error=error), "held")
+        elif result.kept:
+            self._holds.forget(pod)
+        for plugin, count in result.rejected.items():
+            services.metrics.rejected(plugin, count)
+        answer = _answer(args, result.kept, result.failed, result.unresolvable)
+        if not result.kept:
+            return _Filtered(answer, "nowhere")
+        return _Filtered(answer, "placed", nodes.groups.group_name(nodes.best))
 
-    def _waiting(self, pod: Pod, known: KnownNodes, request: Request, stand: Stand) -> tuple[str, ...]:
-        """The nodes that come before all that were offered, if more may be to come than was offered."""
-        best, names, node_selector = stand.best, stand.names, pod.spec.node_selector or {}
-        if _is_nominated(pod, names):
-            # A refused nominated node is followed by a search among all nodes anyway.
-            return known.before(request, stand, best, node_selector) if best < NEVER else ()
-        if self._options.lists_are_complete or not SAMPLE_FLOOR <= len(names) < len(known.fleet):
+    def _better_nodes(self, filtering: _Filtering, cached: CachedNodes, nodes: RankedNodes) -> tuple[str, ...]:
+        """Return the nodes of a lower rank than all offered nodes, if the offered nodes may be a sample."""
+        pod, request = filtering.args.pod, filtering.request
+        node_selector = pod.spec.node_selector or {}
+        if _is_nominated(pod, nodes.names):
+            # After the rejection of a nominated node, kube-scheduler searches all nodes anyway.
+            return cached.better_than(request, nodes, nodes.best, node_selector) if nodes.best < REJECTED else ()
+        if self._options.lists_are_complete or not SAMPLE_FLOOR <= len(nodes.names) < len(cached.fleet):
             return ()
-        return known.before(request, stand, best, node_selector)
+        return cached.better_than(request, nodes, nodes.best, node_selector)
 
-    def _allowed(
+    def _best_candidates(
         self, services: Services, request: Request, candidates: dict[str, MetaVictims]
     ) -> dict[str, MetaVictims]:
         names = list(candidates)
-        with services.state.reading() as memory:
-            if any(name in memory.fleet.row_of for name in names):
-                return allowed(candidates, self._known_nodes(memory).stand(request, names))
-        seen = [cluster for name in names if (cluster := self._seen.get(name)) is not None]
-        return allowed(candidates, ShownNodes(seen, self._profile, self._members).stand(request))
+        with services.state.reading() as cache:
+            if any(name in cache.fleet.row_of for name in names):
+                return best_candidates(candidates, self._cached_nodes(cache).ranked(request, names))
+        recent = [cluster for name in names if (cluster := self._recent.get(name)) is not None]
+        return best_candidates(candidates, RequestNodes(recent, self._profile, self._members).ranked(request))
 
-    def _placing(self, services: Services, pod: Pod) -> Placing:
-        with services.state.reading() as memory:
-            policies = memory.policies
-        with self._placings_lock:
-            return self._placings.of(pod, policies)
+    def _placement(self, services: Services, pod: Pod) -> PodPlacement:
+        with services.state.reading() as cache:
+            policies = cache.policies
+        with self._placements_lock:
+            return self._placements.find(pod, policies)
 
-    def _known_nodes(self, memory: Memory) -> KnownNodes:
-        """The shared fleet as nodes; to be called while the state's lock is held."""
-        if self._known is None or self._known.fleet is not memory.fleet:
-            self._known = KnownNodes(memory.fleet, self._profile, self._members)
-        return self._known
+    def _cached_nodes(self, cache: FleetCache) -> CachedNodes:
+        """Return the shared fleet as nodes. The caller holds the lock of the state."""
+        if self._cached is None or self._cached.fleet is not cache.fleet:
+            self._cached = CachedNodes(cache.fleet, self._profile, self._members)
+        return self._cached
 
 
-def _decoded_args(services: Services, call: Call) -> Args:
-    """The request, its nodes still as they came."""
+def _decode(services: Services, call: Call) -> Args:
+    """Decode a request. Its nodes stay raw."""
     begun_s = services.clock.monotonic_s()
     args = decode_args(call.body)
-    services.meter.took(PROTOCOL, "decode", services.clock.monotonic_s() - begun_s)
+    services.metrics.took(PROTOCOL, "decode", services.clock.monotonic_s() - begun_s)
     services.check_deadline(call)
     return args
 
 
-def _decoded(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
-    """The nodes of a request as clusters."""
+def _decode_nodes(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
+    """Decode the nodes of a request as clusters."""
     begun_s = services.clock.monotonic_s()
     nodes = [decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
-    services.meter.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
+    services.metrics.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
     return list(map(cluster_of_node, nodes))
 
 
 def _is_nominated(pod: Pod, names: Sequence[str]) -> bool:
-    """Whether the only node offered is the one that the pod was nominated for."""
+    """Return whether the only offered node is the nominated node of the pod."""
     return len(names) == 1 and names[0] == pod.status.nominated_node_name
 
 
@@ -235,15 +283,33 @@ def _answer(
     failed: dict[str, str] | None = None,
     unresolvable: dict[str, str] | None = None,
 ) -> FilterResult:
-    """An answer of the shape that was asked."""
+    """Return an answer with names or with nodes, as in the request."""
     if args.names is not None:
         return FilterResult(None, [args.names[position] for position in kept], failed or {}, unresolvable or {})
     return FilterResult(NodeList([args.nodes[position] for position in kept]), None, failed or {}, unresolvable or {})
 
 
-def _unknown(services: Services, verdict: Verdict, placing: Placing) -> str:
-    """Why nothing can be said: nodes are not known, and the others may not take the pod."""
+def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlacement) -> str:
+    """Return why no decision is possible: some nodes are unknown, and every other node is rejected."""
     if not services.state.freshness.synced:
         return "berthmaster: no nodes are known yet; is its state a watched API server or a folder of nodes?"
-    first = next(iter(verdict.failed))
-    return f"berthmaster: {len(verdict.failed)} of the nodes are not known yet ({first}), for {placing.source}"
+    first = next(iter(result.failed))
+    return f"berthmaster: {len(result.failed)} of the nodes are not known yet ({first}), for {placement.source}"
+
+
+def _best(scores: Mapping[str, int]) -> dict[str, int]:
+    """Return the nodes with the best scores."""
+    return dict(sorted(scores.items(), key=lambda each: -each[1])[:_NAMES_LOGGED])
+
+
+def _logged(filtered: _Filtered) -> Mapping[str, Any]:
+    """Return the fields of a filter's log line."""
+    answer = filtered.answer
+    kept = answer.node_names if answer.nodes is None else answer.nodes.items
+    return {
+        "result": filtered.result,
+        "group": filtered.group,
+        "nodes": len(kept or ()),
+        "rejected": len(answer.failed_nodes or ()) + len(answer.failed_and_unresolvable_nodes or ()),
+        "error": answer.error,
+    }

@@ -1,7 +1,11 @@
-"""The nodes that a request is about, and on which step each of them stands.
+"""The nodes of a request, ranked by the groups of the pod's placement.
 
-*Known* nodes are those of the fleet that all requests share; a request names them. *Shown* nodes come with the request.
-Both answer the same questions.
+The *rank* of a node is the number of the first group that accepts it and, inside a group, the overflow tier: the own
+clusters of a group come before its overflow. A lower rank is better. The rank depends on the node and the pod only. The
+number of replicas and the spread over clusters do not matter for one pod.
+
+A request names nodes of the shared fleet (``CachedNodes``) or contains nodes (``RequestNodes``). Both have the same
+methods. ``rank_of`` defines the rank; ``ranks_of_rows`` computes it for all rows of a fleet.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,46 +18,146 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity, Placement
 from berthmaster.model.selector import LabelSelector, Requirement
 from berthmaster.scheduling.columns import BoolArray, IntArray
-from berthmaster.scheduling.compiled_placement import AffinityColumn
+from berthmaster.scheduling.compiled_placement import UNMATCHED_TIER, AffinityColumn, Group
+from berthmaster.scheduling.context import Context
+from berthmaster.scheduling.filters import ClusterAffinityFilter, Filter
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
-from extender.protocols.kube_scheduler.grades import Merit
-from extender.protocols.kube_scheduler.steps import NEVER, Climb, step_of, steps_of_rows, why_never
+from berthmaster.scheduling.scores import Score
 
-FOREIGN: Final = NEVER + 1
-"""The step of a node that is no member cluster."""
-UNKNOWN: Final = NEVER + 2
-"""The step of a node that was named and is not known."""
+REJECTED: Final = 2**62
+"""The rank of a node that no group accepts."""
+NOT_A_MEMBER: Final = REJECTED + 1
+"""The rank of a node that is not a member cluster."""
+UNKNOWN: Final = REJECTED + 2
+"""The rank of a named node that is not in the fleet."""
 
-WHY_FOREIGN: Final = ("Members", "not member clusters")
+WHY_NOT_A_MEMBER: Final = ("Members", "not member clusters")
 WHY_UNKNOWN: Final = ("Unknown", "not known yet")
 
-_PLACEMENTS_KEPT: Final = 1024
+_TIERS: Final = UNMATCHED_TIER + 24
+_NAMES_SHOWN: Final = 4
+_MAX_PLACEMENTS: Final = 1024
 
 
-class Stand(NamedTuple):
-    """Where the nodes of a request stand: step by step in their order."""
+class PlacementGroups(NamedTuple):
+    """The groups of a pod's placement on one scheduler, with a scheduling context for each."""
 
-    climb: Climb
+    filters: Sequence[Filter]
+    scores: Sequence[Score]
+    placement: KarmadaPlacement
+    contexts: Sequence[Context]
+
+    @classmethod
+    def of(cls, scheduler: Scheduler, request: Request) -> "PlacementGroups":
+        """Return the groups of a request."""
+        compiled = scheduler.compile(request.placement)
+        if not isinstance(compiled, KarmadaPlacement):
+            raise TypeError("pods need a profile of Karmada's")
+        contexts = [Context(scheduler.fleet, request, compiled, group, scheduler.peers) for group in compiled.groups]
+        return cls(scheduler.filters, scheduler.profile.plugins.scores, compiled, contexts)
+
+    def context_of(self, rank: int) -> Context:
+        """Return the context of a rank's group."""
+        return self.contexts[rank // _TIERS]
+
+    def group_name(self, rank: int) -> str:
+        """Return the name of a rank's group, with the overflow tier if there is one; empty without groups."""
+        group, tier = self.context_of(rank).group, rank % _TIERS
+        if group.name is None:
+            return ""
+        return f"{group.name}, overflow {tier}" if tier else group.name
+
+
+class RankedNodes(NamedTuple):
+    """The nodes of a request with their ranks, in the order of the request."""
+
+    groups: PlacementGroups
     names: Sequence[str]
-    steps: list[int]
+    ranks: list[int]
 
     @property
     def best(self) -> int:
-        """The first step that any of them stands on; at least ``NEVER`` if none does."""
-        return min(self.steps, default=NEVER)
+        """The lowest rank; at least ``REJECTED`` if no group accepts any of the nodes."""
+        return min(self.ranks, default=REJECTED)
+
+
+class NodeScore(NamedTuple):
+    """The figures that decide which node is better.
+
+    Attributes:
+        rank: the rank of the node.
+        score: the sum of the score plugins.
+        weight: the static weight in the placement.
+        available: how many such pods fit the free resources of the node.
+    """
+
+    rank: int
+    score: int
+    weight: int
+    available: int
+
+
+def rank_of(groups: PlacementGroups, cluster: Cluster) -> int:
+    """Return the rank of a cluster."""
+    for index, context in enumerate(groups.contexts):
+        if _first_rejection(groups.filters, context, cluster) is None:
+            return index * _TIERS + _tier_of(context.group, cluster)
+    return REJECTED
+
+
+def ranks_of_rows(scheduler: Scheduler, request: Request) -> IntArray:
+    """Return the rank of each row of the fleet; ``REJECTED`` for free rows."""
+    ranks = np.full(scheduler.fleet.capacity, REJECTED, dtype=np.int64)
+    groups = scheduler.compile(request.placement).groups
+    for index in range(len(groups) - 1, -1, -1):
+        rows = scheduler.fitting(request, groups[index])
+        tiers = groups[index].tiers(rows)
+        ranks[rows] = index * _TIERS if tiers is None else index * _TIERS + tiers
+    return ranks
+
+
+def rejection_of(groups: PlacementGroups, cluster: Cluster) -> tuple[str, str]:
+    """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence."""
+    outside: tuple[str, str] | None = None
+    for context in groups.contexts:
+        plugin, reason = _first_rejection(groups.filters, context, cluster) or ("", "may take the pod")
+        if plugin != ClusterAffinityFilter.name:
+            return plugin, reason
+        outside = outside or (plugin, reason)
+    if outside is None or len(groups.contexts) == 1:
+        return outside or (ClusterAffinityFilter.name, "is in no cluster group")
+    names = [str(context.group.name) for context in groups.contexts]
+    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
+    return ClusterAffinityFilter.name, f"is in none of the cluster groups {', '.join(names[:_NAMES_SHOWN])}{more}"
+
+
+def _first_rejection(filters: Sequence[Filter], context: Context, cluster: Cluster) -> tuple[str, str] | None:
+    for plugin in filters:
+        reason = plugin.reason(context, cluster)
+        if reason is not None:
+            return plugin.name, reason
+    return None
+
+
+def _tier_of(group: Group, cluster: Cluster) -> int:
+    if not group.overflow or group.own is None or group.own.term.matches(cluster):
+        return 0
+    tiers = (index for index, column in enumerate(group.overflow, start=1) if column.term.matches(cluster))
+    return next(tiers, UNMATCHED_TIER)
 
 
 def members_of(selector: LabelSelector) -> AffinityTerm:
-    """Which nodes are member clusters."""
+    """Return the term that matches the nodes that are member clusters."""
     return AffinityTerm(ClusterAffinity(label_selector=selector))
 
 
-class KnownNodes:
-    """The nodes of a fleet that others keep up to date; to be asked only while nobody changes it."""
+class CachedNodes:
+    """The nodes of the shared fleet. The caller holds the lock of the fleet during each call."""
 
     def __init__(self, fleet: Fleet, profile: Profile, members: AffinityTerm) -> None:
         self.fleet = fleet
@@ -61,123 +165,126 @@ class KnownNodes:
         self._members = AffinityColumn(fleet, members)
         self._reasons: dict[int, _Reasons] = {}
 
-    def stand(self, request: Request, names: Sequence[str]) -> Stand:
-        """Where the nodes of these names stand."""
-        steps = _or_else(self._steps(request), UNKNOWN)
-        return Stand(Climb.of(self._scheduler, request), names, steps[self._rows(names)].tolist())
+    def ranked(self, request: Request, names: Sequence[str]) -> RankedNodes:
+        """Return the nodes with these names, ranked."""
+        groups = PlacementGroups.of(self._scheduler, request)
+        ranks = _with_default(self._ranks(request), UNKNOWN)[self._rows(names)].tolist()
+        return RankedNodes(groups, names, ranks)
 
-    def why(self, stand: Stand, position: int) -> tuple[str, str]:
-        """Why a node stands on no step: the filter's name and a reason."""
-        name = stand.names[position]
-        row = self.fleet.row_of[name]
-        placement = stand.climb.placement.placement
+    def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
+        """Return why every group rejects a node: the filter's name and a reason."""
+        row = self.fleet.row_of[nodes.names[position]]
+        placement = nodes.groups.placement.placement
         reasons = self._reasons.get(id(placement))
         if reasons is None or reasons.placement is not placement or reasons.version != self.fleet.structure.version:
-            if len(self._reasons) >= _PLACEMENTS_KEPT:
+            if len(self._reasons) >= _MAX_PLACEMENTS:
                 self._reasons.clear()
             reasons = self._reasons[id(placement)] = _Reasons(placement, self.fleet.structure.version, {})
         found = reasons.by_row.get(row)
         if found is None:
             cluster = self.fleet.clusters[row]
-            found = why_never(stand.climb, cluster) if cluster is not None else WHY_UNKNOWN
+            found = rejection_of(nodes.groups, cluster) if cluster is not None else WHY_UNKNOWN
             reasons.by_row[row] = found
         return found
 
-    def before(self, request: Request, stand: Stand, step: int, node_selector: Mapping[str, str]) -> tuple[str, ...]:
-        """The members that were not named, stand on an earlier step and could take the pod as far as is known.
+    def better_than(
+        self, request: Request, offered: RankedNodes, rank: int, node_selector: Mapping[str, str]
+    ) -> tuple[str, ...]:
+        """Return the member nodes that were not offered, have a lower rank and can probably take the pod.
 
-        That is: they are large enough, and have the labels that the pod asks of its node. By their step, then by name.
+        Such a node has enough available resources, and the labels of the pod's node selector. The order is by rank,
+        then by name.
         """
-        steps = self._steps(request)
-        steps[[row for name in stand.names if (row := self.fleet.row_of.get(name)) is not None]] = NEVER
-        fitting = steps < min(step, NEVER)
+        ranks = self._ranks(request)
+        ranks[[row for name in offered.names if (row := self.fleet.row_of.get(name)) is not None]] = REJECTED
+        fitting = ranks < min(rank, REJECTED)
         if not fitting.any():
             return ()
         fitting &= self.fleet.resources.estimate(request.requests).current() > 0
         for key, value in node_selector.items():
             fitting &= self.fleet.labels.matching(Requirement(key, "In", frozenset({value})), len(fitting))
         rows = fitting.nonzero()[0]
-        return tuple(self.fleet.names(rows[np.lexsort((self.fleet.name_rank()[rows], steps[rows]))]))
+        return tuple(self.fleet.names(rows[np.lexsort((self.fleet.name_rank()[rows], ranks[rows]))]))
 
-    def merits(self, request: Request, stand: Stand) -> list[Merit]:
-        """What speaks for each node."""
-        fleet, climb = self.fleet, stand.climb
-        rows = self._rows(stand.names)
-        rooms = _or_else(fleet.resources.estimate(request.requests).current(), 0)[rows].tolist()
-        weighing = climb.placement.weights
-        weights = [0] * len(rows) if weighing is None else _or_else(weighing.current(), 0)[rows].tolist()
-        scores = self._scores(climb, np.array(stand.steps, dtype=np.int64), rows).tolist()
-        return list(map(Merit, stand.steps, scores, weights, rooms))
+    def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
+        """Return the figures of each node."""
+        fleet, groups = self.fleet, nodes.groups
+        rows = self._rows(nodes.names)
+        available = _with_default(fleet.resources.estimate(request.requests).current(), 0)[rows].tolist()
+        column = groups.placement.weights
+        weights = [0] * len(rows) if column is None else _with_default(column.current(), 0)[rows].tolist()
+        totals = self._plugin_scores(groups, np.array(nodes.ranks, dtype=np.int64), rows).tolist()
+        return list(map(NodeScore, nodes.ranks, totals, weights, available))
 
     @staticmethod
-    def _scores(climb: Climb, steps: IntArray, rows: IntArray) -> IntArray:
-        """What the score plugins give each row together; 0 where it stands on no step."""
+    def _plugin_scores(groups: PlacementGroups, ranks: IntArray, rows: IntArray) -> IntArray:
+        """Return the sum of the score plugins for each row; 0 for rejected rows."""
         total = np.zeros(len(rows), dtype=np.int64)
-        for step in np.unique(steps[steps < NEVER]).tolist():
-            positions = (steps == step).nonzero()[0]
-            context = climb.context_of(step)
-            for plugin in climb.scores:
+        for rank in np.unique(ranks[ranks < REJECTED]).tolist():
+            positions = (ranks == rank).nonzero()[0]
+            context = groups.context_of(rank)
+            for plugin in groups.scores:
                 scores = plugin.scores(context, rows[positions])
                 if scores is not None:
                     total[positions] += scores
         return total
 
     def _rows(self, names: Sequence[str]) -> IntArray:
-        """The rows of nodes by name, -1 for one that is not known; see ``_or_else``."""
+        """Return the rows of nodes by name; -1 for an unknown node, see ``_with_default``."""
         return np.array(list(map(self.fleet.row_of.get, names, repeat(-1))), dtype=np.int64)
 
-    def _steps(self, request: Request) -> IntArray:
-        steps = steps_of_rows(self._scheduler, request)
+    def _ranks(self, request: Request) -> IntArray:
+        ranks = ranks_of_rows(self._scheduler, request)
         foreign: BoolArray = ~self._members.current()
-        steps[foreign] = FOREIGN
-        return steps
+        ranks[foreign] = NOT_A_MEMBER
+        return ranks
 
 
-class ShownNodes:
-    """Nodes that came with a request, as the clusters they stand for."""
+class RequestNodes:
+    """The nodes that a request contains, as clusters."""
 
     def __init__(self, clusters: Sequence[Cluster], profile: Profile, members: AffinityTerm) -> None:
         self._clusters = clusters
         self._scheduler = Scheduler(Fleet(), profile)
         self._members = members
 
-    def stand(self, request: Request) -> Stand:
-        """Where they stand."""
-        climb = Climb.of(self._scheduler, request)
+    def ranked(self, request: Request) -> RankedNodes:
+        """Return the nodes, ranked."""
+        groups = PlacementGroups.of(self._scheduler, request)
         matches = self._members.matches
-        steps = [step_of(climb, each) if matches(each) else FOREIGN for each in self._clusters]
-        return Stand(climb, [cluster.name for cluster in self._clusters], steps)
+        ranks = [rank_of(groups, each) if matches(each) else NOT_A_MEMBER for each in self._clusters]
+        return RankedNodes(groups, [cluster.name for cluster in self._clusters], ranks)
 
-    def why(self, stand: Stand, position: int) -> tuple[str, str]:
-        """Why a node stands on no step: the filter's name and a reason."""
-        return why_never(stand.climb, self._clusters[position])
+    def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
+        """Return why every group rejects a node: the filter's name and a reason."""
+        return rejection_of(nodes.groups, self._clusters[position])
 
-    def merits(self, request: Request, stand: Stand) -> list[Merit]:
-        """What speaks for each node."""
-        weights, requests = stand.climb.placement.weights, request.requests or ()
+    def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
+        """Return the figures of each node."""
+        weights, requests = nodes.groups.placement.weights, request.requests or ()
         return [
-            Merit(
-                step,
-                self._score(stand.climb, step, cluster) if step < NEVER else 0,
+            NodeScore(
+                rank,
+                self._plugin_score(nodes.groups, rank, cluster) if rank < REJECTED else 0,
                 0 if weights is None else weights.weight_of(cluster),
                 available_replicas(cluster, requests),
             )
-            for step, cluster in zip(stand.steps, self._clusters, strict=True)
+            for rank, cluster in zip(nodes.ranks, self._clusters, strict=True)
         ]
 
-    def _score(self, climb: Climb, step: int, cluster: Cluster) -> int:
-        context = climb.context_of(step)
-        return sum(plugin.score(context, cluster) for plugin in climb.scores)
+    def _plugin_score(self, groups: PlacementGroups, rank: int, cluster: Cluster) -> int:
+        context = groups.context_of(rank)
+        return sum(plugin.score(context, cluster) for plugin in groups.scores)
 
 
 class _Reasons(NamedTuple):
-    """Why nodes stand on no step of a placement, remembered for as long as the fleet's structure stays."""
+    """Why every group of a placement rejects a node, by row. Valid while the structure of the fleet is the same."""
 
     placement: Placement
     version: int
     by_row: dict[int, tuple[str, str]]
 
 
-def _or_else(column: IntArray, value: int) -> IntArray:
-    """A column with one more row at its end, which is what row -1 reads."""
+def _with_default(column: IntArray, value: int) -> IntArray:
+    """Append a row to a column, which row -1 reads."""
     return np.append(column, np.int64(value))

@@ -1,5 +1,5 @@
 """KubeAdmiral's scheduler webhook: filter, score and select."""
 
-from extender.protocols.kubeadmiral.routes import routes
+from extender.protocols.kubeadmiral.plugin import routes
 
 __all__ = ["routes"]

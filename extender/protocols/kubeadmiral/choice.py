@@ -1,4 +1,4 @@
-"""Which clusters of a group take a workload that KubeAdmiral places."""
+"""The choice of clusters: which clusters of a group take a workload that KubeAdmiral schedules."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from berthmaster.model.cluster import NO_SCHEDULE, Cluster, repelling_taints
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.scheduling.resources import Requests, free_amount
-from extender.protocols.kubeadmiral.wire import SchedulingUnit
+from extender.protocols.kubeadmiral.wire import PluginSchedulingUnit
 
 DIVIDE: Final = "Divide"
 
@@ -17,28 +17,32 @@ _MAX_STEPS: Final = 2048
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
-    """A cluster that select may choose from, with its score and how many replicas it takes.
+class CandidateCluster:
+    """A cluster that select may choose.
 
     Attributes:
-        cluster: with region and zones from its labels.
-        score: what all score plugins gave it.
-        minimum: replicas it gets at least; its maximum if that is less.
-        room: replicas it takes at most, by its bounds and by what it has available.
+        cluster: the cluster, with the region and zone of its labels.
+        score: the sum of all score plugins.
+        min_replicas: the least replicas it gets; at most its maximum.
+        capacity: the most replicas it can run, by its limits and its resources.
     """
 
     cluster: Cluster
     score: int
-    minimum: int
-    room: int
+    min_replicas: int
+    capacity: int
 
 
-def room_of(unit: SchedulingUnit, requests: Requests, cluster: Cluster, maximum: int | None) -> int:
-    """How many replicas a cluster takes: what it runs already, and what fits its available resources, bounded.
+def capacity_of(unit: PluginSchedulingUnit, requests: Requests, cluster: Cluster, maximum: int | None) -> int:
+    """Return how many replicas a cluster can run: its current replicas and those that fit its available resources.
 
-    ``requests`` are those of the unit.
+    A cluster with a NoSchedule taint that is not tolerated keeps its current replicas. KubeAdmiral adds none.
 
-    One with a NoSchedule taint that is not tolerated keeps what it runs; KubeAdmiral gives it no more.
+    Args:
+        unit: the workload.
+        requests: the requests of one replica.
+        cluster: the cluster.
+        maximum: the limit of the policy.
     """
     summary = cluster.status.resource_summary
     fits = INT64_MAX
@@ -51,90 +55,91 @@ def room_of(unit: SchedulingUnit, requests: Requests, cluster: Cluster, maximum:
     return fits if maximum is None else min(fits, maximum)
 
 
-def choose(unit: SchedulingUnit, members: Sequence[Ranked]) -> list[str] | str:
-    """The clusters of a group that take the workload, the best first, or why they cannot.
+def choose(unit: PluginSchedulingUnit, candidates: Sequence[CandidateCluster]) -> list[str] | str:
+    """Return the clusters of a group that take the workload, the best first, or why they cannot.
 
-    The best are tried first; if these do not hold all replicas, the roomiest are. A cluster that holds nothing, or less
-    than its minimum, is none of them.
+    The clusters with the best scores come first. If these cannot run all replicas, the clusters with the largest
+    capacity come first. A cluster without capacity, or with less capacity than its minimum, is not chosen.
     """
-    if not members:
+    if not candidates:
         return "none of its clusters is left"
-    limit = len(members) if unit.max_clusters is None else unit.max_clusters
-    by_score = sorted(members, key=lambda each: (-each.score, each.cluster.name))
+    limit = len(candidates) if unit.max_clusters is None else unit.max_clusters
+    by_score = sorted(candidates, key=lambda each: (-each.score, each.cluster.name))
     if unit.scheduling_mode != DIVIDE or not unit.desired_replicas or limit <= 0:
         return [each.cluster.name for each in by_score[: max(0, limit)]]
-    usable = [each for each in by_score if each.room >= max(1, each.minimum)]
+    usable = [each for each in by_score if each.capacity >= max(1, each.min_replicas)]
     most = 0
     for order in _orders(usable, unit.desired_replicas, limit):
         chosen = _within_minima(order, unit.desired_replicas, limit)
-        held = sum(each.room for each in chosen.values())
-        if held >= unit.desired_replicas:
+        capacity = sum(each.capacity for each in chosen.values())
+        if capacity >= unit.desired_replicas:
             return [each.cluster.name for each in by_score if each.cluster.name in chosen]
-        most = max(most, held)
+        most = max(most, capacity)
     return f"{min(limit, len(usable))} of its clusters hold {most} of {unit.desired_replicas} replicas"
 
 
-def _running(unit: SchedulingUnit, name: str) -> int:
-    """The replicas that a cluster has. One that has the workload and no number is sent as 0, and has all of them."""
+def _running(unit: PluginSchedulingUnit, name: str) -> int:
+    """Return the replicas of a cluster. KubeAdmiral sends 0 for a cluster that has all replicas."""
     number = unit.current_replica_distribution.get(name)
     if number is None:
         return 0
     return number or unit.desired_replicas or 0
 
 
-def _orders(usable: Sequence[Ranked], replicas: int, limit: int) -> Iterator[Sequence[Ranked]]:
-    """Orders of which the first clusters are worth trying."""
+def _orders(usable: Sequence[CandidateCluster], replicas: int, limit: int) -> Iterator[Sequence[CandidateCluster]]:
+    """Yield the orders in which to try the clusters."""
     yield usable
-    by_room = sorted(usable, key=lambda each: -each.room)
-    yield by_room
-    holding = _holding(by_room, replicas, limit)
-    yield sorted(by_room, key=lambda each: each.cluster.name not in holding)
+    by_capacity = sorted(usable, key=lambda each: -each.capacity)
+    yield by_capacity
+    sufficient = _sufficient(by_capacity, replicas, limit)
+    yield sorted(by_capacity, key=lambda each: each.cluster.name not in sufficient)
 
 
-def _holding(by_room: Sequence[Ranked], replicas: int, limit: int) -> set[str]:
-    """Clusters that hold all replicas, which are enough for their minima, by name; none if a bounded search finds none.
+def _sufficient(by_capacity: Sequence[CandidateCluster], replicas: int, limit: int) -> set[str]:
+    """Return the names of clusters that can run all replicas, with all their minima; empty if none are found.
 
-    The roomiest are not always among them, for their minima may leave too little for others.
+    The clusters with the largest capacity may be wrong, if their minima leave too few replicas for others. The search
+    is bounded.
     """
-    rooms = [0, *accumulate(each.room for each in by_room)]
+    totals = [0, *accumulate(each.capacity for each in by_capacity)]
     branches = [_Branch(0, 0, replicas, 0, None)]
     for _ in range(_MAX_STEPS):
         if not branches:
             break
         branch = branches.pop()
-        if branch.held >= replicas:
+        if branch.capacity >= replicas:
             return branch.names()
-        place, chosen, left, held, _ = branch
-        reachable = rooms[min(len(by_room), place + limit - chosen)] - rooms[place]
-        if held + reachable < replicas:
+        start, chosen, left, capacity, _ = branch
+        reachable = totals[min(len(by_capacity), start + limit - chosen)] - totals[start]
+        if capacity + reachable < replicas:
             continue
-        each = by_room[place]
-        branches.append(branch._replace(place=place + 1))
-        if each.minimum <= left:
+        each = by_capacity[start]
+        branches.append(branch._replace(start=start + 1))
+        if each.min_replicas <= left:
             taken = each.cluster.name, branch.taken
-            branches.append(_Branch(place + 1, chosen + 1, left - each.minimum, held + each.room, taken))
+            branches.append(_Branch(start + 1, chosen + 1, left - each.min_replicas, capacity + each.capacity, taken))
     return set()
 
 
 class _Branch(NamedTuple):
-    """A part of the search: whatever can still be added to some clusters.
+    """A part of the search: some chosen clusters.
 
     Attributes:
-        place: from where on clusters have not been looked at.
-        chosen: how many are taken.
-        left: replicas that their minima leave.
-        held: replicas that they hold.
-        taken: the last of them and, in the same way, those before it.
+        start: the first cluster that was not considered.
+        chosen: the number of chosen clusters.
+        left: the replicas that their minima leave.
+        capacity: the replicas that they can run.
+        taken: the last chosen cluster and, in the same form, those before it.
     """
 
-    place: int
+    start: int
     chosen: int
     left: int
-    held: int
+    capacity: int
     taken: tuple[str, Any] | None
 
     def names(self) -> set[str]:
-        """The clusters that are taken."""
+        """Return the chosen clusters."""
         names, taken = set(), self.taken
         while taken is not None:
             name, taken = taken
@@ -142,12 +147,12 @@ class _Branch(NamedTuple):
         return names
 
 
-def _within_minima(order: Sequence[Ranked], replicas: int, limit: int) -> dict[str, Ranked]:
-    """The first clusters whose minima all replicas are enough for, by name."""
-    chosen: dict[str, Ranked] = {}
+def _within_minima(order: Sequence[CandidateCluster], replicas: int, limit: int) -> dict[str, CandidateCluster]:
+    """Return the first clusters whose minima do not exceed the replicas, by name."""
+    chosen: dict[str, CandidateCluster] = {}
     left = replicas
     for each in order:
-        if len(chosen) < limit and each.minimum <= left:
+        if len(chosen) < limit and each.min_replicas <= left:
             chosen[each.cluster.name] = each
-            left -= each.minimum
+            left -= each.min_replicas
     return chosen

@@ -1,8 +1,8 @@
-"""Groups of clusters in order, for KubeAdmiral: which group a cluster is in.
+"""Ordered groups of clusters for KubeAdmiral.
 
-KubeAdmiral has no groups. An object asks for them with the annotation ``policy.berthmaster.io/cluster-affinities``, a
-JSON list of Karmada's ClusterAffinityTerms. FederatedClusters have no provider, region or zones, so that field
-selectors see what labels say of these (``topology.kubernetes.io/region``, ``topology.kubernetes.io/zone``).
+KubeAdmiral has no groups. An object defines them in the annotation ``policy.berthmaster.io/cluster-affinities``, a JSON
+list of Karmada's ClusterAffinityTerms. A FederatedCluster has no provider, region or zones: field selectors use the
+labels ``topology.kubernetes.io/region`` and ``topology.kubernetes.io/zone`` instead.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,54 +23,54 @@ REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
-_KEPT: Final = 256
-_MAX_KEPT_LENGTH: Final = 8192
+_CACHE_SIZE: Final = 256
+_MAX_CACHED_LENGTH: Final = 8192
 _Terms: Final[Any] = list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AffinityGroup:
     """A group of clusters.
 
     Attributes:
-        name: the affinity's name.
-        tiers: what it means itself, then what widens it, in order, where that does not hold the workload.
+        name: the name of the affinity.
+        tiers: the affinity itself, then its overflow affinities in order.
     """
 
     name: str
     tiers: tuple[AffinityTerm, ...]
 
     def tier(self, cluster: Cluster) -> int | None:
-        """The first tier that means a cluster; None if the group does not."""
+        """Return the first tier that matches a cluster; None if no tier does."""
         return next((index for index, term in enumerate(self.tiers) if term.matches(cluster)), None)
 
 
-def groups_of(annotations: Mapping[str, str]) -> tuple[Group, ...]:
-    """The groups that an object asks for; none if it asks for none.
+def groups_of(annotations: Mapping[str, str]) -> tuple[AffinityGroup, ...]:
+    """Return the groups in the annotations of an object; empty without the annotation.
 
     Raises:
-        FieldError: the annotation is no list of terms, names a group twice, has an unknown field, or a broken selector.
-            The last two would mean other clusters than their author did: all, or none.
+        FieldError: the annotation is not a list of terms, or has a duplicate name, an unknown field or an invalid
+            selector. With the last two, a group could match all clusters, or none.
     """
     text = annotations.get(ANNOTATION)
     if text is None:
         return ()
-    return _remembered(text) if len(text) <= _MAX_KEPT_LENGTH else _parsed(text)
+    return _cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parsed(text)
 
 
-def place_of(groups: Sequence[Group], cluster: Cluster) -> int | None:
-    """How many tiers, of all groups in order, come before the first that means a cluster; None if none does."""
+def group_of(groups: Sequence[AffinityGroup], cluster: Cluster) -> tuple[int, str] | None:
+    """Return the number of tiers before the first that matches a cluster, and its group; None if no tier matches."""
     before = 0
     for group in groups:
         tier = group.tier(cluster)
         if tier is not None:
-            return before + tier
+            return before + tier, group.name
         before += len(group.tiers)
     return None
 
 
-def located(member: Member) -> Cluster:
-    """A cluster as groups see it, with region and zones as its labels say."""
+def cluster_of(member: Member) -> Cluster:
+    """Return a member as a cluster, with the region and zone of its labels."""
     labels = member.metadata.labels
     zone = labels.get(ZONE_LABEL)
     return Cluster(
@@ -84,7 +84,7 @@ def located(member: Member) -> Cluster:
     )
 
 
-def _parsed(text: str) -> tuple[Group, ...]:
+def _parsed(text: str) -> tuple[AffinityGroup, ...]:
     try:
         raw = decode_json(_Terms, text)
         terms = convert(tuple[ClusterAffinityTerm, ...], raw)
@@ -94,11 +94,11 @@ def _parsed(text: str) -> tuple[Group, ...]:
     except FieldError as error:
         raise error.below(_PATH) from None
     names = [term.affinity_name for term in terms]
-    doubled = next((name for name in names if names.count(name) > 1), None)
-    if doubled is not None:
-        raise FieldError(_PATH, f"{doubled!r} names two groups; accepted are distinct names")
+    duplicate = next((name for name in names if names.count(name) > 1), None)
+    if duplicate is not None:
+        raise FieldError(_PATH, f"{duplicate!r} names two groups; accepted are unique names")
     return tuple(
-        Group(term.affinity_name, (AffinityTerm(term), *map(AffinityTerm, term.overflow_affinities or ())))
+        AffinityGroup(term.affinity_name, (AffinityTerm(term), *map(AffinityTerm, term.overflow_affinities or ())))
         for term in terms
     )
 
@@ -111,5 +111,5 @@ def _term_errors(term: ClusterAffinityTerm, raw: Mapping[str, Any]) -> Iterator[
             yield error.below(f"overflowAffinities[{index}]")
 
 
-_remembered: Final = lru_cache(maxsize=_KEPT)(_parsed)
-"""An attempt asks about each cluster with the same annotation. What is remembered is bounded in number and length."""
+_cached: Final = lru_cache(maxsize=_CACHE_SIZE)(_parsed)
+"""The requests of one scheduling attempt contain the same annotation. Number and length of cached texts are limited."""

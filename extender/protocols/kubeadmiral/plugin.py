@@ -1,128 +1,238 @@
-"""What Berthmaster answers as a scheduler webhook plugin of KubeAdmiral (payload version v1alpha1).
+"""Berthmaster as a scheduler webhook plugin of KubeAdmiral (payload version v1alpha1).
 
-Its own filters have run before; this adds groups in order. An object without the annotation is left to KubeAdmiral:
-every cluster passes, scores nothing, and selection only keeps to ``maxClusters``.
+KubeAdmiral runs its own filters first. The plugin adds ordered groups. For an object without the annotation every
+cluster passes with score 0, and select only applies ``maxClusters``.
 
-What KubeAdmiral makes of a failure decides what is answered (extender-protocols 1.9): a filter's failure rejects the
-cluster and may drive the workload out, so that in doubt a cluster passes; a failure of score or select leaves
-everything as it is and is tried again, so that these tell the error.
+KubeAdmiral's reaction to an error decides the answer (extender-protocols 1.9). An error of filter rejects the cluster
+and may remove the workload from it, so by default a cluster passes if filter cannot decide. An error of score or select
+changes nothing and KubeAdmiral retries, so these return the error.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
-from berthmaster.model.decode import decode_json
+from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of
-from extender.protocols.kubeadmiral.choice import Ranked, choose, room_of
-from extender.protocols.kubeadmiral.groups import Group, groups_of, located, place_of
+from extender.protocols.kubeadmiral.choice import CandidateCluster, capacity_of, choose
+from extender.protocols.kubeadmiral.groups import AffinityGroup, cluster_of, group_of, groups_of
 from extender.protocols.kubeadmiral.wire import (
+    ClusterPlacement,
     ClusterRequest,
     ClusterScore,
     FilterResponse,
-    Placement,
     PlacementPreferences,
-    SchedulingUnit,
+    PluginSchedulingUnit,
     ScoreResponse,
     SelectRequest,
     SelectResponse,
 )
+from extender.protocols.problem import Problem
+from extender.protocols.route import Call, Handler, Refuser, Reply, Route, problem_reply
+from extender.protocols.services import Services
+
+PROTOCOL: Final = "kubeadmiral"
+PREFIX: Final = "/kubeadmiral/v1alpha1"
+# KubeAdmiral reads every status except 200 as a failed call. With these statuses an authorized request was not
+# understood, or not answered in time: the reply is 200 with a default answer. Other statuses are sent as they are.
+_DEFAULTED: Final = frozenset({400, 408, 413, 500, 503})
 
 R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
 
 
 @dataclass(frozen=True, slots=True)
-class Answered(Generic[R]):
-    """An answer, what was decided in a word, and why nothing could be where that is so."""
+class PluginAnswer(Generic[R]):
+    """An answer, with what metrics and logs say about it.
+
+    Attributes:
+        response: the answer.
+        result: the decision in one word.
+        error: why no decision was possible; empty if there is one.
+        unit: the object; None if it could not be decoded.
+        cluster: the cluster of a filter or score request.
+        group: the group of the cluster, or of the selected clusters.
+    """
 
     response: R
-    verdict: str
-    doubt: str = ""
+    result: str
+    error: str = ""
+    unit: PluginSchedulingUnit | None = None
+    cluster: str = ""
+    group: str = ""
 
 
-def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> Answered[FilterResponse]:
-    """Whether some group means the cluster.
+def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
+    """Return the routes of the protocol.
+
+    Args:
+        pass_in_doubt: a filter request that cannot be decided lets the cluster pass, because an error would remove the
+            workload from it. Otherwise the answer is the error.
+    """
+
+    def filter_answer(body: bytes) -> PluginAnswer[FilterResponse]:
+        return filter_cluster(body, pass_in_doubt=pass_in_doubt)
+
+    def filter_refusal(problem: Problem) -> Reply:
+        response = FilterResponse(selected=pass_in_doubt, error="" if pass_in_doubt else problem.detail)
+        return Reply(encode_json(response))
+
+    def score_refusal(problem: Problem) -> Reply:
+        return Reply(encode_json(ScoreResponse(score=0, error=problem.detail)))
+
+    def select_refusal(problem: Problem) -> Reply:
+        return Reply(encode_json(SelectResponse([], problem.detail)))
+
+    verbs: tuple[tuple[str, Handler, Refuser], ...] = (
+        ("filter", _handler("filter", filter_answer), filter_refusal),
+        ("score", _handler("score", score_cluster), score_refusal),
+        ("select", _handler("select", select_clusters), select_refusal),
+    )
+    return [
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), prompt=True)
+        for verb, handler, refuse in verbs
+    ]
+
+
+def _refuser(refuse: Refuser) -> Refuser:
+    return lambda problem: refuse(problem) if problem.status in _DEFAULTED else problem_reply(problem)
+
+
+def _handler(
+    verb: str,
+    decide: Callable[[bytes], PluginAnswer[FilterResponse]]
+    | Callable[[bytes], PluginAnswer[ScoreResponse]]
+    | Callable[[bytes], PluginAnswer[SelectResponse]],
+) -> Handler:
+    def handle(services: Services, call: Call) -> Reply:
+        begun_s = services.clock.monotonic_s()
+        answer = decide(call.body)
+        services.metrics.decided(PROTOCOL, verb, answer.result)
+        if answer.error:
+            services.metrics.doubted(PROTOCOL, verb)
+            services.log.warning(
+                "%s answered in doubt: %s", verb, answer.error, extra=fields(request_id=call.request_id)
+            )
+        services.decisions.write(call, PROTOCOL, verb, begun_s, lambda: _logged(answer))
+        return Reply(encode_json(answer.response))
+
+    return handle
+
+
+def _logged(
+    answer: PluginAnswer[FilterResponse] | PluginAnswer[ScoreResponse] | PluginAnswer[SelectResponse],
+) -> dict[str, object]:
+    """Return the fields of an answer's log line."""
+    values: dict[str, object] = {
+        "workload": str(answer.unit or ""), "result": answer.result, "group": answer.group, "error": answer.error,
+    }  # fmt: skip
+    if isinstance(answer.response, SelectResponse):
+        return {**values, "clusters": answer.response.selected_cluster_names}
+    return {**values, "cluster": answer.cluster}
+
+
+def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> PluginAnswer[FilterResponse]:
+    """Decide whether a group matches the cluster.
 
     Args:
         body: a filter request.
-        pass_in_doubt: what cannot be understood passes; otherwise it is told as an error, which rejects the cluster.
+        pass_in_doubt: a request that cannot be decided passes; otherwise the answer is an error, which rejects the
+            cluster.
     """
     try:
-        asked = decode_json(ClusterRequest, body)
-        groups = groups_of(asked.scheduling_unit.annotations)
+        request = decode_json(ClusterRequest, body)
+        groups = groups_of(request.scheduling_unit.annotations)
     except FieldError as error:
         answer = FilterResponse(selected=True) if pass_in_doubt else FilterResponse(selected=False, error=str(error))
-        return Answered(answer, "doubtful", str(error))
-    selected = not groups or place_of(groups, located(asked.cluster)) is not None
-    return Answered(FilterResponse(selected=selected), "passed" if selected else "rejected")
+        return PluginAnswer(answer, "doubtful", str(error))
+    found = group_of(groups, cluster_of(request.cluster))
+    selected = not groups or found is not None
+    return PluginAnswer(
+        FilterResponse(selected=selected), "passed" if selected else "rejected",
+        unit=request.scheduling_unit, cluster=request.cluster.metadata.name, group=found[1] if found else "",
+    )  # fmt: skip
 
 
-def score_cluster(body: bytes) -> Answered[ScoreResponse]:
-    """The number of groups from the cluster's own to the last: earlier groups score higher.
+def score_cluster(body: bytes) -> PluginAnswer[ScoreResponse]:
+    """Score the cluster by its group: earlier groups score higher, and a group scores higher than its overflow.
 
-    What widens a group counts as one more after it.
+    The score is the number of tiers from the cluster's tier to the last one.
     """
     try:
-        asked = decode_json(ClusterRequest, body)
-        groups = groups_of(asked.scheduling_unit.annotations)
+        request = decode_json(ClusterRequest, body)
+        groups = groups_of(request.scheduling_unit.annotations)
     except FieldError as error:
-        return Answered(ScoreResponse(score=0, error=str(error)), "failed", str(error))
-    place = place_of(groups, located(asked.cluster))
-    score = sum(len(group.tiers) for group in groups) - place if place is not None else 0
-    return Answered(ScoreResponse(score=score), "scored")
+        return PluginAnswer(ScoreResponse(score=0, error=str(error)), "failed", str(error))
+    found = group_of(groups, cluster_of(request.cluster))
+    score = sum(len(group.tiers) for group in groups) - found[0] if found is not None else 0
+    return PluginAnswer(
+        ScoreResponse(score=score), "scored",
+        unit=request.scheduling_unit, cluster=request.cluster.metadata.name, group=found[1] if found else "",
+    )  # fmt: skip
 
 
-def select_clusters(body: bytes) -> Answered[SelectResponse]:
-    """The clusters of the first group that can hold the workload.
+def select_clusters(body: bytes) -> PluginAnswer[SelectResponse]:
+    """Select the clusters of the first group that can run the workload.
 
-    If no group can, that is an error: nothing moves, and it is tried again.
+    If no group can, the answer is an error: nothing changes, and KubeAdmiral retries.
     """
     try:
-        asked = decode_json(SelectRequest, body)
-        groups = groups_of(asked.scheduling_unit.annotations)
+        request = decode_json(SelectRequest, body)
+        groups = groups_of(request.scheduling_unit.annotations)
     except FieldError as error:
         return _failed(str(error))
-    unit = asked.scheduling_unit
+    unit = request.scheduling_unit
     if unit.max_clusters is not None and unit.max_clusters < 0:
-        return _failed(f"schedulingUnit.maxClusters: {unit.max_clusters} is negative; accepted are 0 and more")
-    preferences = {each.cluster: each for each in unit.placements}
-    requests = requests_of(unit.resource_request)
-    ranked = [
-        _ranked(unit, requests, each, preferences.get(each.cluster.metadata.name)) for each in asked.cluster_scores
-    ]
+        problem = f"schedulingUnit.maxClusters: {unit.max_clusters} is negative; accepted are 0 and more"
+        return _failed(problem, unit)
+    candidates = _candidates(request)
     if not groups:
-        limit = len(ranked) if unit.max_clusters is None else unit.max_clusters
-        best = sorted(ranked, key=lambda each: (-each.score, each.cluster.name))[:limit]
-        return Answered(SelectResponse([each.cluster.name for each in best]), "selected")
+        limit = len(candidates) if unit.max_clusters is None else unit.max_clusters
+        best = sorted(candidates, key=lambda each: (-each.score, each.cluster.name))[:limit]
+        return PluginAnswer(SelectResponse([each.cluster.name for each in best]), "selected", unit=unit)
     reasons = []
     for group in groups:
-        chosen = _chosen_of(group, unit, ranked)
+        chosen = _chosen_of(group, unit, candidates)
         if not isinstance(chosen, str):
-            return Answered(SelectResponse(chosen), "selected")
+            return PluginAnswer(SelectResponse(chosen), "selected", unit=unit, group=group.name)
         reasons.append(f"{group.name}: {chosen}")
-    return _failed(f"no group can hold the workload: {'; '.join(reasons)}")
+    return _failed(f"no group can hold the workload: {'; '.join(reasons)}", unit)
 
 
-def _chosen_of(group: Group, unit: SchedulingUnit, ranked: Sequence[Ranked]) -> list[str] | str:
-    """The clusters of a group, widened as far as it takes, or why even all of them cannot hold the workload."""
-    placed = [(each, tier) for each in ranked if (tier := group.tier(each.cluster)) is not None]
+def _chosen_of(
+    group: AffinityGroup, unit: PluginSchedulingUnit, candidates: Sequence[CandidateCluster]
+) -> list[str] | str:
+    """Return the chosen clusters of a group, with as few tiers as possible, or why they cannot run the workload."""
+    matching = [(each, tier) for each in candidates if (tier := group.tier(each.cluster)) is not None]
     chosen: list[str] | str = ""
     for last in range(len(group.tiers)):
-        chosen = choose(unit, [each for each, tier in placed if tier <= last])
+        chosen = choose(unit, [each for each, tier in matching if tier <= last])
         if not isinstance(chosen, str):
             break
     return chosen
 
 
-def _failed(error: str) -> Answered[SelectResponse]:
-    return Answered(SelectResponse([], error), "failed", error)
+def _failed(error: str, unit: PluginSchedulingUnit | None = None) -> PluginAnswer[SelectResponse]:
+    return PluginAnswer(SelectResponse([], error), "failed", error, unit=unit)
 
 
-def _ranked(unit: SchedulingUnit, requests: Requests, scored: ClusterScore, placement: Placement | None) -> Ranked:
-    cluster = located(scored.cluster)
+def _candidates(request: SelectRequest) -> list[CandidateCluster]:
+    unit = request.scheduling_unit
+    placements = {each.cluster: each for each in unit.placements}
+    requests = requests_of(unit.resource_request)
+    return [
+        _candidate(unit, requests, each, placements.get(each.cluster.metadata.name)) for each in request.cluster_scores
+    ]
+
+
+def _candidate(
+    unit: PluginSchedulingUnit, requests: Requests, scored: ClusterScore, placement: ClusterPlacement | None
+) -> CandidateCluster:
+    cluster = cluster_of(scored.cluster)
     preferences = placement.preferences if placement is not None else PlacementPreferences()
     minimum = preferences.min_replicas
     if preferences.max_replicas is not None:
         minimum = min(minimum, preferences.max_replicas)
-    return Ranked(cluster, scored.score, minimum, room_of(unit, requests, cluster, preferences.max_replicas))
+    capacity = capacity_of(unit, requests, cluster, preferences.max_replicas)
+    return CandidateCluster(cluster, scored.score, minimum, capacity)

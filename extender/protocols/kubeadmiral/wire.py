@@ -7,22 +7,22 @@ from berthmaster.model.quantity import Quantity
 
 
 class PlacementPreferences(Value, frozen=True):
-    """Bounds and weight of a cluster. KubeAdmiral never fills in a priority."""
+    """The limits and the weight of a cluster. KubeAdmiral never sends a priority."""
 
     min_replicas: Int64 = 0
     max_replicas: Int64 | None = None
     weight: Int64 | None = None
 
 
-class Placement(Value, frozen=True):
-    """A cluster that the policy lists."""
+class ClusterPlacement(Value, frozen=True):
+    """A cluster of the policy's placement list."""
 
     cluster: str
     preferences: PlacementPreferences = PlacementPreferences()
 
 
-class SchedulingUnit(Value, frozen=True):
-    """The object. ``desired_replicas`` is there in Divide mode only; lists come in random order."""
+class PluginSchedulingUnit(Value, frozen=True):
+    """The object to schedule. ``desired_replicas`` is set in mode Divide only. Lists are in random order."""
 
     api_version: str = ""
     kind: str = ""
@@ -40,17 +40,20 @@ class SchedulingUnit(Value, frozen=True):
     cluster_affinity: tuple[ClusterSelectorTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
     max_clusters: Int64 | None = None
-    placements: tuple[Placement, ...] = ()
+    placements: tuple[ClusterPlacement, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
 
 
 class MemberStatus(Value, frozen=True):
-    """What groups look at of what a cluster reports."""
+    """The part of a cluster's status that groups use."""
 
     resources: FederatedClusterResources = FederatedClusterResources()
 
 
 class Member(Value, frozen=True):
-    """A FederatedCluster, without what only KubeAdmiral's own filters ask about: hundreds of kinds among it."""
+    """The part of a FederatedCluster that groups use. The hundreds of resource kinds are not decoded."""
 
     metadata: ObjectMeta
     spec: FederatedClusterSpec = FederatedClusterSpec()
@@ -58,9 +61,9 @@ class Member(Value, frozen=True):
 
 
 class ClusterRequest(Value, frozen=True):
-    """What filter and score are asked: one cluster."""
+    """A filter or score request: one cluster."""
 
-    scheduling_unit: SchedulingUnit
+    scheduling_unit: PluginSchedulingUnit
     cluster: Member
 
 
@@ -72,28 +75,28 @@ class ClusterScore(Value, frozen=True):
 
 
 class SelectRequest(Value, frozen=True):
-    """What select is asked: all clusters that are left. The list is always sent: to miss it must not select nothing."""
+    """A select request: all remaining clusters. The list is required: an absent list must not select nothing."""
 
-    scheduling_unit: SchedulingUnit
+    scheduling_unit: PluginSchedulingUnit
     cluster_scores: tuple[ClusterScore, ...]
 
 
 class FilterResponse(Value, frozen=True, omit_defaults=False):
-    """Whether the cluster may be chosen; an error counts as no."""
+    """Whether the cluster may be selected. An error rejects it."""
 
     selected: bool
     error: str = ""
 
 
 class ScoreResponse(Value, frozen=True, omit_defaults=False):
-    """How good the cluster is: an integer literal, which KubeAdmiral scales so that the best gets 100."""
+    """The score of the cluster. KubeAdmiral requires an integer literal, and scales the best score to 100."""
 
     score: int
     error: str = ""
 
 
 class SelectResponse(Value, frozen=True, omit_defaults=False):
-    """The clusters, the best first. None at all means "place nowhere"; an error leaves everything as it is."""
+    """The selected clusters, the best first. An empty list places nothing; an error changes nothing."""
 
     selected_cluster_names: list[str]
     error: str = ""

@@ -1,5 +1,6 @@
-"""The project's own HTTP API: bindings in, decisions out; what-if; the fleet; described by an OpenAPI document."""
+"""Berthmaster's own HTTP API: schedule bindings, simulate changes, show the fleet. An OpenAPI document describes it."""
 
-from extender.protocols.native.routes import PROTOCOL, routes
+from extender.protocols.native.routes import routes
+from extender.protocols.native.schedule import PROTOCOL
 
 __all__ = ["PROTOCOL", "routes"]

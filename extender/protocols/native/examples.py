@@ -1,4 +1,4 @@
-"""The examples of the OpenAPI document: requests as data, answers as the core gives them."""
+"""The examples of the OpenAPI document. The scheduler computes the answers."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -14,10 +14,10 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_row, explanation
 from berthmaster.simulation.run import examine, run, unplaced
 from berthmaster.simulation.world import SimulatedWorkload, World
-from extender.protocols.native.deciding import decide_on
-from extender.protocols.native.views import cluster_page
+from extender.protocols.native.fleet import cluster_page
+from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
-from extender.state.state import Freshness, Memory
+from extender.state.state import FleetCache, Freshness
 
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
@@ -67,17 +67,17 @@ SIMULATE: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
 def decided(*, diagnose: bool = False) -> Any:  # noqa: ANN401 - a JSON value
-    """The answer to ``SCHEDULE``."""
+    """Return the answer to ``SCHEDULE``."""
     return builtins(decide_on(_scheduler(), convert(Binding, BINDING), diagnose=diagnose))
 
 
 def batch_answer() -> Any:  # noqa: ANN401 - a JSON value
-    """The answer to a line of a batch."""
+    """Return the answer to a line of a batch."""
     return builtins(BatchAnswer("1", 1, decide_on(_scheduler(), convert(Binding, BINDING), diagnose=False)))
 
 
 def simulated() -> Any:  # noqa: ANN401 - a JSON value
-    """The answer to ``SIMULATE``."""
+    """Return the answer to ``SIMULATE``."""
     world, before = run(_world(), _profile(), _NOW)
     later = _NOW + timedelta(seconds=1)
     _, after = run(Down("private-1").applied(world, later), _profile(), later)
@@ -86,14 +86,14 @@ def simulated() -> Any:  # noqa: ANN401 - a JSON value
 
 
 def listed() -> Any:  # noqa: ANN401 - a JSON value
-    """A page of the fleet."""
-    memory = Memory(_profile())
-    memory.take(_world())
-    return builtins(cluster_page(memory, Freshness(_NOW), "", 2))
+    """Return a page of the fleet."""
+    cache = FleetCache(_profile())
+    cache.replace(_world())
+    return builtins(cluster_page(cache, Freshness(_NOW), "", 2))
 
 
 def explained() -> Any:  # noqa: ANN401 - a JSON value
-    """A binding's decision."""
+    """Return the explained decision on a binding."""
     return builtins(explanation(examine(_scheduler(), _world().workloads[0], _NOW)))
 
 

@@ -33,11 +33,11 @@ _TYPES: Final = (
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
     "title": "Quantity",
-    "description": "An amount as Kubernetes writes it.",
+    "description": "A Kubernetes quantity.",
     "anyOf": [
         {
             "type": "string",
-            "pattern": r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$",
+            "pattern": _QUANTITY_PATTERN,
         },
         {"type": "number"},
     ],
@@ -46,37 +46,37 @@ _QUANTITY: Final[Schema] = {
 _REQUEST_ID: Final[Schema] = {
     "name": "X-Request-Id",
     "in": "header",
-    "description": "Names the request in answers, problems and logs: up to 128 of A-Z a-z 0-9 . _ : / + = -. "
-    "Any other is passed over and one is made up.",
+    "description": "The id of the request in answers, problems and logs: up to 128 of A-Z a-z 0-9 . _ : / + = -. "
+    "The service creates an id if it is absent or has other characters.",
     "schema": {"type": "string"},
 }
 _EXPLAIN: Final[Schema] = {
     "name": "explain",
     "in": "query",
-    "description": "Add the diagnosis: group by group and cluster by cluster, what ruled it out or what it scored.",
+    "description": "Add the diagnosis: why each group and cluster was rejected, or its score.",
     "schema": {"type": "boolean", "default": False},
 }
 _PROBLEMS: Final[Mapping[int, str]] = {
-    400: "The request cannot be meant; `errors` has the JSON path of every field at fault.",
+    400: "Invalid request; `errors` has the JSON path of every invalid field.",
     401: "No valid bearer token.",
-    404: "There is no such path, or no such binding.",
-    405: "The path knows another method.",
+    404: "No such path, or no such binding.",
+    405: "The path has another method.",
     408: "The body did not arrive in time.",
     413: "The body, a line or the batch is too large.",
-    415: "The body is of another content type.",
-    429: "Another simulation is under way; come back later.",
+    415: "The body has another content type.",
+    429: "Another simulation is running; retry later.",
     503: "No fleet is known yet, or the answer was not ready in time.",
 }
 
 
 @cache
 def document() -> bytes:
-    """The document, encoded."""
+    """Return the encoded document."""
     return encode_json(description())
 
 
 def description() -> Schema:
-    """The document as a JSON value."""
+    """Return the document as a JSON value."""
     schemas, components = msgspec.json.schema_components(
         _TYPES, schema_hook=_custom, ref_template="#/components/schemas/{name}"
     )
@@ -85,7 +85,7 @@ def description() -> Schema:
         "info": {
             "title": "Berthmaster extender",
             "version": __version__,
-            "description": "Where workloads go in a fleet of Kubernetes clusters, and why.",
+            "description": "Schedules workloads in a fleet of Kubernetes clusters, and explains the decisions.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": _paths(dict(zip(_TYPES, schemas, strict=True))),
@@ -102,7 +102,7 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
     return {
         "/v1/schedule": {
             "post": _operation(
-                "schedule", "Decide where a binding goes", schema, (*problems,), Decided, examples.decided(),
+                "schedule", "Schedule a binding", schema, (*problems,), Decided, examples.decided(),
                 parameters=[_EXPLAIN],
                 body=_body(JSON, schema[ScheduleRequest], {
                     "on the service's fleet": examples.SCHEDULE,
@@ -112,37 +112,39 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
         },
         "/v1/schedule/batch": {
             "post": _operation(
-                "scheduleBatch", "Decide where many bindings go, a line each", schema, problems, BatchAnswer,
+                "scheduleBatch", "Schedule many bindings, one per line", schema, problems, BatchAnswer,
                 examples.batch_answer(), parameters=[_EXPLAIN], content_type=JSON_LINES,
                 body=_body(JSON_LINES, schema[BatchLine], {"a line": {"id": "1", **examples.SCHEDULE}}),
             )
         },
         "/v1/simulate": {
             "post": _operation(
-                "simulate", "What changes would move", schema, (*problems, 429), SimulateAnswer, examples.simulated(),
+                "simulate", "Simulate changes", schema, (*problems, 429), SimulateAnswer, examples.simulated(),
                 body=_body(JSON, schema[SimulateRequest], {"a lost cluster": examples.SIMULATE}),
             )
         },
         "/v1/clusters": {
             "get": _operation(
-                "listClusters", "The fleet, page by page", schema, (400, 401, 405, 503), ClusterList,
+                "listClusters", "List the clusters of the fleet", schema, (400, 401, 405, 503), ClusterList,
                 examples.listed(),
                 parameters=[
-                    _query("after", "The name that the page begins after.", {"type": "string"}),
-                    _query("limit", "How many clusters at most.", {"type": "integer", "minimum": 1, "maximum": 5000}),
+                    _query("after", "The page contains the names after this one.", {"type": "string"}),
+                    _query(
+                        "limit", "The most clusters of the page.", {"type": "integer", "minimum": 1, "maximum": 5000}
+                    ),
                 ],
             )
         },
         "/v1/bindings/{namespace}/{name}/decision": {
             "get": _operation(
-                "explainBinding", "What would become of a binding now, and why", schema, (400, 401, 404, 405, 503),
+                "explainBinding", "Explain the decision on a binding", schema, (400, 401, 404, 405, 503),
                 Explanation, examples.explained(), parameters=[_path("namespace"), _path("name")],
             )
         },
         "/v1/clusterbindings/{name}/decision": {
             "get": _operation(
-                "explainClusterBinding", "The same of a cluster-scoped binding", schema, (400, 401, 404, 405, 503),
-                Explanation, None, parameters=[_path("name")],
+                "explainClusterBinding", "Explain the decision on a cluster-scoped binding", schema,
+                (400, 401, 404, 405, 503), Explanation, None, parameters=[_path("name")],
             )
         },
         "/openapi.json": {

@@ -1,36 +1,32 @@
 """The paths of the native API."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import shown
-from berthmaster.simulation.report import explanation
-from berthmaster.simulation.run import examine
 from extender.protocols.native import openapi
-from extender.protocols.native.batch import answer_batch
-from extender.protocols.native.deciding import count, decide, require_explicable, require_synced
-from extender.protocols.native.views import cluster_page
-from extender.protocols.native.what_if import WhatIf
-from extender.protocols.native.wire import ScheduleRequest, SimulateRequest
+from extender.protocols.native.fleet import cluster_page, explained
+from extender.protocols.native.schedule import PROTOCOL, require_synced, schedule_batch, schedule_one
+from extender.protocols.native.simulate import Simulator
+from extender.protocols.native.wire import SimulateRequest
 from extender.protocols.problem import InvalidField, Refusal
 from extender.protocols.route import JSON, JSON_LINES, Call, Reply, Route
 from extender.protocols.services import Services
 
-PROTOCOL: Final = "native"
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 MAX_PAGE: Final = 5000
 _PAGE: Final = 500
-_TRUTH: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
 def routes() -> Sequence[Route]:
-    """The paths of the API, each with its own memory."""
-    what_if = WhatIf()
+    """Return the routes of the API."""
+    simulator = Simulator()
 
     def simulate(services: Services, call: Call) -> Reply:
-        asked = decode_json(SimulateRequest, call.body)
-        return Reply(encode_json(what_if.simulate(services, call, asked)))
+        request = decode_json(SimulateRequest, call.body)
+        return Reply(encode_json(simulator.simulate(services, call, request)))
 
     def document(_services: Services, _call: Call) -> Reply:
         return Reply(openapi.document())
@@ -41,8 +37,7 @@ def routes() -> Sequence[Route]:
             "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), prompt=True
         ),
         Route(
-            "POST", "/v1/schedule/batch", schedule_batch, PROTOCOL, streamed=True, accepts=LINES,
-            query=frozenset({"explain"}),
+            "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),
         ),
         Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
@@ -54,25 +49,12 @@ def routes() -> Sequence[Route]:
 
 def schedule(services: Services, call: Call) -> Reply:
     """``POST /v1/schedule``."""
-    clock, meter = services.clock, services.meter
-    diagnose = _flag(call.query, "explain")
-    begun = clock.monotonic_s()
-    asked = decode_json(ScheduleRequest, call.body)
-    decoded = clock.monotonic_s()
-    decided = decide(services, asked, size_bytes=len(call.body), diagnose=diagnose)
-    done = clock.monotonic_s()
-    body = encode_json(decided)
-    meter.took(PROTOCOL, "decode", decoded - begun)
-    meter.took(PROTOCOL, "decide", done - decoded)
-    meter.took(PROTOCOL, "encode", clock.monotonic_s() - done)
-    count(services, PROTOCOL, decided)
-    return Reply(body)
+    return Reply(schedule_one(services, call, diagnose=_flag(call.query, "explain")))
 
 
-def schedule_batch(services: Services, call: Call) -> Reply:
+def batch(services: Services, call: Call) -> Reply:
     """``POST /v1/schedule/batch``."""
-    diagnose = _flag(call.query, "explain")
-    answers: Iterator[bytes] = answer_batch(services, call, PROTOCOL, diagnose=diagnose)
+    answers = schedule_batch(services, call, diagnose=_flag(call.query, "explain"))
     return Reply(answers, content_type=JSON_LINES)
 
 
@@ -80,33 +62,26 @@ def clusters(services: Services, call: Call) -> Reply:
     """``GET /v1/clusters``."""
     limit = _number(call.query, "limit", _PAGE, MAX_PAGE)
     require_synced(services)
-    with services.state.reading() as memory:
-        page = cluster_page(memory, services.state.freshness, call.query.get("after", ""), limit)
+    with services.state.reading() as cache:
+        page = cluster_page(cache, services.state.freshness, call.query.get("after", ""), limit)
     return Reply(encode_json(page))
 
 
 def binding_decision(services: Services, call: Call) -> Reply:
-    """``GET /v1/bindings/{namespace}/{name}/decision``, and the same of a cluster-scoped binding."""
+    """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
     namespace, name = call.path_values.get("namespace", ""), call.path_values["name"]
     require_synced(services)
-    with services.state.reading() as memory:
-        workload = memory.workload((namespace, name))
-        if workload is None:
-            raise Refusal(404, f"there is no binding {shown(f'{namespace}/{name}' if namespace else name)}")
-        if workload.binding is not None:
-            require_explicable(workload.binding, len(memory.fleet))
-        outcome = examine(memory.scheduler, workload, services.clock.now())
-    return Reply(encode_json(explanation(outcome)))
+    return Reply(encode_json(explained(services, namespace, name)))
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
-    """Whether a parameter is on."""
+    """Return the value of a boolean parameter."""
     value = query.get(name)
     if value is None:
         return False
-    if value not in _TRUTH:
+    if value not in _BOOLEANS:
         raise _refused(name, value, "true or false")
-    return _TRUTH[value]
+    return _BOOLEANS[value]
 
 
 def _number(query: Mapping[str, str], name: str, default: int, most: int) -> int:

@@ -1,7 +1,7 @@
-"""What the native API says and is told. The OpenAPI document is made from these types.
+"""The requests and answers of the native API. The OpenAPI document is made from these types.
 
-Kubernetes objects are read as leniently as an API server reads them; what is the API's own is strict: a field that it
-does not know is refused, because a setting that is silently not in force is worse than one that is missing.
+Kubernetes objects are decoded as leniently as by an API server. The types of the API itself reject unknown fields: a
+setting that is silently ignored is worse than an error.
 """
 
 from datetime import datetime
@@ -21,20 +21,20 @@ from berthmaster.simulation.report import ChangeRow
 from extender.protocols.problem import Problem
 
 
-class Asked(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """A part of a request."""
+class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """The base of the parts of requests."""
 
 
-class Told(msgspec.Struct, frozen=True, rename="camel"):
-    """A part of an answer."""
+class AnswerPart(msgspec.Struct, frozen=True, rename="camel"):
+    """The base of the parts of answers."""
 
 
-class ScheduleRequest(Asked, frozen=True):
-    """A binding to decide on.
+class ScheduleRequest(RequestPart, frozen=True):
+    """A binding to schedule.
 
     Attributes:
-        binding: the workload, its placement and where it is now, as a ResourceBinding or ClusterResourceBinding.
-        clusters: the fleet to decide on; absent for the service's own.
+        binding: the workload, its placement and its current assignment, as a ResourceBinding or ClusterResourceBinding.
+        clusters: the fleet; absent for the fleet of the service.
     """
 
     binding: Binding
@@ -42,28 +42,28 @@ class ScheduleRequest(Asked, frozen=True):
 
 
 class BatchLine(ScheduleRequest, frozen=True):
-    """A line of a batch: a request of its own.
+    """One line of a batch.
 
     Attributes:
-        id: given back with the answer.
+        id: returned with the answer.
     """
 
     id: str | int | None = None
 
 
-class Decided(Told, frozen=True):
-    """Where a binding goes.
+class Decided(AnswerPart, frozen=True):
+    """The decision on a binding.
 
     Attributes:
-        namespace, name: the binding's.
-        trigger: why Karmada would schedule it; ``None`` where it would leave it as it is. The decision is made anyway.
-        mode: what became of replicas that were assigned already.
-        group: the group of clusters that won; null without groups, or if all failed.
+        namespace, name: those of the binding.
+        trigger: why Karmada would schedule the binding; ``None`` if it would not. The decision is made in any case.
+        mode: how the current assignment was used.
+        group: the selected group of clusters; null without groups, or if all failed.
         clusters: replicas by cluster, 0 for a workload without replicas; empty if all groups failed.
-        error: at which stage the first group failed; null if one of them won.
+        error: the stage at which the first group failed; null if a group was selected.
         message: the failure in words; null without one.
-        clears_assignment: whether the current assignment has to go although there is no new one.
-        diagnosis: group by group and cluster by cluster, if it was asked for.
+        clears_assignment: whether the current assignment must be removed although there is no new one.
+        diagnosis: the result of each group and cluster, if requested.
     """
 
     namespace: str
@@ -78,14 +78,14 @@ class Decided(Told, frozen=True):
     diagnosis: Diagnosis | msgspec.UnsetType = msgspec.UNSET
 
 
-class BatchAnswer(Told, frozen=True, omit_defaults=True):
-    """What came of a line: either a decision or a problem.
+class BatchAnswer(AnswerPart, frozen=True, omit_defaults=True):
+    """The answer to a line: a decision or a problem.
 
     Attributes:
-        id: the line's.
-        line: its number, from 1.
-        decision: where the binding goes.
-        problem: why the line was not answered; without ``line`` it ended the batch.
+        id: the id of the line.
+        line: the number of the line, from 1.
+        decision: the decision on the binding.
+        problem: why the line failed; without ``line`` it ended the batch.
     """
 
     id: str | int | None = None
@@ -94,40 +94,40 @@ class BatchAnswer(Told, frozen=True, omit_defaults=True):
     problem: Problem | None = None
 
 
-class DownChange(Asked, frozen=True, tag="down", tag_field="type"):
-    """A cluster is lost: not Ready, tainted so, and left by every workload that does not tolerate that for good."""
+class DownChange(RequestPart, frozen=True, tag="down", tag_field="type"):
+    """A cluster fails: it becomes NotReady with NoExecute taints, and its workloads move unless they tolerate these."""
 
     cluster: str
 
 
-class TaintChange(Asked, frozen=True, tag="taint", tag_field="type"):
-    """A cluster is tainted; NoExecute moves workloads off that do not tolerate it for good."""
+class TaintChange(RequestPart, frozen=True, tag="taint", tag_field="type"):
+    """A cluster gets a taint. NoExecute moves the workloads that do not tolerate it without a time limit."""
 
     cluster: str
     taint: Taint
 
 
-class LabelChange(Asked, frozen=True, tag="label", tag_field="type"):
-    """A cluster's label is set."""
+class LabelChange(RequestPart, frozen=True, tag="label", tag_field="type"):
+    """A cluster gets a label."""
 
     cluster: str
     key: str
     value: str
 
 
-class ScaleChange(Asked, frozen=True, tag="scale", tag_field="type"):
-    """A workload, named ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``, is to have so many replicas."""
+class ScaleChange(RequestPart, frozen=True, tag="scale", tag_field="type"):
+    """A workload is scaled. Its name is ``KIND/NAME`` or ``NAMESPACE/KIND/NAME``."""
 
     resource: str
     replicas: Count
 
 
-class RescheduleChange(Asked, frozen=True, tag="reschedule", tag_field="type"):
-    """Every workload is scheduled anew, as by a WorkloadRebalancer that names all of them."""
+class RescheduleChange(RequestPart, frozen=True, tag="reschedule", tag_field="type"):
+    """Every workload is scheduled from scratch, as by a WorkloadRebalancer that lists all of them."""
 
 
-class PolicyChange(Asked, frozen=True, tag="policy", tag_field="type"):
-    """A policy is created, or replaces the one of its kind, namespace and name."""
+class PolicyChange(RequestPart, frozen=True, tag="policy", tag_field="type"):
+    """A policy is created, or replaces the policy of the same kind, namespace and name."""
 
     policy: Policy
 
@@ -135,26 +135,26 @@ class PolicyChange(Asked, frozen=True, tag="policy", tag_field="type"):
 Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange
 
 
-class SimulateRequest(Asked, frozen=True):
-    """Changes, made in their order and all before anything is scheduled again.
+class SimulateRequest(RequestPart, frozen=True):
+    """Changes to simulate. All changes are made in order, before anything is scheduled again.
 
     Attributes:
-        changes: what happens.
-        all: answer with every workload, not only with those that move or have no place.
+        changes: the changes.
+        all: return every workload, not only those that move or fail.
     """
 
     changes: Annotated[tuple[Change, ...], msgspec.Meta(max_length=1000)]
     all: bool = False
 
 
-class SimulateAnswer(Told, frozen=True):
-    """What changes would do.
+class SimulateAnswer(AnswerPart, frozen=True):
+    """The effect of changes.
 
     Attributes:
-        workloads: how many there are.
-        moved: how many of them would move.
-        unplaced: how many nothing could be decided for afterwards.
-        rows: workload by workload, replicas per cluster before and after.
+        workloads: the number of workloads.
+        moved: the number of workloads that would move.
+        unplaced: the number of workloads without a decision after the changes.
+        rows: the replicas per cluster of each workload, before and after.
     """
 
     workloads: int
@@ -163,13 +163,13 @@ class SimulateAnswer(Told, frozen=True):
     rows: list[ChangeRow]
 
 
-class Staleness(Told, frozen=True):
-    """How far the service's picture of the fleet can be trusted.
+class Staleness(AnswerPart, frozen=True):
+    """How current the fleet of the service is.
 
     Attributes:
-        loaded_at: when a source last said how things are.
-        stale_since: when that source was lost; null while all is well.
-        problem: what is wrong with it; empty if nothing is.
+        loaded_at: the last update from the source.
+        stale_since: when the source failed; null while it works.
+        problem: the error of the source; empty without one.
     """
 
     loaded_at: datetime | None
@@ -177,15 +177,15 @@ class Staleness(Told, frozen=True):
     problem: str
 
 
-class Amounts(Told, frozen=True):
-    """A resource of a cluster: what it has to give, and what it has given."""
+class Amounts(AnswerPart, frozen=True):
+    """A resource of a cluster: the allocatable and the allocated amount."""
 
     allocatable: Quantity
     allocated: Quantity | None = None
 
 
-class ClusterView(Told, frozen=True):
-    """A cluster as decisions see it."""
+class ClusterView(AnswerPart, frozen=True):
+    """A cluster, with the fields that decisions use."""
 
     name: str
     ready: bool
@@ -198,14 +198,14 @@ class ClusterView(Told, frozen=True):
     resources: dict[str, Amounts]
 
 
-class ClusterList(Told, frozen=True):
-    """A page of the fleet, by name.
+class ClusterList(AnswerPart, frozen=True):
+    """A page of the fleet, sorted by name.
 
     Attributes:
-        total: how many clusters there are.
-        items: those of this page.
-        next: pass it as ``after`` for the next page; null on the last one.
-        staleness: how far to trust it.
+        total: the number of clusters in the fleet.
+        items: the clusters of this page.
+        next: the value of ``after`` for the next page; null on the last page.
+        staleness: how current the fleet is.
     """
 
     total: int

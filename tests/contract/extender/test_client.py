@@ -91,8 +91,8 @@ def test_a_service_that_is_not_there_is_said_to_be_so():
 
 
 @pytest.mark.parametrize("url", ["localhost:9443", "ftp://localhost", "http://", "http://localhost/v1"])
-def test_an_address_that_is_none_is_refused(url):
-    with pytest.raises(InputError, match="is no service's address"):
+def test_an_invalid_address_is_refused(url):
+    with pytest.raises(InputError, match="is not an address of a service"):
         Client(url)
 
 

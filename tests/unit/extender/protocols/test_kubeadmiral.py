@@ -5,6 +5,7 @@ import logging
 from itertools import combinations
 
 import pytest
+from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,7 +37,7 @@ class Counts:
 def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
     """The answer as raw JSON text, and what was counted."""
     meter = Counts()
-    services = Services(state=None, meter=meter, log=logging.getLogger("test"), clock=None)
+    services = Services(state=None, metrics=meter, log=logging.getLogger("test"), clock=FakeClock())
     route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
     reply = route.handler(services, Call("request-1", deadline_s=0.0, body=body))
     assert reply.status == 200

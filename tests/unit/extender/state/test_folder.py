@@ -68,8 +68,8 @@ def eventually(holds):
 
 
 def names(state):
-    with state.reading() as memory:
-        return sorted(memory.world.clusters)
+    with state.reading() as cache:
+        return sorted(cache.world.clusters)
 
 
 def test_what_could_not_be_read_is_tried_again_although_nothing_changed(source, state, path, heard):
@@ -110,7 +110,7 @@ def test_a_crash_is_no_end_of_looking(source, state, path, caplog):
     read, source._read = source._read, fail_with(KeyError("nobody thought of this"))
     path.write_text(CLUSTER % "bc")
     eventually(lambda: state.freshness.stale_since is not None)
-    assert "the log says why" in state.freshness.problem
+    assert "the log has the cause" in state.freshness.problem
     assert "nobody thought of this" in caplog.text
     assert names(state) == ["a"]
     source._read = read

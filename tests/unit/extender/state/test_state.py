@@ -1,4 +1,4 @@
-"""The memory behind the lock."""
+"""The cache behind the lock."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -16,32 +16,32 @@ LATER = NOW + timedelta(minutes=1)
 @pytest.fixture
 def state():
     made = State(karmada_profile())
-    with made.feeding(NOW) as memory:
+    with made.updating(NOW) as cache:
         placed = binding()
-        memory.take(
+        cache.replace(
             World({name: cluster(name) for name in ("a", "b")}, [SimulatedWorkload(placed.spec.resource, (), placed)])
         )
     return made
 
 
 def test_only_what_differs_is_worked_on(state):
-    with state.reading() as memory:
-        before = memory.fleet.structure.version
-        clusters = {**memory.world.clusters, "b": cluster("b", labels={"x": "y"})}
-        memory.take(World(clusters, ()))
-        assert memory.fleet.structure.version == before + 1
-        memory.take(World({"b": clusters["b"]}, ()))
-        assert sorted(memory.fleet.row_of) == ["b"]
+    with state.reading() as cache:
+        before = cache.fleet.structure.version
+        clusters = {**cache.world.clusters, "b": cluster("b", labels={"x": "y"})}
+        cache.replace(World(clusters, ()))
+        assert cache.fleet.structure.version == before + 1
+        cache.replace(World({"b": clusters["b"]}, ()))
+        assert sorted(cache.fleet.row_of) == ["b"]
 
 
 def test_the_world_is_a_value_that_later_changes_do_not_touch(state):
-    with state.reading() as memory:
-        world = memory.world
-        memory.take_cluster(cluster("c"))
-        memory.drop_cluster("a")
+    with state.reading() as cache:
+        world = cache.world
+        cache.apply_cluster(cluster("c"))
+        cache.remove_cluster("a")
         assert sorted(world.clusters) == ["a", "b"]
-        assert sorted(memory.world.clusters) == ["b", "c"]
-        assert memory.world is memory.world
+        assert sorted(cache.world.clusters) == ["b", "c"]
+        assert cache.world is cache.world
 
 
 def test_a_lost_source_leaves_the_last_good_state_and_says_since_when(state):
@@ -56,7 +56,7 @@ def test_a_lost_source_leaves_the_last_good_state_and_says_since_when(state):
 
 def test_what_could_not_be_fed_does_not_count_as_fresh(state):
     def fail():
-        with state.feeding(LATER):
+        with state.updating(LATER):
             raise ValueError
 
     with pytest.raises(ValueError):  # noqa: PT011 - raised right above

@@ -16,7 +16,7 @@ from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling import fleet as columns
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.state.state import Memory, State
+from extender.state.state import FleetCache, State
 from extender.state.watch import WatchSource, watch_source
 
 LIMIT_S = 5.0
@@ -73,12 +73,12 @@ class Watching:
         self.source = WatchSource(lambda: HTTPClient(configuration), clusters, policies, clock=SystemClock())
 
     def names(self) -> set[str]:
-        with self.state.reading() as memory:
-            return set(memory.fleet.row_of)
+        with self.state.reading() as cache:
+            return set(cache.fleet.row_of)
 
     def policies(self) -> set[str]:
-        with self.state.reading() as memory:
-            return {policy.metadata.name for policy in memory.policies}
+        with self.state.reading() as cache:
+            return {policy.metadata.name for policy in cache.policies}
 
     def wait(self, check: Callable[[], bool]) -> None:
         wait_for(check, lambda: (self.names(), self.state.freshness))
@@ -130,9 +130,9 @@ def test_changes_arrive(watching):
         watches=[[event("MODIFIED", karmada_cluster("a", 6, "us")), event("DELETED", karmada_cluster("b", 7)), HOLD]],
     )
     running.wait(lambda: running.names() == {"a"})
-    with running.state.reading() as memory:
-        assert memory.fleet.get("a").spec.region == "us"
-        assert set(memory.world.clusters) == {"a"}
+    with running.state.reading() as cache:
+        assert cache.fleet.get("a").spec.region == "us"
+        assert set(cache.world.clusters) == {"a"}
 
 
 def test_a_list_after_410_takes_away_what_is_gone(watching):
@@ -145,15 +145,15 @@ def test_a_list_after_410_takes_away_what_is_gone(watching):
 
 
 def test_what_a_list_brings_is_one_update_of_the_fleet(watching, monkeypatch):
-    names, updates, feeding = "abcdefgh", [], State.feeding
+    names, updates, feeding = "abcdefgh", [], State.updating
 
     @contextmanager
     def counted(state: State, now):
-        with feeding(state, now) as memory:
-            yield memory
-            updates.append(set(memory.fleet.row_of))
+        with feeding(state, now) as cache:
+            yield cache
+            updates.append(set(cache.fleet.row_of))
 
-    monkeypatch.setattr(State, "feeding", counted)
+    monkeypatch.setattr(State, "updating", counted)
     running = watching(page(map(karmada_cluster, names), 5), KARMADA_CLUSTERS, watches=[[HOLD]])
     running.wait(lambda: running.names() == set(names))
     running.server.lists = [page([karmada_cluster(name, 9, "us") for name in "cdefghij"], 10)]
@@ -171,8 +171,8 @@ def test_an_object_that_cannot_be_read_is_passed_over_and_what_was_known_of_it_s
         watches=[[event("MODIFIED", broken), event("ADDED", karmada_cluster("b", 7)), HOLD]],
     )
     running.wait(lambda: running.names() == {"a", "b"})
-    with running.state.reading() as memory:
-        assert memory.fleet.get("a").spec.region == "eu"
+    with running.state.reading() as cache:
+        assert cache.fleet.get("a").spec.region == "eu"
     assert "spec.region" in caplog.text
 
 
@@ -210,8 +210,8 @@ def test_clusters_that_do_not_fit_make_it_stale_and_hold_up_no_others(watching, 
     running.server.more.put(bookmark(8))
 
     def region() -> str:
-        with running.state.reading() as memory:
-            return memory.fleet.get("a").spec.region
+        with running.state.reading() as cache:
+            return cache.fleet.get("a").spec.region
 
     running.wait(lambda: region() == "us")
     assert running.state.freshness.stale_since == since
@@ -233,16 +233,16 @@ def test_a_list_that_does_not_fit_is_no_fleet_until_it_does(watching, monkeypatc
 def test_a_cluster_that_crashes_the_fleet_makes_it_stale_is_told_again_and_the_others_go_first(
     watching, monkeypatch, caplog
 ):
-    broken, take = ["a"], Memory.take_cluster
+    broken, take = ["a"], FleetCache.apply_cluster
 
-    def fragile(memory: Memory, cluster) -> None:
+    def fragile(cache: FleetCache, cluster) -> None:
         if cluster.name in broken:
             raise ZeroDivisionError
-        take(memory, cluster)
+        take(cache, cluster)
 
     running = watching(page([], 5), KARMADA_CLUSTERS)
     running.wait(lambda: running.state.freshness.synced)
-    monkeypatch.setattr(Memory, "take_cluster", fragile)
+    monkeypatch.setattr(FleetCache, "apply_cluster", fragile)
     running.server.lists = [page([karmada_cluster("a", 6), karmada_cluster("b", 7)], 8)]
     running.server.more.put(event("ADDED", karmada_cluster("a", 6)))
     running.wait(lambda: "the log says why" in running.state.freshness.problem)

@@ -7,7 +7,7 @@ from builders import placement, policy, selector
 from kube_scheduler_builders import Service, group, node, pod
 
 from berthmaster.model.selector import parse_selector
-from extender.protocols.kube_scheduler import Options
+from extender.protocols.kube_scheduler import KubeSchedulerOptions
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 FLEET = [node("g1", tier="gold"), node("g2", tier="gold"), node("s1", tier="silver"), node("b1", tier="bronze")]
@@ -133,7 +133,7 @@ def test_a_node_that_is_being_deleted_takes_nothing(ask):
     assert answer["FailedAndUnresolvableNodes"]["g1"] == "node(s) rejected: is being deleted, for annotation"
 
 
-MEMBERS = Options(members=parse_selector("type=virtual-node"))
+MEMBERS = KubeSchedulerOptions(members=parse_selector("type=virtual-node"))
 MIXED = [node("v1", type="virtual-node"), node("plain")]
 
 
@@ -194,8 +194,8 @@ def test_a_bad_annotation_is_an_error_and_places_the_pod_nowhere(text, told):
 def test_decisions_and_rejections_are_counted():
     service = Service(FLEET)
     service.filter(pod(GOLD, SILVER), NAMES)
-    assert service.meter.decisions == [("kube-scheduler", "filter", "placed")]
-    assert service.meter.rejections == {"GroupOrder": 1, "ClusterAffinity": 1}
+    assert service.metrics.decisions == [("kube-scheduler", "filter", "placed")]
+    assert service.metrics.rejections == {"GroupOrder": 1, "ClusterAffinity": 1}
 
 
 class TestUnknownNodes:

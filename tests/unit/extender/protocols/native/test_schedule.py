@@ -10,8 +10,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
-from extender.protocols.native import deciding
-from extender.protocols.native.deciding import decide
+from extender.protocols.native import schedule
+from extender.protocols.native.schedule import decide
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
@@ -28,8 +28,8 @@ class Uncounted:
 @pytest.fixture
 def services():
     clock, state = FakeClock(), State(karmada_profile())
-    with state.feeding(clock.now()) as memory:
-        memory.take(World({each.name: each for each in CLUSTERS}, ()))
+    with state.updating(clock.now()) as cache:
+        cache.replace(World({each.name: each for each in CLUSTERS}, ()))
     return Services(state, Uncounted(), logging.getLogger("test"), clock)
 
 
@@ -40,13 +40,15 @@ def grouped(groups):
 
 @pytest.mark.parametrize("clusters", [None, CLUSTERS], ids=["on the service's fleet", "on a fleet of its own"])
 def test_a_decision_on_too_many_groups_and_clusters_is_not_explained(services, clusters, monkeypatch):
-    monkeypatch.setattr(deciding, "MAX_EXPLAINED", 30)
+    monkeypatch.setattr(schedule, "MAX_EXPLAINED", 30)
 
     def explained(groups):
         return decide(services, ScheduleRequest(grouped(groups), clusters), size_bytes=1, diagnose=True)
 
     assert len(explained(10).diagnosis.groups) == 10
-    with pytest.raises(Refusal, match="has 11 groups, and there are 3 clusters: at most 30 pairs") as refused:
+    with pytest.raises(
+        Refusal, match="has 11 groups, and there are 3 clusters; a diagnosis has at most 30 pairs"
+    ) as refused:
         explained(11)
     assert refused.value.status == 400
 
@@ -57,6 +59,6 @@ def test_a_request_that_is_larger_than_any_object_has_to_bring_its_own_clusters(
 
     assert decided(3 * 2**20).message == "none of 3 clusters fits"
     assert decided(3 * 2**20 + 1, CLUSTERS).message == "none of 3 clusters fits"
-    with pytest.raises(Refusal, match="3145729 bytes are too much for a binding") as refused:
+    with pytest.raises(Refusal, match="the request has 3145729 bytes") as refused:
         decided(3 * 2**20 + 1)
     assert refused.value.status == 413

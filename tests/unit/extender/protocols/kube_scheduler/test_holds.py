@@ -3,8 +3,8 @@
 import pytest
 from kube_scheduler_builders import Service, group, node, pod, with_nodes
 
-from extender.protocols.kube_scheduler import Options
-from extender.protocols.kube_scheduler.patience import Patience
+from extender.protocols.kube_scheduler import KubeSchedulerOptions
+from extender.protocols.kube_scheduler.memory import HoldCounter
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 SILVERS = [f"s{index:03}" for index in range(250)]
@@ -24,8 +24,8 @@ class TestSamples:
     def test_a_sample_without_the_first_group_is_to_be_tried_again(self):
         answer = Service(LARGE).filter(WANTED, SILVERS[:100])
         assert answer["Error"] == (
-            "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 comes first and "
-            "may have room, for annotation: to be tried again"
+            "berthmaster: 100 of 251 nodes were offered, with only nodes of cluster group backup; g1 is preferred "
+            "and may have enough resources, for annotation; the pod is retried"
         )
 
     def test_a_sample_with_a_node_of_the_first_group_is_enough(self):
@@ -35,7 +35,7 @@ class TestSamples:
         service = Service(LARGE)
         answers = [service.filter(WANTED, SILVERS[:100]) for _ in range(4)]
         assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
-        assert [decision[2] for decision in service.meter.decisions] == ["held", "held", "held", "placed"]
+        assert [decision[2] for decision in service.metrics.decisions] == ["held", "held", "held", "placed"]
 
     def test_each_pod_is_held_for_itself(self):
         service = Service(LARGE)
@@ -57,7 +57,7 @@ class TestSamples:
         assert len(kept(Service([tainted, *LARGE[1:]]).filter(WANTED, SILVERS[:100]))) == 100
 
     def test_a_scheduler_that_searches_all_nodes_offers_no_samples(self):
-        options = Options(lists_are_complete=True)
+        options = KubeSchedulerOptions(lists_are_complete=True)
         assert len(kept(Service(LARGE, options=options).filter(WANTED, SILVERS[:100]))) == 100
 
     def test_a_list_of_all_that_is_known_is_no_sample(self):
@@ -66,7 +66,7 @@ class TestSamples:
 
     def test_a_sample_in_which_no_group_is_offered_is_to_be_tried_again(self):
         answer = Service(LARGE).filter(pod(GOLD), SILVERS[:100])
-        assert "with no node that may take the pod; g1 comes first" in answer["Error"]
+        assert "with no node that may take the pod; g1 is preferred" in answer["Error"]
 
     def test_whole_nodes_are_held_back_by_the_nodes_that_are_known(self):
         service = Service(LARGE)
@@ -84,7 +84,7 @@ class TestNominatedNode:
 
     def test_while_a_node_that_comes_first_may_have_room_it_is_refused(self):
         answer = Service(SMALL).filter(self.NOMINATED, ["s1"])
-        assert "g1 comes first" in answer["Error"]
+        assert "g1 is preferred" in answer["Error"]
 
     def test_the_search_that_follows_decides(self):
         service = Service(SMALL)
@@ -128,15 +128,15 @@ class TestNominatedNode:
     ],
 )
 def test_holds_end(offered, known, nominated, times):
-    patience = Patience()
+    patience = HoldCounter()
     holds = [
-        patience.holds("pod", offered=offered, known=known, nominated=nominated, now_s=0.0) for _ in range(times + 1)
+        patience.try_hold("pod", offered=offered, known=known, nominated=nominated, now_s=0.0) for _ in range(times + 1)
     ]
     assert holds == [True] * times + [False]
 
 
 def test_memory_of_holds_is_bounded():
-    patience = Patience()
+    patience = HoldCounter()
     for index in range(20_000):
-        patience.holds(f"pod-{index}", offered=100, known=200, nominated=False, now_s=0.0)
+        patience.try_hold(f"pod-{index}", offered=100, known=200, nominated=False, now_s=0.0)
     assert len(patience._holds) <= 16_384

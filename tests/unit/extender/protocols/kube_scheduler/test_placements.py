@@ -6,8 +6,7 @@ from kube_scheduler_builders import group, pod
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from extender.protocols.kube_scheduler.placing import Placings, parse_placement
-from extender.protocols.kube_scheduler.pods import request_of, templates_of
+from extender.protocols.kube_scheduler.placements import PlacementFinder, parse_placement, request_of, templates_of
 from extender.protocols.kube_scheduler.wire import Pod
 
 
@@ -86,37 +85,37 @@ def claiming(name, **fields):
     ],
 )
 def test_policies(policies, source):
-    assert Placings().of(typed(**WEB), policies).source == source
+    assert PlacementFinder().find(typed(**WEB), policies).source == source
 
 
 def test_policies_do_not_reach_the_control_planes_own_pods():
     everything = [policy("p", cluster_scoped=True, selectors=[selector("Pod", "v1")])]
-    assert Placings().of(typed(namespace="kube-system"), everything).placement is None
-    assert Placings().of(typed(namespace="shop"), everything).placement is not None
+    assert PlacementFinder().find(typed(namespace="kube-system"), everything).placement is None
+    assert PlacementFinder().find(typed(namespace="shop"), everything).placement is not None
 
 
 def test_policies_that_change_are_seen():
-    placings = Placings()
-    assert placings.of(typed(**WEB), [claiming("p")]).source.endswith("/p")
-    assert placings.of(typed(**WEB), [claiming("q")]).source.endswith("/q")
+    finder = PlacementFinder()
+    assert finder.find(typed(**WEB), [claiming("p")]).source.endswith("/p")
+    assert finder.find(typed(**WEB), [claiming("q")]).source.endswith("/q")
 
 
 def test_equal_input_gives_the_same_placement_object_so_that_it_is_taken_apart_once():
-    placings = Placings()
-    first, second = (placings.of(convert(Pod, pod(group("a", "n1"), name=name)), []) for name in ("x", "y"))
+    finder = PlacementFinder()
+    first, second = (finder.find(convert(Pod, pod(group("a", "n1"), name=name)), []) for name in ("x", "y"))
     assert first.placement is second.placement
 
 
 def test_what_is_remembered_is_bounded():
-    placings = Placings()
+    finder = PlacementFinder()
     for index in range(5000):
-        placings.of(convert(Pod, pod(group("a", f"n{index}"))), [])
-    assert len(placings._annotated) <= 4096
-    assert len(placings._effective) <= 4096
+        finder.find(convert(Pod, pod(group("a", f"n{index}"))), [])
+    assert len(finder._annotated) <= 4096
+    assert len(finder._effective) <= 4096
 
 
 def test_a_blank_annotation_is_none():
-    assert Placings().of(typed(placement="  "), []).placement is None
+    assert PlacementFinder().find(typed(placement="  "), []).placement is None
 
 
 def test_an_annotation_longer_than_kubernetes_allows_is_refused():

@@ -10,7 +10,11 @@ from kube_scheduler_builders import node, pod, with_names, with_nodes
 
 from berthmaster.model.cluster import Node
 from berthmaster.model.errors import FieldError
-from extender.protocols.kube_scheduler.codec import (
+from extender.protocols.kube_scheduler.wire import (
+    FilterResult,
+    MetaPod,
+    MetaVictims,
+    NodeList,
     decode_args,
     decode_node,
     decode_preemption_args,
@@ -18,7 +22,6 @@ from extender.protocols.kube_scheduler.codec import (
     encode_preemption_result,
     encode_priorities,
 )
-from extender.protocols.kube_scheduler.wire import FilterResult, MetaPod, MetaVictims, NodeList
 
 POD = pod(name="web-1")
 BARE_POD = {"metadata": {"name": "bare", "creationTimestamp": None}, "spec": {"containers": None}, "status": {}}

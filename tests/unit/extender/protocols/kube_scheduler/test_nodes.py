@@ -9,9 +9,8 @@ from berthmaster.model.decode import convert
 from berthmaster.model.selector import parse_selector
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.kube_scheduler.nodes import KnownNodes, ShownNodes, members_of
-from extender.protocols.kube_scheduler.placing import Placings
-from extender.protocols.kube_scheduler.pods import request_of
+from extender.protocols.kube_scheduler.nodes import CachedNodes, RequestNodes, members_of
+from extender.protocols.kube_scheduler.placements import PlacementFinder, request_of
 from extender.protocols.kube_scheduler.wire import Pod
 
 TAINT = {"key": "k", "effect": "NoSchedule"}
@@ -71,11 +70,11 @@ def fleets(draw):
 def test_known_and_shown_nodes_stand_on_the_same_steps_for_the_same_reasons(clusters, wanted, members):
     profile, who = karmada_profile(), members_of(parse_selector(members))
     asked = convert(Pod, pod(placement=wanted))
-    request = request_of(asked, Placings().of(asked, []).placement)
+    request = request_of(asked, PlacementFinder().find(asked, []).placement)
     names = [cluster.name for cluster in clusters]
-    known, shown = KnownNodes(Fleet(clusters), profile, who), ShownNodes(clusters, profile, who)
-    by_columns, by_definition = known.stand(request, names), shown.stand(request)
-    assert by_columns.steps == by_definition.steps
-    assert known.merits(request, by_columns) == shown.merits(request, by_definition)
+    known, shown = CachedNodes(Fleet(clusters), profile, who), RequestNodes(clusters, profile, who)
+    by_columns, by_definition = known.ranked(request, names), shown.ranked(request)
+    assert by_columns.ranks == by_definition.ranks
+    assert known.scores(request, by_columns) == shown.scores(request, by_definition)
     for position in range(len(names)):
-        assert known.why(by_columns, position) == shown.why(by_definition, position)
+        assert known.rejection(by_columns, position) == shown.rejection(by_definition, position)

@@ -7,7 +7,7 @@ import pytest
 from fake_clock import FakeClock
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from extender.protocols.native import batch, examples
+from extender.protocols.native import examples, schedule
 from extender.protocols.route import Call
 from extender.protocols.services import Services
 from extender.state.state import State
@@ -45,21 +45,21 @@ def answers(clock, meter):
             [json.dumps({"id": name, **examples.SCHEDULE_OWN_FLEET}).encode() for name in burst] for burst in bursts
         ]
         call = Call("request-1", clock.passed_s + 10, bursts=given)
-        pieces = batch.answer_batch(services, call, "native", diagnose=False)
+        pieces = schedule.schedule_batch(services, call, diagnose=False)
         return [json.loads(line) for piece in pieces for line in piece.splitlines()]
 
     return ask
 
 
 def test_a_line_that_makes_us_crash_is_told_so_and_the_others_are_answered(answers, meter, monkeypatch, caplog):
-    decide = batch.decide
+    decide = schedule.decide
 
     def crash(services, asked, **how):
         if asked.id == "b":
             raise KeyError("nobody thought of this")
         return decide(services, asked, **how)
 
-    monkeypatch.setattr(batch, "decide", crash)
+    monkeypatch.setattr(schedule, "decide", crash)
     told = answers("ab", "c")
     assert [(each["id"], each["line"]) for each in told] == [("a", 1), ("b", 2), ("c", 3)]
     assert [each.get("problem", {}).get("status") for each in told] == [None, 500, None]
@@ -76,13 +76,13 @@ def test_a_line_that_makes_us_crash_is_told_so_and_the_others_are_answered(answe
     ],
 )
 def test_a_batch_ends_when_its_time_is_over(answers, clock, monkeypatch, bursts, answered):
-    decide = batch.decide
+    decide = schedule.decide
 
     def slow(services, asked, **how):
         clock.pass_by(2.5)
         return decide(services, asked, **how)
 
-    monkeypatch.setattr(batch, "decide", slow)
+    monkeypatch.setattr(schedule, "decide", slow)
     *told, last = answers(*bursts)
     assert [each["id"] for each in told] == list(answered)
     assert (last.get("line"), last["problem"]["status"]) == (None, 503)

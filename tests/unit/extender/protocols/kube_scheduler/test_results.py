@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kube_scheduler_builders import Service, group, node, pod, with_names, with_nodes
 
-from extender.protocols.kube_scheduler.grades import MAX_GRADE, Merit, grades
-from extender.protocols.kube_scheduler.steps import NEVER
+from extender.protocols.kube_scheduler.nodes import REJECTED, NodeScore
+from extender.protocols.kube_scheduler.results import MAX_SCORE, host_scores
 
 GOLD, SILVER = group("primary", tier="gold"), group("backup", tier="silver")
 FLEET = [
@@ -50,11 +50,11 @@ def test_grades_of_nodes(wanted, scores, shape):
 
 merits = st.lists(
     st.builds(
-        Merit,
-        step=st.one_of(st.integers(0, 20), st.integers(NEVER, NEVER + 2)),
+        NodeScore,
+        rank=st.one_of(st.integers(0, 20), st.integers(REJECTED, REJECTED + 2)),
         score=st.integers(0, 100),
         weight=st.integers(0, 2**62),
-        room=st.integers(0, 2**31 - 1),
+        available=st.integers(0, 2**31 - 1),
     ),
     max_size=30,
 )
@@ -62,14 +62,16 @@ merits = st.lists(
 
 @given(merits)
 def test_grades_are_integers_from_0_to_10_and_0_is_for_what_may_not_take_the_pod(found):
-    given_ = grades(found)
-    assert all(isinstance(each, int) and 0 <= each <= MAX_GRADE for each in given_)
-    assert all((grade == 0) == (merit.step >= NEVER) for grade, merit in zip(given_, found, strict=True))
+    given_ = host_scores(found)
+    assert all(isinstance(each, int) and 0 <= each <= MAX_SCORE for each in given_)
+    assert all((grade == 0) == (merit.rank >= REJECTED) for grade, merit in zip(given_, found, strict=True))
 
 
 @given(merits)
 def test_no_later_step_is_graded_above_an_earlier_one(found):
-    graded = [(merit.step, grade) for merit, grade in zip(found, grades(found), strict=True) if merit.step < NEVER]
+    graded = [
+        (merit.rank, grade) for merit, grade in zip(found, host_scores(found), strict=True) if merit.rank < REJECTED
+    ]
     for step, grade in graded:
         assert all(grade <= other for earlier, other in graded if earlier < step)
 
@@ -78,8 +80,8 @@ def test_no_later_step_is_graded_above_an_earlier_one(found):
 def test_the_order_of_nodes_changes_nothing(found, draw):
     order = list(range(len(found)))
     draw.shuffle(order)
-    shuffled = grades([found[position] for position in order])
-    assert shuffled == [grades(found)[position] for position in order]
+    shuffled = host_scores([found[position] for position in order])
+    assert shuffled == [host_scores(found)[position] for position in order]
 
 
 def victims(*uids: str, violations: int = 0):

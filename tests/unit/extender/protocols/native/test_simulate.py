@@ -9,7 +9,7 @@ from fake_clock import FakeClock
 from berthmaster.model.binding import ObjectReference
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
-from extender.protocols.native.what_if import WhatIf
+from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.route import Call
@@ -29,12 +29,12 @@ class HurriedClock(FakeClock):
 def simulate():
     """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
     clock, state = HurriedClock(), State(karmada_profile())
-    with state.feeding(clock.now()) as memory:
-        memory.take(
+    with state.updating(clock.now()) as cache:
+        cache.replace(
             World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])
         )
-    services = Services(state, meter=None, log=logging.getLogger("test"), clock=clock)
-    what_if = WhatIf()
+    services = Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
+    what_if = Simulator()
 
     def ask(*changes, within_s=5):
         call = Call("1", deadline_s=clock.passed_s + within_s)

@@ -1,4 +1,4 @@
-"""The work behind ``/v1/simulate``: changes from the wire to the world, and what they move."""
+"""``/v1/simulate``: the effect of changes on the fleet of the service."""
 
 import threading
 from collections.abc import Callable
@@ -11,11 +11,10 @@ from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import policy_errors
 from berthmaster.simulation import changes as simulated
-from berthmaster.simulation.changes import SetPolicy
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import run, unplaced
 from berthmaster.simulation.world import ResourceName, World
-from extender.protocols.native.deciding import require_synced
+from extender.protocols.native.schedule import require_synced
 from extender.protocols.native.wire import (
     Change,
     DownChange,
@@ -34,48 +33,49 @@ from extender.protocols.services import Services
 _LATER: Final = timedelta(seconds=1)
 
 
-class WhatIf:
-    """Simulates one request at a time; who comes meanwhile is asked to come back."""
+class Simulator:
+    """Simulates one request at a time. Other requests get status 429 meanwhile."""
 
     def __init__(self) -> None:
         self._busy = threading.Lock()
 
-    def simulate(self, services: Services, call: Call, asked: SimulateRequest) -> SimulateAnswer:
-        """What the changes would do to what the service knows.
+    def simulate(self, services: Services, call: Call, request: SimulateRequest) -> SimulateAnswer:
+        """Simulate changes on the fleet and the bindings of the service.
 
         Raises:
-            FieldError: a change cannot be meant.
-            Refusal: it cannot be done now, or took too long.
+            FieldError: a change is invalid.
+            Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
 
         def check() -> None:
             services.check_deadline(call)
 
-        changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(asked.changes)]
+        changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
         require_synced(services)
         if not self._busy.acquire(blocking=False):
-            raise Refusal(429, "another simulation is under way", headers=(("Retry-After", "1"),))
+            raise Refusal(429, "another simulation is running", headers=(("Retry-After", "1"),))
         try:
-            return self._run(services, asked, changes, check)
+            return _run(services, request, changes, check)
         finally:
             self._busy.release()
 
-    def _run(
-        self, services: Services, asked: SimulateRequest, changes: list[simulated.Change], check: Callable[[], None]
-    ) -> SimulateAnswer:
-        with services.state.reading() as memory:
-            world = memory.world
-        profile, now = services.state.profile, services.clock.now()
-        world, before = run(world, profile, now, check=check)
-        later = now + _LATER
-        world = _changed(world, changes, later, check)
-        _, after = run(world, profile, later, check=check)
-        rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
-        shown_rows = rows if asked.all else [each for each in rows if each.moves or each.after.error is not None]
-        return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
+
+def _run(
+    services: Services, request: SimulateRequest, changes: list[simulated.Change], check: Callable[[], None]
+) -> SimulateAnswer:
+    with services.state.reading() as cache:
+        world = cache.world
+    profile, now = services.state.profile, services.clock.now()
+    world, before = run(world, profile, now, check=check)
+    later = now + _LATER
+    world = _apply(world, changes, later, check)
+    _, after = run(world, profile, later, check=check)
+    rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
+    shown_rows = rows if request.all else [each for each in rows if each.moves or each.after.error is not None]
+    return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
 
 
-def _changed(world: World, changes: list[simulated.Change], when: datetime, check: Callable[[], None]) -> World:
+def _apply(world: World, changes: list[simulated.Change], when: datetime, check: Callable[[], None]) -> World:
     for index, change in enumerate(changes):
         check()
         try:
@@ -88,10 +88,10 @@ def _changed(world: World, changes: list[simulated.Change], when: datetime, chec
 
 
 def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:
-    """The change as the simulation knows it; one that takes long calls ``check`` meanwhile.
+    """Return the change of the simulation. A slow change calls ``check`` regularly.
 
     Raises:
-        FieldError: it cannot be meant.
+        FieldError: the change is invalid.
     """
     match change:
         case DownChange():
@@ -109,12 +109,12 @@ def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.C
             name = ResourceName.parse(change.resource)
             if name is None:
                 accepted = "accepted is KIND/NAME or NAMESPACE/KIND/NAME"
-                raise FieldError(f"{path}.resource", f"{shown(change.resource)} names no resource; {accepted}")
+                raise FieldError(f"{path}.resource", f"{shown(change.resource)} is not a resource name; {accepted}")
             return simulated.Scale(name, change.replicas)
         case RescheduleChange():
             return simulated.Reschedule()
         case PolicyChange():
-            return SetPolicy(_policy(change.policy, f"{path}.policy"), check)
+            return simulated.SetPolicy(_policy(change.policy, f"{path}.policy"), check)
 
 
 def _policy(written: Policy, path: str) -> Policy:

@@ -1,0 +1,195 @@
+"""The placement of a pod: from its annotation, or from the policy that claims the pod or its controller."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berthmaster.model.claims import claims
+from berthmaster.model.cluster import Toleration
+from berthmaster.model.decode import convert, decode_json, unknown_fields
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kinds import reason_not_propagated
+from berthmaster.model.meta import OwnerReference
+from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy, defaulted_placement
+from berthmaster.model.replicas import Template, pod_requests
+from berthmaster.model.validation import placement_errors
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import requests_of
+from extender.protocols.kube_scheduler.wire import Pod
+
+ANNOTATION: Final = "policy.berthmaster.io/placement"
+POD: Final = ("v1", "Pod")
+_REPLICA_SET: Final = ("apps/v1", "ReplicaSet")
+_DEPLOYMENT: Final = ("apps/v1", "Deployment")
+_TEMPLATE_HASH: Final = "pod-template-hash"
+_PATH: Final = f"metadata.annotations[{ANNOTATION}]"
+_MAX_LENGTH: Final = 256 * 1024  # Kubernetes' limit for all annotations of an object together
+_MAX_PROBLEMS: Final = 5
+_CACHE_SIZE: Final = 4096
+_OBJECT: Final[Any] = dict[str, Any]
+
+
+class PodPlacement(NamedTuple):
+    """The placement of a pod.
+
+    Attributes:
+        placement: the placement; None if the pod has none.
+        source: the origin of the placement in reasons: ``annotation``, or the name of the policy.
+    """
+
+    placement: Placement | None
+    source: str
+
+
+class PlacementFinder:
+    """Finds placements, with a cache of parsed annotations and of policies. Not safe for several threads."""
+
+    def __init__(self) -> None:
+        self._annotated: dict[str, Placement] = {}
+        self._effective: dict[tuple[int, tuple[Toleration, ...]], tuple[Placement, Placement]] = {}
+        self._policies: Sequence[Policy] | None = None
+        self._by_kind: Mapping[tuple[str, str, str], Sequence[Policy]] = {}
+
+    def find(self, pod: Pod, policies: Sequence[Policy]) -> PodPlacement:
+        """Return the placement of a pod's annotation, or else of the policy that claims the pod or its controller.
+
+        The placement tolerates the taints that the pod tolerates.
+
+        Args:
+            pod: the pod.
+            policies: an immutable sequence; a change needs another sequence.
+
+        Raises:
+            FieldError: the annotation is not a placement.
+        """
+        text = pod.metadata.annotations.get(ANNOTATION, "").strip()
+        if text:
+            return PodPlacement(self._with_tolerations(self._from_annotation(text), pod), "annotation")
+        policy = self._claiming_policy(pod, policies)
+        if policy is None:
+            return PodPlacement(None, "")
+        return PodPlacement(self._with_tolerations(policy.spec.placement, pod), str(policy))
+
+    def _from_annotation(self, text: str) -> Placement:
+        placement = self._annotated.get(text)
+        if placement is None:
+            if len(self._annotated) >= _CACHE_SIZE:
+                self._annotated.clear()
+            placement = self._annotated[text] = parse_placement(text)
+        return placement
+
+    def _claiming_policy(self, pod: Pod, policies: Sequence[Policy]) -> Policy | None:
+        if reason_not_propagated(*POD, pod.metadata.namespace) is not None:
+            return None
+        if policies is not self._policies:
+            self._policies, self._by_kind = policies, _by_kind_and_namespace(policies)
+        for template in templates_of(pod):
+            found = claims(template, self._candidates(template))
+            if found:
+                return found[0].policy
+        return None
+
+    def _candidates(self, template: Template) -> list[Policy]:
+        """Return the policies that select the kind and namespace of a resource."""
+        kind = (template.api_version, template.kind)
+        return [
+            *self._by_kind.get((*kind, template.namespace), ()),
+            *(self._by_kind.get((*kind, ""), ()) if template.namespace else ()),
+        ]
+
+    def _with_tolerations(self, placement: Placement, pod: Pod) -> Placement:
+        """Return a placement with the pod's tolerations added.
+
+        Equal input gives the same object, so that the scheduler compiles it once. An empty list of groups selects
+        nothing, and is replaced by no list.
+        """
+        key = (id(placement), pod.spec.tolerations)
+        known = self._effective.get(key)
+        if known is not None and known[0] is placement:
+            return known[1]
+        if len(self._effective) >= _CACHE_SIZE:
+            self._effective.clear()
+        effective = msgspec.structs.replace(
+            placement,
+            cluster_affinities=placement.cluster_affinities or None,
+            cluster_tolerations=(*placement.cluster_tolerations, *pod.spec.tolerations),
+        )
+        self._effective[key] = (placement, effective)
+        return effective
+
+
+def parse_placement(text: str) -> Placement:
+    """Parse the placement in an annotation, and apply Karmada's defaults.
+
+    Raises:
+        FieldError: it is not JSON, or not a placement. Unknown fields are errors: a placement with a misspelt field
+            could match any node.
+    """
+    if len(text) > _MAX_LENGTH:
+        raise FieldError(_PATH, f"has {len(text)} characters; accepted are {_MAX_LENGTH}")
+    try:
+        raw = decode_json(_OBJECT, text)
+        placement = convert(Placement, raw)
+    except FieldError as error:
+        raise error.below(_PATH) from None
+    problems = [*unknown_fields(Placement, raw), *placement_errors(placement)]
+    if problems:
+        raise FieldError(_PATH, "; ".join(str(problem) for problem in problems[:_MAX_PROBLEMS]))
+    return defaulted_placement(placement)
+
+
+def request_of(pod: Pod, placement: Placement) -> Request:
+    """Return the scheduling request of a pod: one replica without a current assignment."""
+    metadata = pod.metadata
+    return Request(
+        name=metadata.name,
+        namespace=metadata.namespace,
+        api_version=POD[0],
+        kind=POD[1],
+        uid=metadata.uid,
+        placement=placement,
+        replicas=1,
+        requests=requests_of(pod_requests(pod.spec)),
+        current={},
+        is_workload=True,
+    )
+
+
+def templates_of(pod: Pod) -> Iterator[Template]:
+    """Yield the resources whose policy applies to the pod: the pod, its controller, and a ReplicaSet's Deployment.
+
+    The controllers are not read from an API server. The name of the Deployment is the name of the ReplicaSet without
+    the hash of the pod template, which is a label of the pod. All of them are assumed to have the pod's labels.
+    """
+    metadata = pod.metadata
+    labels = metadata.labels
+    yield Template(*POD, metadata.name, metadata.namespace, labels)
+    owner = next((each for each in metadata.owner_references if each.controller), None)
+    if owner is None:
+        return
+    template_hash = labels.get(_TEMPLATE_HASH, "")
+    labels = {key: value for key, value in labels.items() if key != _TEMPLATE_HASH}
+    yield Template(owner.api_version, owner.kind, owner.name, metadata.namespace, labels)
+    deployment = _deployment_of(owner, template_hash)
+    if deployment:
+        yield Template(*_DEPLOYMENT, deployment, metadata.namespace, labels)
+
+
+def _deployment_of(owner: OwnerReference, template_hash: str) -> str:
+    """Return the name of the Deployment of a ReplicaSet; empty if the name does not show one."""
+    suffix = f"-{template_hash}"
+    if (owner.api_version, owner.kind) != _REPLICA_SET or not template_hash or not owner.name.endswith(suffix):
+        return ""
+    return owner.name.removesuffix(suffix)
+
+
+def _by_kind_and_namespace(policies: Iterable[Policy]) -> dict[tuple[str, str, str], list[Policy]]:
+    """Index policies by apiVersion and kind of their selectors and by namespace; empty for cluster-scoped policies."""
+    found: dict[tuple[str, str, str], list[Policy]] = {}
+    for policy in policies:
+        namespace = "" if policy.cluster_scoped else policy.metadata.namespace
+        for kind in {(selector.api_version, selector.kind) for selector in policy.spec.resource_selectors}:
+            found.setdefault((*kind, namespace), []).append(policy)
+    return found

@@ -1,0 +1,256 @@
+"""``/v1/schedule`` and ``/v1/schedule/batch``: decisions on bindings.
+
+A batch is JSON Lines in and JSON Lines out, in the same order. The service answers the lines that have arrived before
+it reads more. A client may wait for an answer before it sends the next line, or send all lines while it reads answers.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.validation import binding_errors, cluster_errors
+from berthmaster.runtime.logs import fields, log_exceptions
+from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.fleet import fleet_of
+from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
+from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.route import Call
+from extender.protocols.services import ServiceMetrics, Services
+
+PROTOCOL: Final = "native"
+PLACED: Final = "Placed"
+MAX_SHARED_BYTES: Final = 3 * 2**20
+"""The largest request that uses the fleet of the service. All other requests wait for it. Objects in an API server are
+not larger."""
+MAX_EXPLAINED: Final = 2**18
+"""The most pairs of group and cluster in a diagnosis, which take some seconds and tens of MiB."""
+
+
+def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
+    """Answer a request of ``/v1/schedule``."""
+    clock, metrics = services.clock, services.metrics
+    begun_s = clock.monotonic_s()
+    request = decode_json(ScheduleRequest, call.body)
+    decoded_s = clock.monotonic_s()
+    decided = decide(services, request, size_bytes=len(call.body), diagnose=diagnose)
+    done_s = clock.monotonic_s()
+    body = encode_json(decided)
+    stages = {"decode": decoded_s - begun_s, "decide": done_s - decoded_s, "encode": clock.monotonic_s() - done_s}
+    for stage, seconds in stages.items():
+        metrics.took(PROTOCOL, stage, seconds)
+    if services.log.isEnabledFor(logging.DEBUG):
+        milliseconds = {f"{stage}_ms": round(seconds * 1e3, 3) for stage, seconds in stages.items()}
+        services.log.debug("stages", extra=fields(**milliseconds, request_id=call.request_id))
+    _record(services, call, "schedule", begun_s, decided)
+    return body
+
+
+def schedule_batch(services: Services, call: Call, *, diagnose: bool) -> Iterator[bytes]:
+    """Yield the answers to a batch. A line with a problem gets that problem as its answer."""
+    number, most = 0, services.limits.batch_lines
+    try:
+        for burst in call.bursts:
+            lines = list(filter(bytes.strip, burst))
+            yield from _answer_lines(services, call, number, lines[: most - number], diagnose=diagnose)
+            number += len(lines)
+            if number > most:
+                yield _encoded(BatchAnswer(problem=problem(413, f"more than {most} lines", call.request_id)))
+                return
+    except Refusal as refusal:
+        yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
+
+
+def decide(services: Services, request: ScheduleRequest, *, size_bytes: int, diagnose: bool) -> Decided:
+    """Decide on the request's clusters, or on the fleet of the service.
+
+    Args:
+        services: the resources of the service.
+        request: the request.
+        size_bytes: the size of the request.
+        diagnose: add the diagnosis.
+
+    Raises:
+        FieldError: two clusters have the same name.
+        Refusal: the binding or a cluster is invalid, no fleet is known yet, or the decision would take too long.
+    """
+    binding = request.binding
+    refuse_invalid(error.below("binding") for error in binding_errors(binding))
+    if request.clusters is not None:
+        return _decide_on(services, _own_scheduler(services, request), binding, diagnose=diagnose)
+    require_synced(services)
+    if size_bytes > MAX_SHARED_BYTES:
+        limit = f"without clusters a request has at most {MAX_SHARED_BYTES} bytes"
+        raise Refusal(413, f"the request has {size_bytes} bytes; {limit}")
+    with services.state.reading() as cache:
+        return _decide_on(services, cache.scheduler, binding, diagnose=diagnose)
+
+
+def decide_on(
+    scheduler: Scheduler, binding: Binding, *, diagnose: bool, metrics: ServiceMetrics | None = None
+) -> Decided:
+    """Decide with a scheduler that no other thread uses meanwhile."""
+    request = Request.of(binding)
+    decision = scheduler.schedule(request)
+    if metrics is not None:
+        for attempt in decision.attempts:
+            for plugin, clusters in scheduler.rejected(request, attempt).items():
+                metrics.rejected(plugin, clusters)
+    decided = _decided(binding, trigger_of(binding, scheduler.fleet), decision)
+    if not diagnose:
+        return decided
+    return msgspec.structs.replace(decided, diagnosis=explain(scheduler, request, decision))
+
+
+def require_explicable(binding: Binding, clusters: int) -> None:
+    """Refuse a diagnosis that would take too long.
+
+    Raises:
+        Refusal: there are too many groups and clusters.
+    """
+    placement = binding.spec.placement
+    groups = len(placement.cluster_affinities or ()) if placement is not None else 0
+    if groups * clusters > MAX_EXPLAINED:
+        size = f"the binding has {groups} groups, and there are {clusters} clusters"
+        raise Refusal(400, f"{size}; a diagnosis has at most {MAX_EXPLAINED} pairs of both, use fewer groups")
+
+
+def require_synced(services: Services) -> None:
+    """Refuse a request while no fleet is known.
+
+    Raises:
+        Refusal: no fleet is known.
+    """
+    freshness = services.state.freshness
+    if not freshness.synced:
+        why = f": {freshness.problem}" if freshness.problem else ""
+        raise Refusal(503, f"no fleet is known yet{why}", headers=(("Retry-After", "1"),))
+
+
+def _decide_on(services: Services, scheduler: Scheduler, binding: Binding, *, diagnose: bool) -> Decided:
+    if diagnose:
+        require_explicable(binding, len(scheduler.fleet))
+    return decide_on(scheduler, binding, diagnose=diagnose, metrics=services.metrics)
+
+
+def _own_scheduler(services: Services, request: ScheduleRequest) -> Scheduler:
+    clusters = request.clusters or ()
+    refuse_invalid(
+        error.below(f"clusters[{index}]") for index, cluster in enumerate(clusters) for error in cluster_errors(cluster)
+    )
+    try:
+        fleet = fleet_of(clusters)
+    except FieldError as error:
+        raise error.below("clusters") from None
+    return Scheduler(fleet, services.state.profile)
+
+
+def _decided(binding: Binding, trigger: Trigger, decision: Decision) -> Decided:
+    failure = decision.failure
+    return Decided(
+        namespace=binding.metadata.namespace or binding.spec.resource.namespace,
+        name=binding.metadata.name,
+        trigger=trigger,
+        mode=decision.mode,
+        group=decision.group,
+        clusters=decision.assignment,
+        error=failure.kind if failure is not None else None,
+        message=failure.message if failure is not None else None,
+        clears_assignment=decision.clears_assignment,
+    )
+
+
+def _record(services: Services, call: Call, verb: str, begun_s: float, decided: Decided) -> None:
+    """Count and log a decision."""
+    result = decided.error.value if decided.error is not None else PLACED
+    services.metrics.decided(PROTOCOL, decided.trigger.value, result)
+    services.decisions.write(
+        call, PROTOCOL, verb, begun_s,
+        lambda: {
+            "workload": f"{decided.namespace}/{decided.name}", "trigger": decided.trigger.value, "result": result,
+            "group": decided.group or "", "assignment": decided.clusters, "error": decided.message or "",
+        },
+    )  # fmt: skip
+
+
+def _answer_lines(
+    services: Services, call: Call, before: int, lines: Sequence[bytes], *, diagnose: bool
+) -> Iterator[bytes]:
+    """Yield the answers to lines that arrived together, as one piece, until the deadline."""
+    answered: list[bytes] = []
+    refusal: Refusal | None = None
+    try:
+        services.check_deadline(call)
+        for number, line in enumerate(lines, start=before + 1):
+            services.check_deadline(call)
+            answered.append(_answer_line(services, call, number, line, diagnose=diagnose))
+    except Refusal as late:
+        refusal = late
+    if answered:
+        yield b"".join(answered)
+    if refusal is not None:
+        raise refusal
+
+
+def _answer_line(services: Services, call: Call, number: int, line: bytes, *, diagnose: bool) -> bytes:
+    """Answer a line, even if that crashes. The other lines are not affected."""
+    answers: list[bytes] = []
+
+    def answer() -> None:
+        answers.append(_decide_line(services, call, number, line, diagnose=diagnose))
+
+    if not log_exceptions(
+        answer, services.log, "a line of a batch failed", request_id=call.request_id, line=str(number)
+    ):
+        failed = problem(500, "internal error; the log of the service has the cause", call.request_id)
+        answers.append(_encoded(BatchAnswer(_id_of(line), number, problem=failed)))
+    return answers[0]
+
+
+def _decide_line(services: Services, call: Call, number: int, line: bytes, *, diagnose: bool) -> bytes:
+    request = None
+    begun_s = services.clock.monotonic_s()
+    try:
+        request = decode_json(BatchLine, line)
+        decided = decide(services, request, size_bytes=len(line), diagnose=diagnose)
+    except FieldError as error:
+        found = field_problem(error, call.request_id)
+    except InputError as error:
+        found = problem(400, str(error), call.request_id)
+    except Refusal as refusal:
+        found = _problem(refusal, call)
+    else:
+        _record(services, call, "schedule/batch", begun_s, decided)
+        return _encoded(BatchAnswer(request.id, number, decided))
+    return _encoded(BatchAnswer(request.id if request is not None else _id_of(line), number, problem=found))
+
+
+def _problem(refusal: Refusal, call: Call) -> Problem:
+    return problem(refusal.status, refusal.detail, call.request_id, refusal.errors)
+
+
+def _encoded(answer: BatchAnswer) -> bytes:
+    return encode_json(answer) + b"\n"
+
+
+class _LineId(msgspec.Struct):
+    id: str | int | None = None
+
+
+_LINE_ID: Final = msgspec.json.Decoder(_LineId)
+
+
+def _id_of(line: bytes) -> str | int | None:
+    """Return the id of an invalid line; None if it cannot be found."""
+    try:
+        return _LINE_ID.decode(line).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
