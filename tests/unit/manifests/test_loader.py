@@ -56,10 +56,10 @@ def test_documents_are_sorted_by_kind(write):
 
 
 def test_clusters_are_decoded_completely(write):
-    wanted = cluster("member2", region="north", cpu=4, taints=["a:NoSchedule"])
-    raw = {**builtins(wanted), "apiVersion": MEMBER["apiVersion"], "kind": "Cluster"}
-    assert load_manifests([write(raw)]).clusters == [wanted]
-    assert load_manifests([write(raw, name="f.json")]).clusters == [wanted]
+    expected = cluster("member2", region="north", cpu=4, taints=["a:NoSchedule"])
+    raw = {**builtins(expected), "apiVersion": MEMBER["apiVersion"], "kind": "Cluster"}
+    assert load_manifests([write(raw)]).clusters == [expected]
+    assert load_manifests([write(raw, name="f.json")]).clusters == [expected]
 
 
 def test_policies_have_their_defaults(write):

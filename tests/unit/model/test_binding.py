@@ -100,7 +100,7 @@ DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendCluste
 
 
 @pytest.mark.parametrize(
-    ("wanted", "before", "after"),
+    ("desired", "before", "after"),
     [
         pytest.param(None, None, None, id="nothing is suspended"),
         pytest.param(DISPATCHING, None, DISPATCHING, id="the policy suspends dispatching"),
@@ -115,8 +115,8 @@ DISPATCHING = Suspension(dispatching=True, dispatching_on_clusters=SuspendCluste
         pytest.param(Suspension(scheduling=True), None, Suspension(), id="a policy cannot suspend scheduling"),
     ],
 )
-def test_suspension(wanted, before, after):
-    made = binding_of(deployment(), policy(suspension=wanted), Replicas(), current=binding(suspension=before))
+def test_suspension(desired, before, after):
+    made = binding_of(deployment(), policy(suspension=desired), Replicas(), current=binding(suspension=before))
     assert made.spec.suspension == after
 
 

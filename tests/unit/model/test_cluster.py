@@ -78,8 +78,8 @@ def test_a_value_may_contain_an_equals_sign_or_colon():
 )
 def test_ready(conditions, ready):
     member = cluster()
-    said = tuple(Condition(type=kind, status=status) for kind, status in conditions)
-    status = msgspec.structs.replace(member.status, conditions=said)
+    reported = tuple(Condition(type=kind, status=status) for kind, status in conditions)
+    status = msgspec.structs.replace(member.status, conditions=reported)
     assert msgspec.structs.replace(member, status=status).ready is ready
 
 

@@ -351,7 +351,7 @@ def test_placements_are_hashable():
     ],
 )
 def test_two_threads_decode_a_new_type_at_once(use):
-    # In a process of its own: a half-read type is no exception, but SIGSEGV.
+    # In a child process: an incomplete type causes SIGSEGV, not an exception.
     program = f"""
         import threading
         from msgspec import Struct

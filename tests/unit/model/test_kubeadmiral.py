@@ -59,7 +59,7 @@ PROFILE = {
 
 
 def test_a_policy_is_decoded_and_encoded_completely():
-    # A zero is not the same as nothing said.
+    # A zero differs from an absent field.
     assert builtins(convert(KubeAdmiralSpec, FULL)) == FULL
     assert unknown_fields(KubeAdmiralSpec, FULL) == []
 
