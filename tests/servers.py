@@ -12,7 +12,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple, Self
 
+import pytest
+
 _READY_WITHIN_S = 30.0
+FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
+"""For tests of deadlines and buffers that gunicorn's own threaded worker does not have."""
 
 
 class Server(NamedTuple):

@@ -1,4 +1,4 @@
-"""Services that the contract tests talk to, each started once."""
+"""Services that the contract tests share, one per worker class."""
 
 import pytest
 from conftest import ROOT
@@ -7,13 +7,14 @@ from servers import Server, running
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory) -> Server:
-    """The extender on the example fleet, with narrow bounds."""
+@pytest.fixture(scope="session", params=["fast", "gthread"])
+def server(request, tmp_path_factory) -> Server:
+    """The extender with the example fleet and low limits."""
     log = tmp_path_factory.mktemp("extender") / "log"
     flags = (
         "-f", EXAMPLES / "clusters.yaml", "-f", EXAMPLES / "groups", "--workers", 1, "--threads", 4,
         "--max-body-bytes", 65536, "--max-line-bytes", 16384, "--max-batch-lines", 1000, "--request-timeout-s", 1,
+        "--worker-class", request.param,
     )  # fmt: skip
     with running("extender", *flags, log=log) as started:
         yield started

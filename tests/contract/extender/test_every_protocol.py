@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from servers import Answer, Wire, request
+from servers import FAST_ONLY, Answer, Wire, request
 
 from extender.protocols.native import examples
 
@@ -144,6 +144,7 @@ def test_there_is_nothing_beside_and_below_the_paths(server, sample):
             assert is_problem(wire.answer(), 404), path
 
 
+@FAST_ONLY
 def test_a_body_that_is_declared_too_large_is_refused_unread(server, sample):
     with Wire(server.port) as wire:
         wire.send(request("POST", sample.path, Content_Length=str(2**40)))
@@ -176,6 +177,7 @@ def test_a_body_that_stops_half_way_is_given_up_in_time(server, sample):
         assert wire.ended()
 
 
+@FAST_ONLY
 def test_a_head_that_stops_half_way_is_given_up_in_time(server, sample):
     with Wire(server.port) as wire:
         wire.send(good(sample)[:20])
@@ -191,6 +193,7 @@ def test_a_client_that_leaves_half_way_disturbs_nobody(server, sample):
         assert wire.answer().status == 200
 
 
+@FAST_ONLY
 def test_clients_that_say_nothing_keep_nobody_from_being_served(server, sample):
     silent = [Wire(server.port) for _ in range(40)]
     halves = [Wire(server.port) for _ in range(12)]  # three times the threads

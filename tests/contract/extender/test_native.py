@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 from conftest import ROOT
-from servers import Wire, request
+from servers import FAST_ONLY, Wire, request
 
 from extender.protocols.native import examples
 
@@ -216,6 +216,7 @@ def test_a_batch_may_wait_for_an_answer_before_it_goes_on(server):
     assert received.count(b'"id":7') == 3
 
 
+@FAST_ONLY
 def test_a_batch_may_be_sent_whole_before_an_answer_is_read(server):
     line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE}) + b"\n"
     with Wire(server.port) as wire:

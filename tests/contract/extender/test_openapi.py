@@ -6,7 +6,7 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
-from servers import Wire, request
+from servers import FAST_ONLY, Wire, request
 
 from extender.protocols.native import openapi
 
@@ -35,6 +35,7 @@ CASES = [
 ]
 
 
+@FAST_ONLY
 @pytest.mark.parametrize(("operation", "mode"), CASES)
 def test_whatever_is_asked_it_does_not_fail_and_answers_as_described(server, operation, mode):
     @given(case=operation.as_strategy(generation_mode=mode))

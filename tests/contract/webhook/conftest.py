@@ -1,12 +1,14 @@
+"""Webhooks that the contract tests share, one per worker class."""
+
 import pytest
 from webhook_process import running
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory):
-    """A webhook that tests may share: two workers, a small body limit, short deadlines."""
+@pytest.fixture(scope="session", params=["fast", "gthread"])
+def server(request, tmp_path_factory):
+    """A webhook with two workers, a small body limit and short deadlines."""
     options = ("--workers=2", "--threads=4", "--max-body-bytes=65536", "--request-timeout-s=0.7", "--drain-s=0")
-    with running(tmp_path_factory.mktemp("webhook"), *options) as shared:
+    with running(tmp_path_factory.mktemp("webhook"), *options, f"--worker-class={request.param}") as shared:
         yield shared
 
 

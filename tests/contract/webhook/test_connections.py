@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from reviews import admission_review
+from servers import FAST_ONLY
 from webhook_process import running
 
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
@@ -106,6 +107,7 @@ def test_bodies_that_never_end_hold_up_nobody_however_they_come(server):
         assert time.monotonic() - started < SOON_S
 
 
+@FAST_ONLY
 def test_a_handshake_that_stops_half_way_ends_in_time(server, connection):
     with ExitStack() as stack:
         address = ("127.0.0.1", server.port)

@@ -8,6 +8,7 @@ from contextlib import ExitStack, closing
 
 import pytest
 from reviews import UID, admission_review
+from servers import FAST_ONLY
 
 from webhook.admission.reviews import ROUTES
 
@@ -118,6 +119,7 @@ def test_more_slow_clients_than_threads_hold_up_nobody(server, connection):
         assert time.monotonic() - started < SOON_S
 
 
+@FAST_ONLY
 def test_silent_connections_hold_no_thread(server, connection):
     with ExitStack() as silent:
         for _ in range(40):  # of 8 threads
@@ -127,6 +129,7 @@ def test_silent_connections_hold_no_thread(server, connection):
         assert time.monotonic() - started < SOON_S / 2, "gunicorn itself would wait 5 s for each"
 
 
+@FAST_ONLY
 def test_trickled_headers_end_at_the_deadline(server, connection):
     with closing(raw(server)) as slow:
         started = time.monotonic()
