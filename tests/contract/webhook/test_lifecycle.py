@@ -16,6 +16,7 @@ from webhook_process import Pair, Server, make_pair, running
 
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "ClusterPropagationPolicy", "metadata": {"name": "p"}}
 REVIEW = json.dumps(admission_review({**POLICY, "spec": {}})).encode()
+BOTH = pytest.mark.parametrize("worker_class", ["fast", "gthread"])
 FAILURES = "berthmaster_webhook_certificate_reload_failures_total"
 
 
@@ -37,9 +38,13 @@ def workers_of(server):
     return [int(message.rsplit(" ", 1)[1]) for message in booted]
 
 
-def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path):
+@BOTH
+def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path, worker_class):
     old, new = make_pair(), make_pair(days=60)
-    with running(tmp_path, "--workers=1", "--drain-s=0", pair=old) as server, closing(server.connection()) as kept:
+    with (
+        running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", pair=old) as server,
+        closing(server.connection()) as kept,
+    ):
         assert reviewed(kept) == 200
         assert served_serial(server) == old.serial
         Pair(new.certificate, old.key).write(tmp_path)
@@ -57,11 +62,12 @@ def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path):
         assert expiry == x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc.timestamp()
 
 
-def test_clients_show_a_certificate_where_they_must(tmp_path):
+@BOTH
+def test_clients_show_a_certificate_where_they_must(tmp_path, worker_class):
     friend, stranger = make_pair(), make_pair()
     (tmp_path / "ca.crt").write_bytes(friend.certificate)
-    options = ("--workers=1", "--drain-s=0", "--client-ca-file", str(tmp_path / "ca.crt"))
-    with running(tmp_path, *options) as server:
+    options = (f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", "--client-ca-file", tmp_path / "ca.crt")
+    with running(tmp_path, *map(str, options)) as server:
         with closing(server.connection(friend, tmp_path)) as known:
             assert reviewed(known) == 200
         for pair in (stranger, None):
@@ -70,8 +76,10 @@ def test_clients_show_a_certificate_where_they_must(tmp_path):
         assert server.probe("/livez")[0] == 200
 
 
-def test_a_stop_fails_readiness_first_and_no_request(tmp_path):
-    with running(tmp_path, "--workers=2", "--drain-s=1", "--keepalive-s=5") as server:
+@BOTH
+def test_a_stop_fails_readiness_first_and_no_request(tmp_path, worker_class):
+    options = (f"--worker-class={worker_class}", "--workers=2", "--drain-s=1", "--keepalive-s=5")
+    with running(tmp_path, *options) as server:
         failures, statuses, stop = [], [], threading.Event()
 
         def keep_asking():
@@ -102,8 +110,9 @@ def test_a_stop_fails_readiness_first_and_no_request(tmp_path):
         assert server.probe("/livez")[0] == 0, "the probes end with the server"
 
 
-def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tmp_path):
-    with running(tmp_path, "--workers=1", "--drain-s=0") as server:
+@BOTH
+def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tmp_path, worker_class):
+    with running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0") as server:
         kept = server.connection()  # trusts the certificate that is served, not the files
         (tmp_path / "tls.key").write_bytes(make_pair().key)
         os.kill(workers_of(server)[0], signal.SIGKILL)
