@@ -7,6 +7,7 @@ import time
 from contextlib import ExitStack, closing
 
 import pytest
+from recorded_requests import encoded, recorded
 from reviews import UID, admission_review
 from servers import FAST_ONLY
 
@@ -85,6 +86,14 @@ def test_what_is_no_review_gets_a_clear_answer(connection, changes, status, uid)
         assert "POST" in answer.headers["Allow"]
     answer, response = post(connection)
     assert (answer.status, response["allowed"]) == (200, True), "the connection, or the next one, works on"
+
+
+# TLS has no half-closed connections.
+@pytest.mark.parametrize("case", [each for each in recorded("webhook") if not each.values[0].get("close")])
+def test_recorded_requests_are_answered(server, case):
+    with closing(raw(server)) as client:
+        client.sendall(encoded(case))
+        assert client.recv(65536).startswith(f"HTTP/1.1 {case['status']} ".encode())
 
 
 def test_a_review_may_come_in_chunks(connection):

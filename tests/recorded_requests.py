@@ -1,0 +1,95 @@
+"""Requests of ``tests/golden/requests`` and a way to send one to a WSGI application through gunicorn's parser.
+
+Each line of a file is one request: ``name``, expected ``status``, ``method``, ``path``, ``headers`` and ``body``.
+``padding`` appends so many spaces to the body, ``chunked`` sends it in chunks, and ``close`` ends the connection after
+it.
+"""
+
+import json
+import re
+import socket
+import threading
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from gunicorn.config import Config
+from gunicorn.http.parser import RequestParser
+from gunicorn.http.wsgi import create
+
+from berthmaster.serving.channel import Channel
+
+FOLDER: Final = Path(__file__).parent / "golden" / "requests"
+CLIENT: Final = ("192.0.2.1", 5)
+SERVER: Final = ("192.0.2.2", 8443)
+_CHUNK_BYTES: Final = 5000
+_VARIABLE: Final = re.compile(rb"(?m)^Date: .*$|[0-9a-f]{32}|\d{4}-\d\d-\d\dT[\d:.]+Z")
+
+
+def recorded(service: str) -> list[Any]:
+    """Return the requests of a service as parameters of a test."""
+    lines = (FOLDER / f"{service}.jsonl").read_text().splitlines()
+    return [pytest.param(case, id=case["name"]) for case in map(json.loads, lines)]
+
+
+def encoded(case: dict[str, Any]) -> bytes:
+    """Return a request as the bytes that a client sends."""
+    body = case.get("body", "").encode() + b" " * case.get("padding", 0)
+    headers = {"Host": "localhost", **case["headers"]}
+    if case.get("chunked"):
+        headers["Transfer-Encoding"] = "chunked"
+        pieces = [body[at : at + _CHUNK_BYTES] for at in range(0, len(body), _CHUNK_BYTES)]
+        body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces) + b"0\r\n\r\n"
+    elif "body" in case:
+        headers.setdefault("Content-Length", str(len(body)))
+    lines = [f"{case['method']} {case['path']} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join((*lines, "", "")).encode() + body
+
+
+def exchange(wsgi: Any, case: dict[str, Any]) -> bytes:
+    """Send a request to an application and return the bytes of the response."""
+    ours, theirs = socket.socketpair()
+    received = bytearray()
+
+    def receive() -> None:
+        while piece := theirs.recv(65536):
+            received.extend(piece)
+
+    with ours, theirs:
+        reader, writer = threading.Thread(target=receive), threading.Thread(target=_send, args=(theirs, case))
+        reader.start()
+        writer.start()
+        _serve(wsgi, Channel(ours, 10.0))
+        writer.join()
+        reader.join()
+    return bytes(received)
+
+
+def masked(response: bytes) -> bytes:
+    """Return a response without the parts that differ between two equal requests: dates and request ids."""
+    return _VARIABLE.sub(b"<variable>", response)
+
+
+def _send(client: socket.socket, case: dict[str, Any]) -> None:
+    client.sendall(encoded(case))
+    if case.get("close"):
+        client.shutdown(socket.SHUT_WR)
+
+
+def _serve(wsgi: Any, channel: Channel) -> None:
+    config = Config()
+    with channel.waited_for():
+        parser: Any = RequestParser(config, channel, CLIENT)
+        request = next(parser)
+        channel.on_last_answer = request.force_close
+        response, environ = create(request, channel, CLIENT, SERVER, config)
+        pieces = wsgi(environ, response.start_response)
+        try:
+            for piece in pieces:
+                response.write(piece)
+            response.close()
+        finally:
+            if hasattr(pieces, "close"):
+                pieces.close()
+        parser.finish_body()
+    channel.shutdown(socket.SHUT_WR)
