@@ -25,7 +25,7 @@ _DNS_NAME: Final = re.compile(
 )
 _OBJECT_NAME: Final = re.compile(r"(?=.{1,253}$)[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _MAX_NAMES: Final = 100
-_LIFETIME_DAYS: Final = click.FloatRange(1 / 8640, 36_500)
+_LIFETIME_DAYS: Final = click.FloatRange(0.0001, 36_500)
 _REPORTER: Final = "berthmaster.io/certs"
 
 
@@ -52,7 +52,7 @@ class ServingSecret(click.ParamType[ServingCertificate]):
 
 certificate_options: Final = option_group(
     cluster_options("the host, which has the Secrets and runs the servers", "the API server that calls the webhooks"),
-    click.option("--namespace", required=True, help="The namespace of the Secrets."),
+    click.option("--namespace", required=True, metavar="NAME", help="The namespace of the Secrets."),
     click.option(
         "--authority-secret", default="berthmaster-ca", show_default=True, metavar="NAME",
         help="The Secret with key, certificate and bundle of the authority. No server mounts it.",

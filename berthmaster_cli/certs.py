@@ -37,7 +37,10 @@ def _subcommand(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 @_subcommand("bootstrap")
 def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Issue missing certificates, renew due ones and update bundles, once. Repeating it does no harm."""
+    """Issue and renew certificates once.
+
+    Issues missing certificates, renews due ones and updates bundles. Repeating it does no harm.
+    """
     with certificate_context(given) as context:
         _print_report(context.reconciler.reconcile())
 
@@ -49,7 +52,10 @@ def bootstrap(**given: Any) -> None:  # noqa: ANN401 - click's values, each chec
     help="Start to replace the authority, with overlap. `certs run` or repeated calls complete it.",
 )
 def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Renew every serving certificate now, or start to replace the authority."""
+    """Renew every certificate, or the authority.
+
+    Renews every serving certificate now. With --ca it starts to replace the authority instead.
+    """
     if given["authority"] == "provided":
         raise click.UsageError("the component that provides certificates has to renew them")
     with certificate_context(given) as context:
@@ -59,7 +65,9 @@ def rotate(*, ca: bool, **given: Any) -> None:  # noqa: ANN401 - the same
 @_subcommand("inspect")
 @output_option
 def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Show certificates and bundles, when they expire, and what is due and why.
+    """Show certificates and bundles.
+
+    Shows when they expire, what is due and why.
 
     Exits with 1 if clients reject a certificate, or soon will because a renewal is overdue.
     """
@@ -85,7 +93,10 @@ def inspect_(*, output: str, **given: Any) -> None:  # noqa: ANN401 - the same
     help="The interval of checks, in seconds.",
 )  # fmt: skip
 def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None:  # noqa: ANN401 - the same
-    """Issue, renew and inject continuously, until a signal stops the process. Several replicas can run."""
+    """Issue and renew certificates continuously.
+
+    Also updates bundles. Runs until a signal stops it. Several replicas can run.
+    """
     with certificate_context(given) as context:
         rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
         try:

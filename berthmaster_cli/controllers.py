@@ -114,8 +114,8 @@ _election_options = option_group(
     "Exit codes: 0 stopped; 1 leadership was lost; 2 bad usage or input.",
 )
 @config_option
-@click.option("--kubeconfig", type=FILE, help="Kubeconfig file. Default: the cluster that this pod runs in.")
-@click.option("--context", help="The context of the kubeconfig.")
+@click.option("--kubeconfig", type=FILE, help="Kubeconfig file. Default: the cluster of this pod.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
 @click.option(
     "--controllers", default="*", show_default=True, metavar="LIST",
     help="The controllers to run, as in kube-controller-manager: * for all that are on by default, NAME, -NAME. "

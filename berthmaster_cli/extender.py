@@ -30,10 +30,8 @@ _MIB: Final = 2**20
     help="Watch an API server instead of reading manifests: its Nodes, Karmada's Clusters or KubeAdmiral's "
     "FederatedClusters, and Karmada's policies. Repeatable.",
 )  # fmt: skip
-@click.option(
-    "--kubeconfig", type=FILE, help="Kubeconfig file of that API server. Default: the cluster that this pod runs in."
-)
-@click.option("--context", help="The context of the kubeconfig.")
+@click.option("--kubeconfig", type=FILE, help="Kubeconfig file of that API server. Default: the cluster of this pod.")
+@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
 @click.option(
     "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
     help="The interval of checks whether the manifests have changed, in seconds.",

@@ -88,7 +88,12 @@ class LineFinder:
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
-    "-n", "--namespace", default="default", show_default=True, help="The namespace of objects that name none."
+    "-n",
+    "--namespace",
+    default="default",
+    show_default=True,
+    metavar="NAME",
+    help="The namespace of objects that name none.",
 )
 @rule_options
 def command(

@@ -74,16 +74,15 @@ def main() -> None:
     """Decide where workloads run in a fleet of Kubernetes clusters, and explain why."""
 
 
-@main.command()
+@main.command(
+    help="Print a completion script for a shell.\n\n\b\n"
+    "bash:  berthmaster completion bash > ~/.local/share/bash-completion/completions/berthmaster\n"
+    'zsh:   berthmaster completion zsh > "${fpath[1]}/_berthmaster"\n'
+    "fish:  berthmaster completion fish > ~/.config/fish/completions/berthmaster.fish"
+)
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    r"""Print a completion script for a shell.
-
-    \b
-    bash:  berthmaster completion bash > ~/.local/share/bash-completion/completions/berthmaster
-    zsh:   berthmaster completion zsh > "${fpath[1]}/_berthmaster"
-    fish:  berthmaster completion fish > ~/.config/fish/completions/berthmaster.fish
-    """
+    """Print a completion script for a shell."""
     script = get_completion_class(shell)
     if script is not None:
         click.echo(script(main, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())

@@ -61,11 +61,11 @@ def cluster_options(host: str, target: str) -> Decorator:
     """Return a decorator that adds the kubeconfig options of the host and the target; the texts describe both."""
     return option_group(
         click.option(
-            "--kubeconfig", type=FILE, help=f"Kubeconfig file of {host}. Default: the cluster that this pod runs in.",
+            "--kubeconfig", type=FILE, help=f"Kubeconfig file of {host}. Default: the cluster of this pod.",
         ),
-        click.option("--context", help="The context of that kubeconfig."),
+        click.option("--context", metavar="NAME", help="The context of that kubeconfig."),
         click.option("--target-kubeconfig", type=FILE, help=f"Kubeconfig file of {target}. Default: the host."),
-        click.option("--target-context", help="The context of the target's kubeconfig."),
+        click.option("--target-context", metavar="NAME", help="The context of the target's kubeconfig."),
     )  # fmt: skip
 
 

@@ -65,7 +65,10 @@ _file_options: Final = option_group(
 )  # fmt: skip
 @certificate_options
 def apply(*, files: tuple[Path, ...], registered_by: str, timeout_s: float, **given: Any) -> None:  # noqa: ANN401
-    """Issue certificates, wait until the webhooks respond with them, then register the webhooks."""
+    """Register webhooks.
+
+    Issues certificates, waits until the webhooks respond with them, then registers the webhooks.
+    """
     documents = _documents(files, registered_by)
     called = list(endpoints(documents))
     with certificate_context(given) as context:
@@ -96,7 +99,10 @@ def remove(
     lease: tuple[str, str] | None,
     **given: Any,  # noqa: ANN401
 ) -> None:
-    """Delete the objects that `apply` created, webhooks first. Missing objects are no error."""
+    """Remove registered webhooks.
+
+    Deletes the objects that `apply` created, webhooks first. Missing objects are no error.
+    """
     documents = _documents(files, registered_by)
     with certificate_context(given) as context:
         for result in Registrar(context.clusters.target, SystemClock(), registered_by).remove(documents):

@@ -51,7 +51,7 @@ _check_options = option_group(
 )  # fmt: skip
 _setup_options = option_group(
     click.option(
-        "-n", "--namespace", default=KARMADA_NAMESPACE, show_default=True,
+        "-n", "--namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
         help="The namespace of the release on the host.",
     ),
     click.option(

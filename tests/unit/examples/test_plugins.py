@@ -1,4 +1,4 @@
-"""The example distribution, installed as its own pyproject says."""
+"""The example plugins, installed as their pyproject.toml says."""
 
 import tomllib
 from datetime import UTC, datetime
@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[3] / "examples" / "plugins"
 
 @pytest.fixture
 def plugins(tmp_path, monkeypatch):
-    """All plugins, with the example's distribution on the path as an installer leaves it."""
+    """All plugins, with the example's distribution on the path as if it were installed."""
     project = tomllib.loads((EXAMPLE / "pyproject.toml").read_text())["project"]
     info = tmp_path / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
     info.mkdir()
@@ -32,7 +32,7 @@ def plugins(tmp_path, monkeypatch):
 
 
 def at(plugins: Plugins, hour: int, minute: int = 0) -> Profile:
-    """The plugins at a time of day."""
+    """Return a profile with all plugins at a time of day."""
     window = next(plugin for plugin in plugins.filters if plugin.name == "MaintenanceWindow")
     window.now = lambda: datetime(2026, 1, 1, hour, minute, tzinfo=UTC)
     return karmada_profile(plugins)
@@ -43,34 +43,34 @@ def with_window(name, window):
     return replace(plain, metadata=replace(plain.metadata, annotations={"example.com/maintenance-window": window}))
 
 
-def test_both_plugins_are_found(plugins):
+def test_both_plugins_are_loaded(plugins):
     assert {"MaintenanceWindow", "LowPrice"} < set(plugins.names)
 
 
 @pytest.mark.parametrize(
     ("window", "hour", "minute", "fits"),
     [
-        pytest.param("09:00-17:00", 12, 0, True, id="in the window"),
-        pytest.param("09:00-17:00", 9, 0, True, id="as it opens"),
-        pytest.param("09:00-17:00", 17, 0, False, id="as it closes"),
-        pytest.param("09:00-17:00", 8, 59, False, id="before it"),
-        pytest.param("22:00-04:00", 23, 30, True, id="before midnight, in a window across it"),
-        pytest.param("22:00-04:00", 3, 59, True, id="after midnight, in a window across it"),
+        pytest.param("09:00-17:00", 12, 0, True, id="inside the window"),
+        pytest.param("09:00-17:00", 9, 0, True, id="when the window opens"),
+        pytest.param("09:00-17:00", 17, 0, False, id="when the window closes"),
+        pytest.param("09:00-17:00", 8, 59, False, id="before the window"),
+        pytest.param("22:00-04:00", 23, 30, True, id="before midnight in a window across midnight"),
+        pytest.param("22:00-04:00", 3, 59, True, id="after midnight in a window across midnight"),
         pytest.param("22:00-04:00", 12, 0, False, id="outside a window across midnight"),
-        pytest.param("nights", 23, 0, False, id="in one that cannot be read"),
+        pytest.param("nights", 23, 0, False, id="an invalid window"),
         pytest.param("", 12, 0, False, id="without a window"),
     ],
 )
-def test_maintenance_goes_where_the_window_is_open(plugins, window, hour, minute, fits):
+def test_maintenance_runs_where_the_window_is_open(plugins, window, hour, minute, fits):
     decision = schedule([with_window("a", window)], asked(namespace="maintenance"), at(plugins, hour, minute))
     assert outcome(decision) == ({"a": 1} if fits else "NoFit")
 
 
-def test_other_workloads_go_anywhere_anytime(plugins):
+def test_other_workloads_ignore_the_window(plugins):
     assert outcome(schedule([with_window("a", "")], asked(), at(plugins, 12))) == {"a": 1}
 
 
-def test_what_runs_already_stays_when_the_window_closes(plugins):
+def test_assigned_workloads_stay_when_the_window_closes(plugins):
     clusters = [with_window("a", "22:00-04:00"), with_window("b", "22:00-04:00")]
     decision = schedule(clusters, asked(namespace="maintenance", clusters={"a": 1}), at(plugins, 12))
     assert outcome(decision) == {"a": 1}
@@ -87,8 +87,8 @@ def priced(name, price, **fields):
         pytest.param("0.35", 65, id="cheap"),
         pytest.param("1.00", 0, id="expensive"),
         pytest.param("7", 0, id="very expensive"),
-        pytest.param("-1", 100, id="less than free"),
-        pytest.param("cheap", 0, id="no number"),
+        pytest.param("-1", 100, id="a negative price"),
+        pytest.param("cheap", 0, id="text"),
         pytest.param("nan", 0, id="not a number"),
     ],
 )
@@ -97,7 +97,7 @@ def test_a_cheap_cluster_scores_high(plugins, price, score):
     assert decision.attempts[0].candidates.scores.tolist() == [score]
 
 
-def test_the_cheaper_cluster_is_selected_unless_the_plugin_is_off(plugins):
+def test_the_cheaper_cluster_is_selected_unless_the_plugin_is_disabled(plugins):
     clusters = [priced("cheap", "0.10", pods=5), priced("dear", "0.90", pods=99)]
     one = asked(spread=[spread("cluster", 1, 1)])
     assert outcome(schedule(clusters, one, karmada_profile(plugins))) == {"cheap": 1}
