@@ -130,7 +130,7 @@ def test_invalid_options_are_rejected(invoke, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        pytest.param(["--leader-elect-lease-s=10"], "must last longer than the renew deadline", id="a short lease"),
+        pytest.param(["--leader-elect-lease-s=10"], "must be longer than the renew deadline", id="a short lease"),
         pytest.param(["--kubeconfig=nowhere"], "name a kubeconfig file", id="no access"),
     ],
 )
