@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from fake_clock import START, FakeClock
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube.requests import APIRequest
@@ -17,7 +18,6 @@ from certs.options import CertificateOptions, ServingCertificate, TargetConfigur
 from certs.reconcile import CertificateEvents, CertificateReconciler, CertificateReport
 from certs.snapshot import Clusters
 
-START = datetime(2026, 1, 1, tzinfo=UTC)
 MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
 NAMESPACE = "system"
 AUTHORITY = f"/api/v1/namespaces/{NAMESPACE}/secrets/ca"
@@ -51,23 +51,6 @@ def a_cluster(now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> KubeIn
     ):
         cluster.served.add(api_version, kind, plural, namespaced=namespaced)
     return cluster
-
-
-class SettableClock:
-    """A clock that a test sets.
-
-    Attributes:
-        time: the current time.
-    """
-
-    def __init__(self, time: datetime = START) -> None:
-        self.time = time
-
-    def now(self) -> datetime:
-        return self.time
-
-    def monotonic_s(self) -> float:
-        return self.time.timestamp()
 
 
 class Recorded:
@@ -116,7 +99,7 @@ class Installation:
     """
 
     def __init__(self, options: CertificateOptions = OPTIONS) -> None:
-        self.clock = SettableClock()
+        self.clock = FakeClock.at(START)
         self.cluster = a_cluster(self.clock.now)
         self.recorder = Recorded()
         self.options = options
@@ -135,7 +118,7 @@ class Installation:
         return reasons(self.replica().reconcile(**wanted))
 
     def advance(self, time: timedelta) -> None:
-        self.clock.time += time
+        self.clock.pass_by(time.total_seconds())
 
     def data(self, path: str) -> dict[str, bytes]:
         """Return the data of a Secret."""

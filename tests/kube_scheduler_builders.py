@@ -6,8 +6,9 @@ A node is ready, has room and no taints; a pod asks for a little and belongs to 
 import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from fake_clock import START, FakeClock
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
@@ -19,7 +20,6 @@ from extender.protocols.services import Services
 from extender.state.state import State
 
 ANNOTATION = "policy.berthmaster.io/placement"
-START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def node(
@@ -127,19 +127,6 @@ class Counts:
         self.doubts.append(labels)
 
 
-class HandClock:
-    """A clock that a test sets."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-
-    def now(self) -> datetime:
-        return START + timedelta(seconds=self.seconds)
-
-    def monotonic_s(self) -> float:
-        return self.seconds
-
-
 class Service:
     """The protocol with a fleet of known nodes: ``ask`` gives an answer as decoded JSON."""
 
@@ -150,7 +137,7 @@ class Service:
         options: KubeSchedulerOptions | None = None,
     ) -> None:
         self.state = State(karmada_profile())
-        self.metrics, self.clock = Counts(), HandClock()
+        self.metrics, self.clock = Counts(), FakeClock.at(START)
         if nodes is not None:
             with self.state.updating(START) as cache:
                 for each in nodes:

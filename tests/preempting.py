@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, cast
 
 import msgspec
+from fake_clock import FakeClock
 from faults import Fault, only, refuse
 from kube_in_memory import KubeInMemory
-from kube_scheduler_builders import HandClock
 from kube_store import JSON
 
 from berthmaster.controllers.controller_context import ControllerContext
@@ -123,7 +123,7 @@ class Stage:
 
     def __init__(self, *stored: JSON, api: KubeInMemory | None = None) -> None:
         self.api = api or an_api()
-        self.clock = HandClock()
+        self.clock = FakeClock()
         self.recorder = Recording()
         self.context = ControllerContext(self.api, self.clock, self.recorder, self.recorder)
         self.controller = cast("PreemptionController", controller(self.context))
@@ -186,7 +186,7 @@ class Stage:
 
     def later(self, seconds: float = 60.0) -> list[str]:
         """Advance the clock, then work."""
-        self.clock.seconds += seconds
+        self.clock.pass_by(seconds)
         return self.work()
 
     def policies(self) -> list[JSON]:

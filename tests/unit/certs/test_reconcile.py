@@ -14,12 +14,12 @@ from certified import (
     START,
     TARGETS,
     Installation,
-    SettableClock,
     injected_in,
     reasons,
 )  # fmt: skip
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
+from fake_clock import FakeClock
 from faults import nothing, only, refuse
 
 from berthmaster.model.errors import ApiError, InputError
@@ -196,7 +196,7 @@ def test_an_overdue_rotation_still_overlaps(settled):
 
 @pytest.mark.parametrize("years", [-30, -1, 1, 30])
 def test_a_replica_with_a_wrong_clock_writes_nothing(settled, years):
-    clock = SettableClock(settled.clock.now() + timedelta(days=365 * years))
+    clock = FakeClock.at(settled.clock.now() + timedelta(days=365 * years))
     assert reasons(settled.replica(clock=clock).reconcile()) == []
     assert settled.reconcile() == []
 

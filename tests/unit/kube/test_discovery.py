@@ -1,9 +1,9 @@
 """API discovery."""
 
 import pytest
+from fake_clock import FakeClock
 from faults import nothing, refuse
 from kube_in_memory import KubeInMemory
-from kube_scheduler_builders import HandClock
 
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.discovery import CACHE_S, Discovery, ServedKind
@@ -11,9 +11,9 @@ from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
 
 
-def discovery(api: KubeInMemory, clock: HandClock | None = None) -> Discovery:
+def discovery(api: KubeInMemory, clock: FakeClock | None = None) -> Discovery:
     client: APIClient = api
-    return Discovery(client, clock or HandClock())
+    return Discovery(client, clock or FakeClock())
 
 
 @pytest.fixture
@@ -67,12 +67,12 @@ def test_a_subresource_of_the_same_kind_is_not_the_kind(api):
 
 
 def test_a_response_is_cached_for_some_time(api):
-    clock = HandClock()
+    clock = FakeClock()
     asked = discovery(api, clock)
     assert asked.find("example.io/v1", "Widget") is None
     api.served.add("example.io/v1", "Widget", "widgets")
     assert asked.find("example.io/v1", "Widget") is None
-    clock.seconds = CACHE_S
+    clock.pass_by(CACHE_S)
     assert asked.find("example.io/v1", "Widget") is not None
     assert len(api.requests) == 2, "the second lookup came from the cache"
 

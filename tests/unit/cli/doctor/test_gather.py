@@ -10,8 +10,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from certified import SettableClock
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
+from fake_clock import FakeClock
 from scripted_api import ScriptedAPI
 
 from berthmaster.controllers.rbac import rules_of
@@ -376,7 +376,7 @@ def test_a_probe_without_a_response_or_with_an_invalid_url(url):
 def test_an_api_server_without_karmada_is_observed():
     api = ScriptedAPI({"GET /version": VERSION}, now=NOW)
     facts = Collector(
-        target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=SettableClock(NOW), limit_s=1.0, user="them"
+        target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=FakeClock.at(NOW), limit_s=1.0, user="them"
     ).collect()
     assert facts.target.version == "v1.34.1"
     assert isinstance(facts.webhooks, Unobserved)

@@ -96,7 +96,7 @@ def test_an_unserved_kind_is_retried(stage):
     assert "requeued" in stage.work(watching=True)
     assert watched(stage) == set()
     stage.api.served.add(*WIDGETS, "widgets")
-    stage.clock.seconds += UNSERVED_WAIT_S
+    stage.clock.pass_by(UNSERVED_WAIT_S)
     stage.work(watching=True)
     assert watched(stage) == {WIDGETS}
 
@@ -105,7 +105,7 @@ def test_the_watch_stops_when_the_kind_is_no_longer_served(stage):
     stage.put(STRONG)
     stage.work(watching=True)
     stage.api.served.withdraw("apps/v1")
-    stage.clock.seconds += max(SERVED_WAIT_S, CACHE_S)
+    stage.clock.pass_by(max(SERVED_WAIT_S, CACHE_S))
     stage.work(watching=True)
     assert watched(stage) == set()
 
@@ -115,7 +115,7 @@ def test_the_watch_moves_with_the_path_of_its_kind(stage):
     stage.work(watching=True)
     stage.api.served.withdraw("apps/v1")
     stage.api.served.add("apps/v1", "Deployment", "rollouts")
-    stage.clock.seconds += SERVED_WAIT_S
+    stage.clock.pass_by(SERVED_WAIT_S)
     stage.work(watching=True)
     assert stage.controller._watches._running[DEPLOYMENTS].served.collection.plural == "rollouts"
 
@@ -128,7 +128,7 @@ def test_the_number_of_watches_is_limited(stage, monkeypatch):
     assert "requeued" in stage.work(watching=True)
     assert watched(stage) == {DEPLOYMENTS}
     stage.remove(STRONG)
-    stage.clock.seconds += SERVED_WAIT_S
+    stage.clock.pass_by(SERVED_WAIT_S)
     stage.work(watching=True)
     assert watched(stage) == {ROLES}, "a stopped watch makes room for another"
 

@@ -99,7 +99,7 @@ class TestNominatedNode:
     def test_the_next_attempt_asks_anew(self):
         service = Service(SMALL)
         service.filter(self.NOMINATED, ["s1"])
-        service.clock.seconds += 60
+        service.clock.pass_by(60)
         assert service.filter(self.NOMINATED, ["s1"])["Error"]
 
     def test_a_node_of_the_first_group_is_taken_at_once(self):

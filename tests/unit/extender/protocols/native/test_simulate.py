@@ -17,18 +17,10 @@ from extender.protocols.services import Services
 from extender.state.state import State
 
 
-class HurriedClock(FakeClock):
-    """A second passes with each look at it."""
-
-    def monotonic_s(self) -> float:
-        self.pass_by(1)
-        return super().monotonic_s()
-
-
 @pytest.fixture
 def simulate():
     """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
-    clock, state = HurriedClock(), State(karmada_profile())
+    clock, state = FakeClock(tick_s=1.0), State(karmada_profile())
     with state.updating(clock.now()) as cache:
         cache.replace(
             World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])
