@@ -1,4 +1,4 @@
-"""The official client with what tests look at made visible: warnings, refusals, nothing retried."""
+"""The official client with warnings and refusals as values. It never retries."""
 
 import json
 import re
@@ -21,7 +21,7 @@ Manifest = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Reply:
-    """What the API server answered: the object, and the texts of its ``Warning`` headers in order."""
+    """The API server's answer: the object, and the texts of its ``Warning`` headers in order."""
 
     object: dict[str, Any]
     warnings: tuple[str, ...]
@@ -78,7 +78,7 @@ class Api:
         return self._send("create", manifest, whole(manifest), dry_run=dry_run)
 
     def replace(self, manifest: Manifest, *, dry_run: bool = False) -> Reply:
-        """PUT; without ``metadata.resourceVersion`` it wins over whatever stands there.
+        """PUT; without ``metadata.resourceVersion`` it overwrites the stored object.
 
         Raises:
             RefusedError: by the API server or by a webhook it asked.
@@ -172,7 +172,7 @@ def namespace_of(manifest: Manifest) -> str | None:
 
 
 def whole(manifest: Manifest) -> dict[str, Any]:
-    """The arguments that send a manifest as it stands."""
+    """The arguments that send a manifest unchanged."""
     return {"body": dict(manifest), "namespace": namespace_of(manifest)}
 
 
@@ -188,7 +188,7 @@ def warnings_in(headers: Any) -> tuple[str, ...]:
 
 
 def refusal_of(error: DynamicApiError) -> RefusedError:
-    """The client's error as ours; its body is a ``v1.Status`` unless a proxy answered."""
+    """Convert the client's error; its body is a ``v1.Status`` unless a proxy answered."""
     try:
         status = json.loads(error.body or "{}")
     except json.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""The binaries of a real control plane: where they stand, and how they are built once.
+"""The binaries of a real control plane: their location and their build.
 
 Run as a script (``make e2e-assets``) it builds what the modules under ``tools/`` pin, into a cache folder
 named after those modules: a second call finds the folder and ends at once. It needs a Go toolchain, and of
@@ -28,7 +28,7 @@ _VERSION_PACKAGE: Final = "k8s.io/component-base/version"
 
 
 class MissingAssetError(Exception):
-    """Something the tests need from outside the repository is not there; the message says how to get it."""
+    """A file that the tests need from outside the repository is missing; the message says how to get it."""
 
 
 class BuildError(Exception):
@@ -61,7 +61,7 @@ TOOLS: Final = (
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the binaries of this checkout's modules are kept: another pin is another folder."""
+    """The folder of the binaries of this checkout's modules. Each pin has its own folder."""
     digest = hashlib.sha256(repr((TOOLS, BUILD_FLAGS, LINKER_FLAGS)).encode())
     for path in sorted(TOOLS_FOLDER.glob("*/go.*")):
         digest.update(path.read_bytes() + b"\0")
@@ -86,13 +86,13 @@ def binary(name: str, environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def say(text: str, end: str = "\n") -> None:
-    """Tell the person at the terminal."""
+    """Print a message to the terminal."""
     sys.stdout.write(text + end)
     sys.stdout.flush()
 
 
 def numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a version, of ``go1.26.8`` for instance ``(1, 26, 8)``."""
+    """The numbers of a version: ``(1, 26, 8)`` for ``go1.26.8``."""
     return tuple(int(part) for part in re.findall(r"\d+", version.partition("-")[0])[:3])
 
 
@@ -133,7 +133,7 @@ def version(tool: Tool) -> str:
 
 
 def linker_flags(tool: Tool) -> str:
-    """What the linker is told; for Kubernetes with the stamp without which it reports ``v0.0.0-master``."""
+    """The linker's flags; Kubernetes reports ``v0.0.0-master`` without a version stamp."""
     flags = list(LINKER_FLAGS)
     if tool.required_module == "k8s.io/kubernetes":
         major, minor, _patch = numbers(version(tool))
@@ -143,7 +143,7 @@ def linker_flags(tool: Tool) -> str:
 
 
 def build(tool: Tool, folder: Path) -> None:
-    """Build one binary into ``folder``, with a sign of life while it takes.
+    """Build one binary into ``folder`` and print progress.
 
     Raises:
         BuildError: Go said no, or it took more than ``BUILD_LIMIT_S``.

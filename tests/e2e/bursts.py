@@ -1,4 +1,4 @@
-"""Bursts of bindings of all strategies, and the judgement on what became of them."""
+"""Bursts of bindings of all strategies, and the checks of their results."""
 
 import concurrent.futures
 from collections import Counter
@@ -25,10 +25,10 @@ from berthmaster.scheduling.scheduler import Scheduler
 
 REPLICAS: Final = 3
 GROUP: Final = "large"
-"""The group that everything ends in: of the first one, each cluster is tainted or too small."""
+"""The group that every binding ends in: each cluster of the first group is tainted or too small."""
 _WRITERS: Final = 4
 _OTHERS: Final = "example.org/others"
-_HEALTH: Final = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": "by somebody else"}
+_HEALTH: Final = {"type": "FullyApplied", "status": "True", "reason": "Applied", "message": "by another controller"}
 # What one of them holds beyond the others is what a scheduler that forgets its burst gives away twice.
 _SHARES: Final = (0.6, 0.3, 0.25)
 
@@ -54,7 +54,7 @@ class Burst:
         return api.list(karmada.BINDINGS, "ResourceBinding", self.namespace)
 
     def finished(self, api: Api) -> int:
-        """How many have a status that says all of it."""
+        """The number of bindings with a complete status."""
         return sum("lastScheduledTime" in each.get("status", {}) for each in self.found(api))
 
 
@@ -69,7 +69,7 @@ def weights(*groups: tuple[str, list[str]], preference: str, static: Mapping[str
 
 
 def make(plane: ControlPlane, namespace: str, scheduler_name: str, count: int) -> Burst:
-    """Have a fleet join, and make ``count`` bindings over it, of four strategies in turn."""
+    """Create a fleet and ``count`` bindings over it, of four strategies in turn."""
     api, shared = plane.api, -(-count // 4) * REPLICAS
     tainted = karmada.join(api, cluster(taints=[{"key": "broken", "effect": "NoSchedule"}]))["metadata"]["name"]
     tiny = karmada.join(api, cluster(cpu=str(REPLICAS - 1)))["metadata"]["name"]
@@ -107,7 +107,7 @@ def _health() -> JSON:
 
 
 def judge(api: Api, burst: Burst) -> None:
-    """See that every binding is scheduled exactly as the core says, with all that is told of it.
+    """Check that every binding is scheduled exactly as the engine decides, with status and annotations.
 
     Raises:
         AssertionError: one is not.
@@ -133,7 +133,7 @@ def _fleet(api: Api) -> Fleet:
 
 
 def _judge_words(found: JSON) -> None:
-    """What is told of a binding: by its status, and by its annotations, others' among them."""
+    """Check the binding's status and annotations, also those of other clients."""
     status, annotations = found["status"], found["metadata"]["annotations"]
     assert status["schedulerObservedGeneration"] == found["metadata"]["generation"]
     assert status["schedulerObservingAffinityName"] == GROUP
@@ -157,7 +157,7 @@ def _judge_assignment(scheduler: Scheduler, found: JSON, strategy: str) -> None:
 
 @dataclass(frozen=True)
 class Writes:
-    """What the API server was asked to write to the bindings of a burst.
+    """The writes that the API server received for the bindings of a burst.
 
     Attributes:
         assignments, statuses: by binding, how many writes to it, and to its status, were carried out.
@@ -170,12 +170,12 @@ class Writes:
 
     @property
     def conflicts(self) -> dict[str, int]:
-        """How many writes came too late, by binding: somebody, or a write whose answer was lost, was faster."""
+        """The number of conflicting writes by binding, after another client's write or a lost answer."""
         return {name: count for (code, name), count in self.refused.items() if code == HTTPStatus.CONFLICT}
 
     def __str__(self) -> str:
         done = {"assignments": Counter(self.assignments.values()), "statuses": Counter(self.statuses.values())}
-        told = [
+        counts = [
             f"{what} {', '.join(f'{times}x: {count}' for times, count in sorted(counts.items()))}"
             for what, counts in done.items()
         ]
@@ -183,7 +183,7 @@ class Writes:
             f"{code}: {self._refused(code)} of {len({name for each, name in self.refused if each == code})} bindings"
             for code in sorted({code for code, _ in self.refused})
         ]
-        return f"{'; '.join(told)}; refused {', '.join(refused) or 'none'}"
+        return f"{'; '.join(counts)}; refused {', '.join(refused) or 'none'}"
 
     def _refused(self, code: int) -> int:
         return sum(count for (each, _), count in self.refused.items() if each == code)

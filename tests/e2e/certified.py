@@ -1,4 +1,4 @@
-"""A webhook whose certificates `berthmaster certs` keeps: the commands, and a kubelet that mounts what they store."""
+"""A webhook whose certificates `berthmaster certs` maintains: the commands, and a kubelet that mounts the Secrets."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "Validatin
 
 
 class Kubelet:
-    """Writes a Secret into files, late; keys and certificates at different moments, as nobody should expect."""
+    """Write a Secret into files late, key and certificate at different moments: the worst case."""
 
     def __init__(self, api: Api, namespace: str, name: str, service: Service) -> None:
         self._api = api
@@ -59,7 +59,7 @@ class Kubelet:
 
 
 class Installation:
-    """One installation: the names of all that belongs to it, and the commands with them.
+    """One installation: the names of its objects, and the commands that use them.
 
     Attributes:
         namespace: where its Secrets are.
@@ -78,7 +78,7 @@ class Installation:
         self.file.write_text(yaml.safe_dump_all(self.manifests()))
 
     def manifests(self) -> list[dict[str, Any]]:
-        """What is registered, without a bundle."""
+        """The webhook configurations without a CA bundle."""
         return [
             {
                 "apiVersion": "admissionregistration.k8s.io/v1",
@@ -105,7 +105,7 @@ class Installation:
         ]
 
     def run(self, *words: str, code: int = 0) -> str:
-        """Run a command to its end; what it printed."""
+        """Run a command and return its output."""
         command = [COMMAND, *words, *self.flags()]
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_LIMIT_S, check=False)
         assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -113,11 +113,11 @@ class Installation:
         return done.stdout
 
     def items(self, code: int = 0) -> list[dict[str, Any]]:
-        """What `inspect` tells."""
+        """The output of `inspect`."""
         return list(json.loads(self.run("certs", "inspect", "-o", "json", code=code))["items"])
 
     def keep(self) -> "Running":
-        """Start a replica that keeps the certificates."""
+        """Start a replica of `certs run`."""
         port = self._plane.processes.ports.free()
         command = [COMMAND, "certs", "run", *self.flags(), f"--probe-bind={HOST}:{port}", "--interval-s=0.3"]
         running = Running(self._plane.processes.start("certs", command), port)
@@ -125,12 +125,12 @@ class Installation:
         return running
 
     def bundles(self) -> set[str]:
-        """Every caBundle of the configurations, as it stands there."""
+        """Every caBundle of the configurations."""
         found = (self._plane.api.get(manifest) for manifest in self.manifests())
         return {hook["clientConfig"].get("caBundle", "") for one in found for hook in one["webhooks"]}
 
     def trusted(self) -> list[set[x509.Certificate]]:
-        """Whom the configurations trust: one set while all agree."""
+        """The authorities that the configurations trust: one set if all agree."""
         decoded = (base64.b64decode(bundle) for bundle in self.bundles())
         return [set(x509.load_pem_x509_certificates(pem)) for pem in decoded]
 

@@ -1,4 +1,4 @@
-"""The chart on a real API server: installed by a real helm, its containers run by hand for want of a kubelet.
+"""The chart on a real API server: a real helm installs it, and tests run its containers as processes.
 
 Hooks do not run (``--no-hooks``): no controller would end their Jobs.
 """
@@ -23,11 +23,11 @@ RESTRICTED: Final = {
 
 
 class HelmError(AssertionError):
-    """helm ended with an error; the message is its own."""
+    """helm failed; the message is helm's."""
 
 
 class Installation:
-    """A release in a namespace of its own.
+    """A release in its own namespace.
 
     Attributes:
         namespace: where it is.
@@ -40,7 +40,7 @@ class Installation:
         self.namespace = namespace
 
     def helm(self, *arguments: str, values: Mapping[str, Any] | None = None) -> str:
-        """What helm prints.
+        """Run helm and return its output.
 
         Raises:
             HelmError: it ended with an error.
@@ -58,7 +58,7 @@ class Installation:
         return done.stdout
 
     def upgrade(self, values: Mapping[str, Any]) -> None:
-        """Install the release, or give it these values."""
+        """Install or upgrade the release with these values."""
         self.helm("upgrade", "--install", RELEASE, str(CHART), "--no-hooks", "--values=-", values=values)
 
     def uninstall(self) -> None:
@@ -82,7 +82,7 @@ class Installation:
 
 
 def left_of(api: Api, namespace: str, kinds: Iterable[tuple[str, str, bool]]) -> list[str]:
-    """What is still there of a release: kinds as (apiVersion, kind, whether it lives in namespaces)."""
+    """The remaining objects of a release. Kinds are (apiVersion, kind, namespaced)."""
     return [
         f"{kind}/{each['metadata']['name']}"
         for api_version, kind, namespaced in kinds
@@ -92,7 +92,7 @@ def left_of(api: Api, namespace: str, kinds: Iterable[tuple[str, str, bool]]) ->
 
 
 def replaced(arguments: Iterable[str], changes: Mapping[str, str]) -> list[str]:
-    """Arguments of a container with some values changed: what a pod has elsewhere than a process on loopback."""
+    """Arguments of a container with some values replaced for a process on loopback."""
     rest = dict(changes)
     found = []
     for argument in arguments:

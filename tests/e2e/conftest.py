@@ -21,7 +21,7 @@ CHILDREN = pytest.StashKey[Processes]()
 
 
 def needed(find: Callable[[], Value]) -> Value:
-    """What ``find`` finds; without it tests skip and say how to get it, and fail where they are required."""
+    """Return what ``find`` finds. Otherwise skip the tests and say how to get it, or fail where they are required."""
     try:
         return find()
     except MissingAssetError as problem:
@@ -32,7 +32,7 @@ def needed(find: Callable[[], Value]) -> Value:
 
 @pytest.fixture(scope="session")
 def processes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
-    """All child processes of the run; ended at its end, by Ctrl-C and by SIGTERM as well."""
+    """All child processes of the run. They are stopped at its end, also after Ctrl-C and SIGTERM."""
     children = Processes(tmp_path_factory.mktemp("control-plane"))
     request.config.stash[CHILDREN] = children
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # a cancelled CI job, for instance

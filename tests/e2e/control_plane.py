@@ -26,16 +26,16 @@ START_LIMIT_S: Final = 60.0
 PROBE_LIMIT_S: Final = 5.0
 AUDITED_GROUPS: Final = ("policy.karmada.io", "apps.karmada.io", "core.kubeadmiral.io")
 OBSERVED: Final = "berthmaster-e2e:observed"
-"""The group of users whose rights a test looks at."""
+"""The group of users whose rights a test checks."""
 AUDITED_USERS: Final = ("system:serviceaccounts", OBSERVED)
-"""Groups whose every request is audited: what they use of their rights, and what they would have needed."""
+"""Groups whose requests are all audited, to see which rights they use and which they miss."""
 _WRITES: Final = ("create", "update", "patch", "delete")
 WEBHOOK_CLIENT: Final = "kube-apiserver-webhook-client"
 ADMIN: Final = "system:masters"  # the group that RBAC lets do everything
 
 
 def crd_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the custom resource definitions stand.
+    """Return the folder of the custom resource definitions.
 
     Raises:
         MissingAssetError: there is no such folder, or nothing in it.
@@ -56,7 +56,7 @@ def definitions(folder: Path) -> list[dict[str, Any]]:
 
 
 class ControlPlane:
-    """An API server that answers, an administrator's client, and the parts to build more around it.
+    """A ready API server, an administrator's client, and the parts to build more around it.
 
     Attributes:
         processes: its children; whatever else a test starts is put there too.
@@ -90,7 +90,7 @@ class ControlPlane:
         self.api = Api(self.kubeconfig, self._file("discovery.json"))
 
     def text(self, path: str) -> str | None:
-        """The body an administrator GETs, as of ``/metrics``; None if nobody answers, or with an error."""
+        """The body an administrator GETs, as of ``/metrics``; None if there is no answer or an error."""
         return fetch(self.url + path, self._trust)
 
     def install(self, crds: Path) -> list[dict[str, Any]]:
@@ -104,7 +104,7 @@ class ControlPlane:
         return wanted
 
     def audit_annotations(self, target: Manifest) -> list[dict[str, str]]:
-        """For each write to an object so far, in order, what was annotated in the audit log."""
+        """The audit annotations of each write to an object so far, in order."""
         wanted = (target["metadata"].get("namespace"), target["metadata"]["name"])
         about = ((event, event["objectRef"]) for event in self.audit_events())
         return [
@@ -122,19 +122,19 @@ class ControlPlane:
         ]
 
     def requests_of(self, user: str) -> list[dict[str, Any]]:
-        """What an audited user asked about objects, as audit events, oldest first."""
+        """The requests of an audited user about objects, as audit events, oldest first."""
         return [event for event in self._logged() if event["user"]["username"] == user]
 
     def new_namespace(self) -> str:
-        """Make a namespace nobody else uses; its name."""
+        """Create a namespace that only the caller uses, and return its name."""
         manifest = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "e2e-"}}
         return str(self.api.create(manifest).object["metadata"]["name"])
 
     def user(self, name: str, rules: Sequence[tuple[Mapping[str, Any], str | None]], *, observed: bool = False) -> Path:
-        """A file with the access of somebody who may do just what some rules say.
+        """Create a kubeconfig of a user who has exactly the rights of some rules.
 
         Args:
-            name: the user's; nobody else's.
+            name: the user's; it must be unique.
             rules: each as a Role writes it, with the namespace it holds in, None for everywhere.
             observed: whether all requests are audited, see ``requests_of``.
         """
@@ -157,7 +157,7 @@ class ControlPlane:
         return self._write_kubeconfig(name)
 
     def restart_apiserver(self) -> None:
-        """Kill the API server and start it anew; etcd keeps what there is."""
+        """Kill the API server and start it again; etcd keeps the data."""
         self._apiserver.kill()
         self._apiserver = self._start_apiserver()
         self.api.client.rest_client.pool_manager.clear()  # connections to the one that is gone
@@ -212,7 +212,7 @@ class ControlPlane:
             pair.write(self._file(f"{name}.crt"), self._file(f"{name}.key"))
 
     def _write_kubeconfig(self, user: str) -> Path:
-        """A file that gives access by the client certificate of ``user``."""
+        """Create a kubeconfig with a client certificate of ``user``."""
         cluster = {"server": self.url, "certificate-authority": str(self._file("ca.crt"))}
         certificate, key = self._file(f"{user}.crt"), self._file(f"{user}.key")
         access = {"client-certificate": str(certificate), "client-key": str(key)}
@@ -233,7 +233,7 @@ class ControlPlane:
         return [event for event in map(json.loads, whole.splitlines()) if "objectRef" in event]
 
     def _write_audit_policy(self) -> Path:
-        """A file that says what is audited: writes to some groups, and all of some users; no contents."""
+        """Create the audit policy: writes to some groups and all requests of some users, without contents."""
         policy = {
             "apiVersion": "audit.k8s.io/v1",
             "kind": "Policy",
@@ -253,7 +253,7 @@ class ControlPlane:
         return path
 
     def _write_admission_configuration(self) -> Path:
-        """A file that gives the API server a client certificate for every webhook it calls."""
+        """Create the configuration that gives the API server a client certificate for every webhook."""
         certificate, key = self.webhook_client
         self.authority.issue(WEBHOOK_CLIENT).write(certificate, key)
         access = self._file("webhook-client.kubeconfig")
@@ -301,7 +301,7 @@ class ControlPlane:
             f"--etcd-servers={self._etcd_url}",
             f"--bind-address={HOST}",
             f"--advertise-address={HOST}",
-            "--endpoint-reconciler-type=none",  # nobody reaches it through the Service `kubernetes`
+            "--endpoint-reconciler-type=none",  # no client uses the Service `kubernetes`
             f"--secure-port={port}",
             f"--tls-cert-file={self._file('server.crt')}",
             f"--tls-private-key-file={self._file('server.key')}",
@@ -344,7 +344,7 @@ def established(definition: Mapping[str, Any]) -> bool:
 
 
 def fetch(url: str, trust: ssl.SSLContext | None = None) -> str | None:
-    """The body of a GET; None if nobody answers, or with an error."""
+    """The body of a GET; None if there is no answer or an error."""
     try:
         with urllib.request.urlopen(url, timeout=PROBE_LIMIT_S, context=trust) as response:
             return str(response.read().decode())

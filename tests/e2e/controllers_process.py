@@ -1,4 +1,4 @@
-"""``berthmaster controllers`` beside the control plane: processes of which one leads."""
+"""``berthmaster controllers`` beside the control plane: several processes, one leader."""
 
 import re
 import sys
@@ -15,7 +15,7 @@ COMMAND: Final[tuple[str | Path, ...]] = (Path(sys.executable).with_name("berthm
 START_LIMIT_S: Final = 30.0
 BRIEF_LEASE_S: Final = 4
 BRIEF: Final = (f"--leader-elect-lease-s={BRIEF_LEASE_S}", f"--leader-elect-renew-s={BRIEF_LEASE_S * 0.7}")
-"""Options of processes that leave a lease behind, to run out. All others keep theirs, however slow the machine is."""
+"""Options of processes whose lease must expire soon. All others keep a long lease, because the machine may be slow."""
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _PART: Final = re.compile("_(count|sum|bucket)$")
 _LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -47,7 +47,7 @@ class Controllers:
         return self.measure("berthmaster_controllers_leader") == 1.0
 
     def measure(self, name: str, **labels: str) -> float:
-        """The sum of a metric over the samples with these labels; 0 if there are none, or nobody answers.
+        """The sum of a metric over the samples with these labels; 0 if there are none or the process does not answer.
 
         Raises:
             AssertionError: there is no such metric.
@@ -70,14 +70,14 @@ def start_controllers(
     command: Sequence[str | Path] = COMMAND,
     wait: bool = True,
 ) -> Controllers:
-    """Start a process that stands for election, and wait until it is ready: it leads or stands by.
+    """Start a process with leader election, and wait until it is ready as leader or standby.
 
     Args:
         processes: where it is put.
         control_plane: what it works on.
         namespace: where its lease is; processes with the same one elect a leader among them.
         flags: more options of the command.
-        kubeconfig: its access; an administrator's unless told.
+        kubeconfig: its access; by default an administrator's.
         command: what is started.
         wait: whether to wait.
 
@@ -103,7 +103,7 @@ def start_controllers(
 
 
 def wait_for_leader(candidates: Sequence[Controllers], timeout_s: float) -> Controllers:
-    """Wait until one of several processes leads; which one.
+    """Wait until one of several processes leads, and return it.
 
     Raises:
         NotInTimeError: none does.
@@ -112,6 +112,6 @@ def wait_for_leader(candidates: Sequence[Controllers], timeout_s: float) -> Cont
 
 
 def events_about(api: Api, namespace: str, name: str) -> list[dict[str, Any]]:
-    """All events about the objects of a name, the oldest first."""
+    """All events about the objects with a name, the oldest first."""
     found = [each for each in api.list("events.k8s.io/v1", "Event", namespace) if each["regarding"]["name"] == name]
     return sorted(found, key=lambda each: str(each["eventTime"]))

@@ -1,7 +1,7 @@
-"""One address in front of several servers, as a Kubernetes Service is: only ready ones get new connections.
+"""One address in front of several servers, like a Kubernetes Service: only ready servers get new connections.
 
 It knows nothing of what passes through it, hides no error and repeats nothing: a connection that a server
-refuses is cut for the client too, and one that stands stays where it is, unless it is told to cut answers.
+refuses is cut for the client too, and one that stands stays where it is, unless ``cut`` is called.
 """
 
 import asyncio
@@ -44,13 +44,13 @@ class Forwarder:
             raise AssertionError(f"the forwarder does not listen on {port}")
 
     def add(self, port: int, probe: Callable[[], bool]) -> None:
-        """Put a server behind the address: it gets connections while ``probe`` says that it is ready."""
+        """Add a server behind the address. It gets connections while ``probe`` says that it is ready."""
         with self._lock:
             self._probes[port] = probe
         self._probe_all()
 
     def remove(self, port: int) -> None:
-        """Take a server away; its connections stay."""
+        """Remove a server; its connections stay."""
         with self._lock:
             self._probes.pop(port, None)
         self._probe_all()
@@ -70,7 +70,7 @@ class Forwarder:
         self._loop.call_soon_threadsafe(self._stop.set)
 
     def _watch(self) -> None:
-        """Ask all probes now and then; what changes is known a little late, as in a cluster."""
+        """Poll all probes; changes are noticed late, as in a cluster."""
         while not self._stopped.wait(PROBE_PERIOD_S):
             self._probe_all()
 

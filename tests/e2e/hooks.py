@@ -1,4 +1,4 @@
-"""Hook Jobs without controller and kubelet: each is run as a process of the same command, with its account's rights."""
+"""Hook Jobs without controller and kubelet: each runs as a process of the same command with its account's rights."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ RUN_LIMIT_S: Final = 120
 
 
 class JobRunner:
-    """Runs every Job of a namespace once, as it appears, and tells the API server how it ended.
+    """Run every Job of a namespace once when it appears, and report its result to the API server.
 
     Attributes:
         ran: what was run: the Job's name, its exit code, and what it printed.
@@ -44,7 +44,7 @@ class JobRunner:
         self._thread.start()
 
     def close(self) -> None:
-        """Run no more."""
+        """Stop running Jobs."""
         self._end.set()
         self._thread.join(RUN_LIMIT_S)
 

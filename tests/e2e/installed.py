@@ -1,4 +1,4 @@
-"""An install of the whole chart, in a cluster that is host and target, or beside a target of its own."""
+"""An installation of the whole chart, in one cluster or beside a separate target."""
 
 import base64
 import json
@@ -21,10 +21,10 @@ from e2e.service import COMMAND
 from charts import helm
 
 COMPONENTS: Final = ("extender", "controllers", "certs", "register")
-"""Who talks to the target."""
+"""The components that call the target."""
 COMMAND_LIMIT_S: Final = 60
 OVERLAP_S: Final = 4.0
-"""Longer than a mounted Secret takes here, and than the API server takes to act on a configuration."""
+"""Longer than the update of a mounted Secret and than the API server needs to load a configuration."""
 KARMADA_SYSTEM: Final = "karmada-system"
 VALUES: Final[JSON] = {
     "registration": {"clientConfig": "url", "timeoutSeconds": 60},
@@ -38,11 +38,11 @@ VALUES: Final[JSON] = {
     },
     "certs": {"intervalSeconds": 1, "extraArgs": [f"--overlap-s={OVERLAP_S}"]},
 }
-"""Everything that can be switched on; times as short as tests need them. An uninstall may wait for a lease to end."""
+"""All components enabled, with short times. An uninstall may wait until a lease expires."""
 
 
 class Installed:
-    """A release whose pods and hook Jobs run, with the identities that the chart gives them.
+    """A release whose pods and hook Jobs run with the identities from the chart.
 
     Attributes:
         mode: the chart's.
@@ -67,19 +67,19 @@ class Installed:
         self.jobs = JobRunner(host.api, self.release, folder, urls)
 
     def upgrade(self, **changes: Any) -> None:
-        """Install it, or give it other values of a component."""
+        """Install the release, or upgrade it with other values of a component."""
         self.values = {**self.values, **{name: {**self.values[name], **each} for name, each in changes.items()}}
         whole = ("upgrade", "--install", RELEASE, str(helm.CHART), "--timeout=100s", "--values=-")
         self.release.helm(*whole, values=self.values)
 
     def uninstall(self) -> None:
-        """Uninstall it, and have an administrator take back what he made for it."""
+        """Uninstall the release, and delete what the administrator created for it."""
         self.release.helm("uninstall", RELEASE, "--timeout=100s")
         for each in self._made:
             (self.host if each["kind"] == "Secret" else self.target).api.delete(each)
 
     def close(self) -> None:
-        """End what runs; take out of the way what would be asked about other tests' objects."""
+        """Stop all processes and remove the registrations, which would affect other tests."""
         self.jobs.close()
         self.pods.close()
         for each in self.registered():
@@ -94,12 +94,12 @@ class Installed:
         ]
 
     def bundles(self) -> set[str]:
-        """Every caBundle of theirs."""
+        """Every caBundle of the webhook configurations."""
         stored = (self.target.api.get(each) for each in self.registered())
         return {entry["clientConfig"].get("caBundle", "") for each in stored for entry in each["webhooks"]}
 
     def certs(self, *words: str) -> str:
-        """What a command prints in a pod of the keeper's: ``kubectl exec deployment/berthmaster-certs -- ...``."""
+        """The output of a command in a certs pod: ``kubectl exec deployment/berthmaster-certs -- ...``."""
         pod = self.pods.of("certs")[0]
         whole = [COMMAND, "certs", *words, f"--kubeconfig={self.pods.access(pod)}"]
         done = subprocess.run(
@@ -110,7 +110,7 @@ class Installed:
         return done.stdout
 
     def identities(self, component: str) -> Iterable[tuple[ControlPlane, str, list[JSON]]]:
-        """As whom a component is known: where, by which user name, and the objects that have its roles."""
+        """A component's identity: the cluster, the user name, and the objects with its roles."""
         account = f"system:serviceaccount:{self.release.namespace}:{RELEASE}-{component}"
         yield self.host, account, self.rendered()
         if component in self._users:
@@ -121,7 +121,7 @@ class Installed:
         return helm.render(self.values, namespace=self.release.namespace)
 
     def _prepare_target(self) -> None:
-        """What docs/install.md has people do: users, kubeconfigs in Secrets, roles."""
+        """The manual steps of docs/install.md: users, kubeconfigs in Secrets, roles."""
         self._users = {component: unique(f"berthmaster-{component}") for component in COMPONENTS}
         secrets = {component: {"name": f"{RELEASE}-{component}-kubeconfig"} for component in COMPONENTS}
         self.values["target"] = {
@@ -137,7 +137,7 @@ class Installed:
             self._made.append(each)
 
     def _store(self, name: str, kubeconfig: Path) -> None:
-        """A Secret with a kubeconfig, files in it and not beside it."""
+        """A Secret with a kubeconfig that embeds its files."""
         content = json.loads(kubeconfig.read_text())
         for part in (content["clusters"][0]["cluster"], content["users"][0]["user"]):
             for key in ("certificate-authority", "client-certificate", "client-key"):
@@ -154,7 +154,7 @@ class Installed:
 
 
 def labelled(api: Api, kinds: Iterable[tuple[str, str]]) -> list[str]:
-    """Whatever carries the release's label, or its name, in any namespace."""
+    """All objects with the release's label or its name, in any namespace."""
     return [
         f"{kind}/{each['metadata']['name']}"
         for api_version, kind in kinds

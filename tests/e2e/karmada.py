@@ -1,4 +1,4 @@
-"""Karmada's side of a control plane: its Clusters, and the bindings that its detector would make."""
+"""Karmada's objects on a control plane: Clusters, and the bindings that its detector would create."""
 
 from typing import Any, Final
 
@@ -39,7 +39,7 @@ CLUSTER_DEFINITION: Final[JSON] = {
 
 
 def install_clusters(api: Api) -> None:
-    """Have the API server serve Clusters."""
+    """Install the Cluster CRD."""
     if not api.exists(CLUSTER_DEFINITION):
         api.create(CLUSTER_DEFINITION)
     wait_for("clusters to be served", lambda: established(api.get(CLUSTER_DEFINITION)), START_LIMIT_S)
@@ -58,7 +58,7 @@ def cluster(name: str = "", cpu: str = "100", pods: str = "1000", *, ready: bool
 
 
 def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) -> JSON:
-    """What a cluster reports: what it has free, what it serves, and whether it is well."""
+    """A cluster's status: its resources, its API enablements and its Ready condition."""
     return {
         "apiEnablements": [
             {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]},
@@ -75,13 +75,13 @@ def cluster_status(cpu: str = "100", pods: str = "1000", *, ready: bool = True) 
 
 
 def join(api: Api, member: JSON) -> JSON:
-    """Have a cluster join the fleet."""
+    """Add a cluster to the fleet."""
     api.create(member)
     return api.patch(member, {"status": member["status"]}, subresource="status").object
 
 
 def divided(*groups: tuple[str, list[str]]) -> JSON:
-    """A placement that divides replicas by free room over the first of some groups of clusters that holds them."""
+    """A placement that divides replicas by available replicas over the first group that holds them."""
     return {
         "clusterAffinities": [{"affinityName": name, "clusterNames": clusters} for name, clusters in groups],
         "replicaScheduling": {
@@ -93,7 +93,7 @@ def divided(*groups: tuple[str, list[str]]) -> JSON:
 
 
 def binding(namespace: str, placement: JSON, replicas: int = 2, cpu: str = "1", **spec: Any) -> JSON:
-    """The binding of a Deployment, claimed by some policy."""
+    """The binding of a Deployment that a policy claims."""
     name = unique("web")
     return {
         "apiVersion": BINDINGS,

@@ -1,4 +1,4 @@
-"""Requests that never pause while something else happens, and what became of each."""
+"""Continuous requests beside another test action, with the result of each."""
 
 import threading
 import time
@@ -44,12 +44,12 @@ class Load:
             thread.join(END_LIMIT_S)
 
     def more(self, requests: int, timeout_s: float = 30.0) -> None:
-        """Wait until that many more have been answered or have failed."""
+        """Wait until that many more requests have been answered or have failed."""
         goal = self.answered + len(self.failures) + requests
         wait_for(f"{requests} more requests", lambda: self.answered + len(self.failures) >= goal, timeout_s)
 
     def report(self) -> str:
-        """How many failed, and how the first of them did."""
+        """The number of failures and the first of them."""
         first = "\n".join(self.failures[:_SHOWN_FAILURES])
         return f"{len(self.failures)} of {self.answered + len(self.failures)} requests failed:\n{first}"
 

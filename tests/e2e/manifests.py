@@ -1,4 +1,4 @@
-"""Small manifests of every kind: the least the API server takes; a test adds what it is about."""
+"""Minimal manifests of every kind that the API server accepts; a test adds its subject."""
 
 import uuid
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ JSON = dict[str, Any]
 
 
 def unique(prefix: str) -> str:
-    """A name nobody else uses; cluster-scoped objects of all tests share one space of names."""
+    """Return a unique name; cluster-scoped objects of all tests share one namespace of names."""
     return f"{prefix}-{uuid.uuid4().hex[:8]}"
 
 
@@ -22,12 +22,12 @@ def manifest(api_version: str, kind: str, namespace: str | None, spec: Mapping[s
 
 
 def deployments(**more: Any) -> JSON:
-    """A resource selector for one Deployment, ``web`` unless told."""
+    """A resource selector for one Deployment, by default ``web``."""
     return {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", **more}
 
 
 def propagation_policy(namespace: str, **spec: Any) -> JSON:
-    """A Karmada PropagationPolicy; placed on all clusters unless told."""
+    """A Karmada PropagationPolicy; by default it places on all clusters."""
     return manifest(KARMADA, "PropagationPolicy", namespace, {"resourceSelectors": [deployments()], **spec})
 
 
@@ -38,7 +38,7 @@ def cluster_propagation_policy(**spec: Any) -> JSON:
 
 
 def workload_rebalancer(*workloads: Mapping[str, Any], **spec: Any) -> JSON:
-    """A Karmada WorkloadRebalancer; of one Deployment unless told."""
+    """A Karmada WorkloadRebalancer; by default of one Deployment."""
     listed = list(workloads) or [deployments(namespace="default")]
     return manifest("apps.karmada.io/v1alpha1", "WorkloadRebalancer", None, {"workloads": listed, **spec})
 
@@ -79,13 +79,13 @@ def node(cpu: str = "4", memory: str = "8Gi", **labels: str) -> JSON:
 
 
 def node_status(cpu: str, memory: str) -> JSON:
-    """What a healthy kubelet reports."""
+    """The status that a healthy kubelet reports."""
     room = {"cpu": cpu, "memory": memory, "pods": "110"}
     ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": ""}
     return {"allocatable": room, "capacity": room, "conditions": [ready]}
 
 
 def pod(namespace: str, scheduler: str, cpu: str = "1", **spec: Any) -> JSON:
-    """A pod that waits for the scheduler by that name."""
+    """A pod that names a scheduler."""
     container = {"name": "main", "image": "example.org/none:1", "resources": {"requests": {"cpu": cpu}}}
     return manifest("v1", "Pod", namespace, {"schedulerName": scheduler, "containers": [container], **spec})

@@ -1,4 +1,4 @@
-"""Volumes of a pod as a kubelet keeps them: a folder for each, whose files change all at once, and late."""
+"""Volumes of a pod as a kubelet writes them: a folder for each, whose files change together, and late."""
 
 import base64
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ class Mounts:
             api: reads them.
             namespace: the pod's.
             pod: its spec, with one container.
-            folder: for the files; nobody else's.
+            folder: for the files; no other code writes to it.
             rewrite: what becomes of the content of each file.
         """
         self._api = api
@@ -36,7 +36,7 @@ class Mounts:
         self._paths = {each["mountPath"]: folder / each["name"] for each in container["volumeMounts"]}
 
     def sync(self) -> bool:
-        """Write what has changed; whether everything has been there at some time."""
+        """Write what has changed. Return whether every file has existed at some time."""
         for name, volume in self._volumes.items():
             content = self._content(volume)
             if content is not None and content != self._held.get(name):
@@ -45,13 +45,13 @@ class Mounts:
         return self._held.keys() == self._volumes.keys()
 
     def local(self, text: str) -> str:
-        """An argument with the folders in place of the paths in the container."""
+        """Replace the container's paths in an argument with the folders."""
         for inside, outside in self._paths.items():
             text = text.replace(f"={inside}", f"={outside}")
         return text
 
     def _content(self, volume: Mapping[str, Any]) -> dict[str, bytes] | None:
-        """Files by name; None if the object, or a key that is asked for, is not there: a pod would wait."""
+        """Return files by name; None if the object or a requested key is missing: a pod would wait."""
         if "emptyDir" in volume:
             return {}
         kind, source = ("Secret", volume["secret"]) if "secret" in volume else ("ConfigMap", volume["configMap"])
@@ -71,7 +71,7 @@ class Mounts:
         return {path: self._rewrite(decoded[key]) for key, path in items.items()}
 
     def _write(self, name: str, content: Mapping[str, bytes]) -> None:
-        """A new folder beside the old one, and one link that is turned from it to the new."""
+        """Write a new folder beside the old one and switch one link to it."""
         volume = self._folder / name
         version = volume / f"..{len(list(volume.glob('..*'))) if volume.exists() else 0}"
         version.mkdir(parents=True)

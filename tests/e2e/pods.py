@@ -1,4 +1,4 @@
-"""Deployments without controller and kubelet: their containers run as processes, with what pods would be given.
+"""Deployments without controller and kubelet: their containers run as processes with the pods' arguments and files.
 
 Arguments, environment, mounted Secrets and the ServiceAccount are those of the stored Deployment. Changed are only
 addresses (loopback, a free port) and paths of mounts; a pod's token comes as a kubeconfig.

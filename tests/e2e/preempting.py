@@ -41,7 +41,7 @@ def policy(
 
 
 def deployment(namespace: str) -> JSON:
-    """A Deployment that nobody has claimed."""
+    """A Deployment without a claim."""
     name = unique("web")
     return {
         "apiVersion": "apps/v1",
@@ -89,7 +89,7 @@ def claims(stored: JSON) -> JSON:
 
 
 def claims_of(by: JSON) -> JSON:
-    """What they are when a policy has it, and nobody else."""
+    """The labels and annotations of a resource that exactly one policy claims."""
     metadata = by["metadata"]
     if by["kind"] == "ClusterPropagationPolicy":
         return {f"{C}permanent-id": metadata["labels"][f"{C}permanent-id"], f"{C}name": metadata["name"]}
@@ -115,7 +115,7 @@ def start(processes: Processes, plane: ControlPlane, *flags: str, user: str = ""
 
 
 def taken(api: Api, resource: JSON, by: JSON) -> None:
-    """Wait until a policy has a resource, and nobody else has."""
+    """Wait until a policy has a resource and no other policy claims it."""
     wait_for(
         f"{by['metadata']['name']} to have it", lambda: claims(api.get(resource)) == claims_of(by) or None, LIMIT_S
     )

@@ -55,7 +55,7 @@ class Ports:
         self._given: set[int] = set()
 
     def free(self) -> int:
-        """A port nobody listens on at this moment."""
+        """A port that is free at this moment."""
         while True:
             with socket.socket() as probe:
                 probe.bind(("127.0.0.1", 0))
@@ -180,6 +180,6 @@ class Processes:
         """End every child that is left, the last started first."""
         for process in reversed(self._started):
             process.ask_to_stop()
-            with suppress(NotInTimeError):  # kube-apiserver waits for clients that nobody needs any more
+            with suppress(NotInTimeError):  # kube-apiserver waits for clients that no test needs
                 process.wait(_LAST_LIMIT_S)
             process.kill()

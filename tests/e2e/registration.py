@@ -54,7 +54,7 @@ class Registration:
     """A set of hooks that the API server calls at one URL.
 
     Attributes:
-        name: ends the names of all its webhooks; nobody else's do.
+        name: the suffix of the names of all its webhooks; it is unique.
     """
 
     def __init__(

@@ -299,10 +299,10 @@ def test_a_workload_stays_on_a_cluster_that_is_not_ready_if_nobody_else_holds_it
 
     api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
 
-    def told() -> list[JSON]:
+    def recorded() -> list[JSON]:
         return [each for each in events_about(api, namespace, name_of(made)) if each["reason"] == "FailoverBlocked"]
 
-    events = wait_for("a warning", told, LIMIT_S)
+    events = wait_for("a warning", recorded, LIMIT_S)
     assert f"stays on {name_of(lost)}, which is not ready" in events[0]["note"]
     assert assigned(api.get(made)) == before
     controllers.process.stop()

@@ -97,7 +97,7 @@ def test_the_life_of_an_installation(
     before = installation.bundles()
     register(installation)
     for each in installation.manifests():
-        api.apply(each, manager="helm")  # as somebody does who knows nothing of bundles
+        api.apply(each, manager="helm")  # as a client without knowledge of bundles does
     assert installation.bundles() == before != {""}
 
     for keeper in keepers:
@@ -175,9 +175,9 @@ def test_a_plugin_of_kubeadmiral_gets_its_bundle(api: Api, installation: Install
 def test_looking_and_acting_leave_events_where_people_look(api: Api, installation: Installation):
     installation.run("certs", "bootstrap")
     events = api.list("events.k8s.io/v1", "Event", installation.namespace)
-    told = {(event["regarding"]["name"], event["reason"], event["type"]) for event in events}
-    assert (installation.serving, "LeafMissing", "Normal") in told
-    assert (installation.authority, "AuthorityMissing", "Normal") in told
+    recorded = {(event["regarding"]["name"], event["reason"], event["type"]) for event in events}
+    assert (installation.serving, "LeafMissing", "Normal") in recorded
+    assert (installation.authority, "AuthorityMissing", "Normal") in recorded
 
 
 def bundles_of(api: Api, target: dict) -> set[str]:
@@ -192,4 +192,4 @@ def owned(content: dict, manager: str) -> dict:
 
 
 def somebodys_bundle() -> bytes:
-    return new_authority("somebody", timedelta(days=1), datetime.now(UTC)).certificate_pem
+    return new_authority("another", timedelta(days=1), datetime.now(UTC)).certificate_pem

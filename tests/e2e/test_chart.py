@@ -78,7 +78,7 @@ def test_the_api_server_takes_every_object_without_a_warning(api: Api, restricte
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         pytest.param({"privileged": True}, "privileged", id="a privileged container"),
         pytest.param(
@@ -86,14 +86,14 @@ def test_the_api_server_takes_every_object_without_a_warning(api: Api, restricte
         ),
     ],
 )
-def test_the_check_finds(api: Api, restricted: str, change: dict[str, Any], told: str):
+def test_the_check_finds(api: Api, restricted: str, change: dict[str, Any], message: str):
     deployment = helm.named(helm.render({}, namespace=restricted), "Deployment", "berthmaster-webhook")
     deployment["spec"]["template"]["spec"]["containers"][0]["securityContext"].update(change)
     try:
         warnings = " ".join(api.create(deployment, dry_run=True).warnings)
     except RefusedError as refusal:
         warnings = refusal.message
-    assert told in warnings
+    assert message in warnings
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_the_rendered_webhook_reviews_policies_and_can_block_nothing_else(
 
     registered.process.stop()
     wait_for("policies to be refused", lambda: not accepted(api), EFFECT_LIMIT_S)
-    # With failurePolicy Fail and nobody there, all that a repair needs is still written.
+    # With failurePolicy Fail and no webhook, every object that a repair needs can still be written.
     repair = helm.render({}, namespace=namespace)
     for each in repair:
         api.create(each, dry_run=True)

@@ -118,7 +118,7 @@ class Scene:
 
 @pytest.fixture
 def scene(plane: ControlPlane) -> Iterator[Scene]:
-    """A burst that nobody works on yet."""
+    """A burst that no process works on yet."""
     made = Scene(plane)
     yield made
     made.finish()
@@ -176,7 +176,7 @@ def test_the_api_server_is_killed_and_comes_back(scene: Scene, report: Callable[
     assert_once(scene.burst, writes)
     assert generations(scene) == {2}
     assert_conflicts(writes, WORKERS)
-    assert leader.leading, "nobody else was elected meanwhile"
+    assert leader.leading, "no other process was elected meanwhile"
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_the_leader_and_the_api_server_are_killed_together(scene: Scene, report:
 
 @pytest.fixture
 def cutting(plane: ControlPlane) -> Iterator[Forwarder]:
-    """A way to the API server that cuts answers when told to."""
+    """A connection to the API server that cuts answers on demand."""
     forwarder = Forwarder(plane.processes.ports.free())
     forwarder.add(int(plane.url.rpartition(":")[2]), lambda: True)
     yield forwarder

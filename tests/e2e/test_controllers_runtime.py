@@ -124,7 +124,7 @@ def test_a_burst_is_worked_off_once_though_the_api_server_is_killed_in_the_middl
     wait_for("the copy", lambda: has(api, late, "1"), LIMIT_S)
 
 
-def test_a_leader_that_is_told_to_stop_hands_over_at_once(api: Api, namespace: str, start: Start):
+def test_a_leader_hands_over_at_once_on_a_stop_signal(api: Api, namespace: str, start: Start):
     both = [start(), start()]
     leader = wait_for_leader(both, ELECTION_S)
     [standby] = [each for each in both if each is not leader]
@@ -165,9 +165,9 @@ def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start
     wait_for_leader([leader], ELECTION_S)
     metadata = {"name": "berthmaster-controllers", "namespace": namespace}
     lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata}
-    api.patch(lease, {"spec": {"holderIdentity": "somebody else"}})
+    api.patch(lease, {"spec": {"holderIdentity": "another process"}})
     assert leader.process.wait(LIMIT_S) == 1
-    assert "somebody else" in leader.process.tail()
+    assert "another process" in leader.process.tail()
 
 
 def test_a_lease_that_was_deleted_is_made_anew_and_the_leader_stays(api: Api, namespace: str, start: Start):

@@ -56,7 +56,7 @@ Examine = Callable[..., Diagnosis]
 
 @pytest.fixture
 def examine(control_plane: ControlPlane) -> Examine:
-    """A function that runs the command with flags, as an administrator unless told."""
+    """A function that runs the command with flags, by default as an administrator."""
 
     def run(*flags: str, kubeconfig: Path | None = None) -> Diagnosis:
         done = subprocess.run(
@@ -172,7 +172,7 @@ def test_a_definition_without_the_fields_that_are_needed(examine: Examine, api: 
         def found() -> bool:
             diagnosis = examine("--before-install")
             assert_failed(diagnosis, "definitions/workloadrebalancers", "apply --server-side")
-            assert "spec.workloads" in diagnosis.of("definitions/workloadrebalancers")["told"]
+            assert "spec.workloads" in diagnosis.of("definitions/workloadrebalancers")["message"]
             return True
 
         wait_for("the schema to be served", found, EFFECT_S)
@@ -207,7 +207,7 @@ def test_a_service_that_is_not_in_the_target(
 
 def test_a_bundle_of_somebody_elses(examine: Examine, api: Api, service: Service):
     service.start()
-    with installed(api, service.url, Authority("somebody-else").certificate):
+    with installed(api, service.url, Authority("another").certificate):
         diagnosis = settled(examine, "admission/trial-authority")
         for check in ("admission/trial-authority", "certificates/served-authority"):
             assert_failed(diagnosis, check, "rollout restart deploy/berthmaster-certs")
@@ -220,7 +220,7 @@ def test_a_certificate_for_other_names(examine: Examine, api: Api, service: Serv
         diagnosis = settled(examine, "admission/trial-names")
         for check in ("admission/trial-names", "certificates/served-names"):
             assert_failed(diagnosis, check, f"certificates.webhookExtraNames={{{HOST}}}")
-        assert "berthmaster-webhook.elsewhere.svc" in diagnosis.of("certificates/served-names")["told"]
+        assert "berthmaster-webhook.elsewhere.svc" in diagnosis.of("certificates/served-names")["message"]
 
 
 def test_a_certificate_that_has_expired(examine: Examine, api: Api, service: Service):
@@ -236,7 +236,7 @@ def test_a_certificate_that_has_expired(examine: Examine, api: Api, service: Ser
 
 
 def test_a_webhook_that_never_answers(examine: Examine, api: Api, service: Service):
-    with socket.create_server((HOST, 0)) as listener:  # the kernel accepts, and nobody ever reads
+    with socket.create_server((HOST, 0)) as listener:  # the kernel accepts, and no process reads
         url = f"https://{HOST}:{listener.getsockname()[1]}"
         started = time.monotonic()
         with installed(api, url, service.authority.certificate, timeoutSeconds=1):
@@ -302,21 +302,21 @@ def test_a_controllers_user_who_lacks_a_verb(examine: Examine, control_plane: Co
         denied = [each for each in diagnosis.findings if each["check"].startswith("rights/")]
         assert len(denied) == 1, denied
         assert_failed(diagnosis, "rights/resourcebindings.work.karmada.io", "helm upgrade --install berthmaster")
-        assert f"{user} may not patch resourcebindings.work.karmada.io" in denied[0]["told"]
+        assert f"{user} may not patch resourcebindings.work.karmada.io" in denied[0]["message"]
 
 
 @pytest.mark.parametrize(
-    ("holder", "age_s", "told"),
+    ("holder", "age_s", "message"),
     [
-        pytest.param("", 1, "nobody leads", id="a lease that was given back, and nobody took it"),
-        pytest.param("controllers-0", 600, "no sign", id="a leader that is stuck"),
+        pytest.param("", 1, "no process leads", id="a released lease without a new holder"),
+        pytest.param("controllers-0", 600, "has not renewed it", id="a leader that is stuck"),
     ],
 )
-def test_a_lease(examine: Examine, api: Api, namespace: str, holder: str, age_s: float, told: str):
+def test_a_lease(examine: Examine, api: Api, namespace: str, holder: str, age_s: float, message: str):
     make_lease(api, namespace, holder, age_s)
     diagnosis = examine(f"--leader-elect-namespace={namespace}", "--skip=fleet")
     assert_failed(diagnosis, "controllers/leader", "app.kubernetes.io/component=controllers")
-    assert told in diagnosis.of("controllers/leader")["told"]
+    assert message in diagnosis.of("controllers/leader")["message"]
 
 
 def test_bindings_that_nobody_schedules(examine: Examine, api: Api, namespace: str):
@@ -339,7 +339,7 @@ def test_two_schedulers_by_two_leases(examine: Examine, api: Api, namespace: str
         finding = diagnosis.of("conflicts/leases")
         assert finding["verdict"] == "warning", "each may have a name of its own, which a lease does not tell"
         assert "--scheduler-name" in finding["remedy"]
-        assert f"controllers-of-{other}" in finding["told"]
+        assert f"controllers-of-{other}" in finding["message"]
     finally:
         for each in (namespace, other):
             api.delete(lease(each, "", 0, 1))
@@ -392,8 +392,8 @@ def test_all_is_well(
     finally:
         running.process.stop()
         api.delete(member)
-    assert diagnosis.of("admission/rules")["told"] == "a policy against the rules gets a warning"
-    assert "leads" in diagnosis.of("controllers/leader")["told"]
+    assert diagnosis.of("admission/rules")["message"] == "a policy that breaks a rule gets a warning"
+    assert "leads" in diagnosis.of("controllers/leader")["message"]
 
 
 def well(diagnosis: Diagnosis) -> Diagnosis:

@@ -126,7 +126,7 @@ def bindings_are_scheduled_and_rebalanced(api: Api, namespace: str, member: str)
     name = bound["spec"]["resource"]["name"]
     api.create(bound)
     wait_for("the binding to be scheduled", lambda: assigned(api.get(bound)) == {member: 2}, LIMIT_S)
-    wait_for("that to be told", lambda: "lastScheduledTime" in api.get(bound).get("status", {}), LIMIT_S)
+    wait_for("its status", lambda: "lastScheduledTime" in api.get(bound).get("status", {}), LIMIT_S)
     again = workload_rebalancer(deployments(name=name, namespace=namespace), ttlSecondsAfterFinished=1)
     made = api.create(again).object["metadata"]["creationTimestamp"]
     wait_for("the mark", lambda: api.get(bound)["spec"].get("rescheduleTriggeredAt") == made, LIMIT_S)
@@ -170,7 +170,7 @@ def an_upgrade_keeps_the_bundle(installed: Installed) -> None:
 
 
 def rights_are_those_that_are_used(installed: Installed, components: Sequence[str]) -> None:
-    """Nothing is refused, and nothing is granted that nobody uses."""
+    """No request is forbidden, and every granted right is used."""
     for component in components:
         allowed, done = set(), set()
         for plane, user, objects in installed.identities(component):
@@ -190,7 +190,7 @@ def excused(component: str, right: Right, done: set[Right]) -> bool:
 
 
 def left(installed: Installed) -> list[str]:
-    """What there is of the release in both clusters, whoever made it."""
+    """All objects of the release in both clusters."""
     kinds = {(each["apiVersion"], each["kind"]) for each in installed.rendered()}
     kinds |= {("v1", "Secret"), ("coordination.k8s.io/v1", "Lease")}
     return [each for plane in {installed.host, installed.target} for each in labelled(plane.api, kinds)]

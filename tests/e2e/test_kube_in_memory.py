@@ -63,7 +63,7 @@ def applying(metadata: JSON, **fields: Any) -> Write:
 
 
 def making(metadata: JSON) -> Write:
-    """A new one by another name, or by the same where that is not told."""
+    """A new object with another name, or with the same one if the name does not show."""
 
     def write(stored: JSON) -> APIRequest:
         return create(REBALANCERS, "", {**stored, "metadata": {"name": stored["metadata"]["name"], **metadata}})
@@ -127,7 +127,7 @@ def answered(server: APIClient, request: APIRequest) -> Any:
     return seen(answer) if answer.get("kind") != "Status" else answer["status"]
 
 
-def told(server: APIClient, version: str, name: str) -> list[str]:
+def observed_changes(server: APIClient, version: str, name: str) -> list[str]:
     """What a watch that begins at a version tells first of an object."""
     with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
         for chunk in watching.chunks():
@@ -150,7 +150,7 @@ def outcome(server: APIClient, content: JSON, write: Write) -> list[Any]:
     version = stored["metadata"]["resourceVersion"]
     if [each["metadata"]["resourceVersion"] for each in left] == [version]:
         return [*found, "no new version"]
-    return [*found, told(server, version, key(stored)[1])]
+    return [*found, observed_changes(server, version, key(stored)[1])]
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
@@ -158,6 +158,6 @@ def test_the_same_comes_of(control_plane: ControlPlane, write: Write):
     content = workload_rebalancer()
     content["status"] = {"observedGeneration": 1}
     memory = KubeInMemory()
-    memory.put(REBALANCERS.object(("", "first")), {})  # so that version 1 is somebody else's
+    memory.put(REBALANCERS.object(("", "first")), {})  # so that another object has version 1
     real = load_client(control_plane.kubeconfig)
     assert outcome(memory, content, write) == outcome(real, content, write)

@@ -148,7 +148,7 @@ def test_what_a_policy_takes_as_it_changes(api: Api, namespace: str, change: Cal
 
 
 @pytest.mark.usefixtures("controllers")
-def test_who_took_what_from_whom_is_told_to_all_three(api: Api, namespace: str):
+def test_a_takeover_has_events_on_both_policies_and_the_resource(api: Api, namespace: str):
     web = deployment(namespace)
     api.create(web)
     weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)

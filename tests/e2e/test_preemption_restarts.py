@@ -1,4 +1,4 @@
-"""Preemption where nobody was there to see it begin, on a real API server; no process runs but a test's own."""
+"""Preemption that no running controller observed, on a real API server. Each test starts its own processes."""
 
 import pytest
 from e2e import karmada
@@ -47,7 +47,7 @@ def test_a_drop_from_when_no_controller_ran_is_handled(
 
 
 def test_a_drop_is_handled_after_a_restart(api: Api, namespace: str, preempting: Run):
-    """Killed with the record on the policy; the next process begins where nobody was."""
+    """The process is killed after it recorded the drop; the next process completes it."""
     web = deployment(namespace)
     api.create(web)
     fallen, other = policy(PP, namespace, web, 9, always=False), policy(PP, namespace, web, 5)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def drop_handler() -> str:
-    """The controller's user, as the webhook is told."""
+    """The controller's user, as configured in the webhook."""
     return unique("drop-handler")
 
 
@@ -64,10 +64,10 @@ def test_who_may_not_clear_a_record_says_so(api: Api, namespace: str, preempting
     api.patch(holder, {"spec": {"priority": 3}})
     taken(api, web, other)
 
-    def told() -> list[JSON]:
+    def recorded() -> list[JSON]:
         about = events_about(api, namespace, holder["metadata"]["name"])
         return [each for each in about if each["reason"] == "PriorityDropNotCleared"]
 
-    (event,) = wait_for("the event", told, LIMIT_S)
+    (event,) = wait_for("the event", recorded, LIMIT_S)
     assert "--drop-handler" in event["note"]
     assert DROP in api.get(holder)["metadata"]["annotations"]

@@ -37,7 +37,7 @@ def scene(api: Api, namespace: str) -> Iterator[Scene]:
     made.clear()
 
 
-def told(scene: Scene, thing: JSON, reason: str) -> str:
+def note_of(scene: Scene, thing: JSON, reason: str) -> str:
     """The note of the event with a reason about an object, once it is there."""
     metadata = thing["metadata"]
 
@@ -56,8 +56,8 @@ def test_bindings_are_marked_and_the_status_lists_all(scene: Scene):
     assert scene.api.get(web)["spec"]["clusters"] == [{"name": "member1"}]
     ghost = {"result": "Failed", "reason": "ReferencedBindingNotFound", "workload": scene.workload("ghost")}
     assert status["observedWorkloads"] == [ghost, {"result": "Successful", "workload": scene.workload("web")}]
-    assert "triggered rescheduling" in told(scene, web, "RescheduleTriggered")
-    assert f"Deployment {scene.namespace}/ghost" in told(scene, made, "RebalanceFailed")
+    assert "triggered rescheduling" in note_of(scene, web, "RescheduleTriggered")
+    assert f"Deployment {scene.namespace}/ghost" in note_of(scene, made, "RebalanceFailed")
 
 
 def test_added_it_is_done_and_listed(scene: Scene):
@@ -69,8 +69,8 @@ def test_added_it_is_done_and_listed(scene: Scene):
     scene.finished(made)
     assert scene.results(made) == {"early": "Successful", "late": "Successful", "web": "Successful"}
     assert scene.mark_of(early) == scene.mark_of(late) == made["metadata"]["creationTimestamp"]
-    assert "the last scheduling was later" in told(scene, late, "NothingRescheduled")
-    assert "/late. Create a new WorkloadRebalancer" in told(scene, made, "NothingRescheduled")
+    assert "the last scheduling was later" in note_of(scene, late, "NothingRescheduled")
+    assert "/late. Create a new WorkloadRebalancer" in note_of(scene, made, "NothingRescheduled")
 
 
 def test_removed_it_is_kept_if_it_succeeded_else_dropped(scene: Scene):
@@ -148,4 +148,4 @@ def test_cluster_scoped_workloads(scene: Scene):
     made = scene.create(workload_rebalancer(reader))
     assert scene.finished(made)["observedWorkloads"] == [{"workload": reader, "result": "Successful"}]
     assert scene.mark_of(bound) == made["metadata"]["creationTimestamp"]
-    assert "triggered rescheduling" in told(scene, bound, "RescheduleTriggered")
+    assert "triggered rescheduling" in note_of(scene, bound, "RescheduleTriggered")

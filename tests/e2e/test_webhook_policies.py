@@ -1,4 +1,4 @@
-"""Berthmaster's webhook as users of a control plane meet it: what is stored, refused, and told."""
+"""Berthmaster's webhook as users of a control plane see it: what is stored, denied and warned about."""
 
 import json
 import re
@@ -301,8 +301,8 @@ def test_a_warning_reaches_the_client_once_and_the_object_is_stored(api: Api, na
     make, words = WARNED[case]
     policy = make(namespace)
     reply = api.create(policy)
-    told = [text for text in reply.warnings if words in text]
-    assert len(told) == 1, f"told {reply.warnings}"
+    found = [text for text in reply.warnings if words in text]
+    assert len(found) == 1, f"warnings: {reply.warnings}"
     assert api.exists(policy)
 
 
@@ -329,7 +329,7 @@ def test_a_priority_drop_is_recorded_merged_narrowed_and_removed(api: Api, names
 
     reply = api.patch(policy, {"spec": {"priority": 5}})
     assert drop_of(reply.object) == {"from": 10, "to": 5}
-    assert any("10" in text and "5" in text for text in reply.warnings), f"told {reply.warnings}"
+    assert any("10" in text and "5" in text for text in reply.warnings), f"warnings: {reply.warnings}"
 
     assert drop_of(to_priority(api, policy, 2)) == {"from": 10, "to": 2}
     assert drop_of(to_priority(api, policy, 7)) == {"from": 10, "to": 7}
