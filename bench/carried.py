@@ -24,7 +24,7 @@ from extender.protocols.kubeadmiral.plugin import select_clusters
 from extender.protocols.kubeadmiral.wire import SelectRequest
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.wire import ScheduleRequest
-from extender.protocols.route import Call
+from extender.protocols.services import Call
 
 _ROUNDS = 25
 

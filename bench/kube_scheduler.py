@@ -21,8 +21,7 @@ from berthmaster.model.decode import convert
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOptions
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 _LARGE = 100_000  # bytes; requests beyond take milliseconds, so that fewer of them will do

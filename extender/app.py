@@ -22,8 +22,8 @@ from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_lines
 from extender.protocols import kube_scheduler, kubeadmiral, native
 from extender.protocols.problem import InvalidField, Problem, Refusal, field_problem, problem
-from extender.protocols.route import Call, Reply, Route, problem_reply
-from extender.protocols.services import Services
+from extender.protocols.route import Reply, Route, problem_reply
+from extender.protocols.services import Call, Services
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment

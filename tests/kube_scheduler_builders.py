@@ -15,8 +15,7 @@ from berthmaster.model.decode import convert
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions, routes
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 ANNOTATION = "policy.berthmaster.io/placement"

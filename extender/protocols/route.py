@@ -1,38 +1,13 @@
 """A path of a protocol, its requests and its replies."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
 
 from extender.protocols.problem import PROBLEM_JSON, Problem, encode_problem
-
-if TYPE_CHECKING:
-    from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 
 JSON: Final = "application/json"
 JSON_LINES: Final = "application/x-ndjson"
-_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class Call(NamedTuple):
-    """One request.
-
-    Attributes:
-        request_id: the id in logs, replies and problem details.
-        deadline_s: when the reply is due, on the monotonic clock of ``Services.clock``.
-        body: the whole body; empty on a streamed route.
-        bursts: on a streamed route the lines of the body, without line ends, as they arrive. Reading raises
-            ``Refusal`` if the body exceeds a limit or does not arrive.
-        query: the first value of each query parameter.
-        path_values: the values of the ``{names}`` in the route's path.
-    """
-
-    request_id: str
-    deadline_s: float
-    body: bytes = b""
-    bursts: Iterable[Sequence[bytes]] = ()
-    query: Mapping[str, str] = _EMPTY
-    path_values: Mapping[str, str] = _EMPTY
 
 
 class Reply(NamedTuple):
@@ -44,7 +19,7 @@ class Reply(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-Handler = Callable[["Services", Call], Reply]
+Handler = Callable[[Services, Call], Reply]
 Refuser = Callable[[Problem], Reply]
 
 

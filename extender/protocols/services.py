@@ -1,18 +1,40 @@
-"""The resources of the service that handlers use."""
+"""A request, and the resources of the service that its handler uses."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, Protocol
 
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Call
 from extender.state.state import State
 
 _DECISIONS_PER_S: Final = 10.0
 _DECISION_BURST: Final = 100
+_EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Call(NamedTuple):
+    """One request.
+
+    Attributes:
+        request_id: the id in logs, replies and problem details.
+        deadline_s: when the reply is due, on the monotonic clock of ``Services.clock``.
+        body: the whole body; empty on a streamed route.
+        bursts: on a streamed route the lines of the body, without line ends, as they arrive. Reading raises
+            ``Refusal`` if the body exceeds a limit or does not arrive.
+        query: the first value of each query parameter.
+        path_values: the values of the ``{names}`` in the route's path.
+    """
+
+    request_id: str
+    deadline_s: float
+    body: bytes = b""
+    bursts: Iterable[Sequence[bytes]] = ()
+    query: Mapping[str, str] = _EMPTY
+    path_values: Mapping[str, str] = _EMPTY
 
 
 class ServiceMetrics(Protocol):

@@ -35,8 +35,8 @@ from extender.protocols.kube_scheduler.wire import (
     encode_preemption_result,
     encode_priorities,
 )
-from extender.protocols.route import Call, Reply
-from extender.protocols.services import Services
+from extender.protocols.route import Reply
+from extender.protocols.services import Call, Services
 from extender.state.state import FleetCache
 
 PROTOCOL: Final = "kube-scheduler"

@@ -30,8 +30,8 @@ from extender.protocols.kubeadmiral.wire import (
     SelectResponse,
 )
 from extender.protocols.problem import Problem
-from extender.protocols.route import Call, Handler, Refuser, Reply, Route, problem_reply
-from extender.protocols.services import Services
+from extender.protocols.route import Handler, Refuser, Reply, Route, problem_reply
+from extender.protocols.services import Call, Services
 
 PROTOCOL: Final = "kubeadmiral"
 PREFIX: Final = "/kubeadmiral/v1alpha1"

@@ -11,8 +11,8 @@ from extender.protocols.native.schedule import PROTOCOL, require_synced, schedul
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import SimulateRequest
 from extender.protocols.problem import InvalidField, Refusal
-from extender.protocols.route import JSON, JSON_LINES, Call, Reply, Route
-from extender.protocols.services import Services
+from extender.protocols.route import JSON, JSON_LINES, Reply, Route
+from extender.protocols.services import Call, Services
 
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 MAX_PAGE: Final = 5000

@@ -23,8 +23,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
-from extender.protocols.route import Call
-from extender.protocols.services import ServiceMetrics, Services
+from extender.protocols.services import Call, ServiceMetrics, Services
 
 PROTOCOL: Final = "native"
 PLACED: Final = "Placed"

@@ -27,8 +27,7 @@ from extender.protocols.native.wire import (
     TaintChange,
 )
 from extender.protocols.problem import Refusal, refuse_invalid
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 
 _LATER: Final = timedelta(seconds=1)
 

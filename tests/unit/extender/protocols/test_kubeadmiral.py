@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.problem import problem
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 
 ANNOTATION = "policy.berthmaster.io/cluster-affinities"
 EU = {"affinityName": "eu", "labelSelector": {"matchLabels": {"zone": "eu"}}}

@@ -8,8 +8,7 @@ from fake_clock import FakeClock
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import examples, schedule
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 

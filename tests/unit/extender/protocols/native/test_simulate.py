@@ -12,8 +12,7 @@ from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
-from extender.protocols.route import Call
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
 
