@@ -1,4 +1,4 @@
-"""One decision from clusters and a binding, for tests of the scheduling core."""
+"""Decisions from clusters and a binding, for tests of the scheduling engine."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -23,13 +23,13 @@ DYNAMIC = {**WEIGHTED, "weightPreference": {"dynamicWeight": "AvailableReplicas"
 
 
 def static(*rules: tuple[str, int]) -> dict[str, Any]:
-    """Weighted division by rules: a cluster's name and its weight; an empty name means every cluster."""
+    """Return a weighted division by rules of a cluster name and a weight. An empty name matches every cluster."""
     listed = [{"targetCluster": {"clusterNames": [name]} if name else {}, "weight": weight} for name, weight in rules]
     return {**WEIGHTED, "weightPreference": {"staticWeightList": listed}}
 
 
 def spread(field: str, least: int = 0, most: int = 0) -> dict[str, Any]:
-    """A spread constraint."""
+    """Return a spread constraint."""
     return {"spreadByField": field, "minGroups": least, "maxGroups": most}
 
 
@@ -42,7 +42,7 @@ def asked(
     groups: Any = None,
     **spec: Any,
 ) -> Binding:
-    """A binding; ``groups`` are its clusterAffinities, ``observed`` is the one it was placed by last."""
+    """Return a binding. ``groups`` are its clusterAffinities, ``observed`` is the observed group."""
     fields = {"replicaScheduling": scheduling, "spreadConstraints": list(spread), "clusterAffinities": groups}
     policy_fields = {name: spec.pop(name) for name in ("clusterAffinity", "clusterTolerations") if name in spec}
     given = {name: value for name, value in fields.items() if value is not None}
@@ -57,10 +57,10 @@ def asked(
 def schedule(
     clusters: Iterable[Cluster], workload: Binding, profile: Profile | None = None, peers: Peers | None = None
 ) -> Decision:
-    """What a new scheduler decides."""
+    """Return the decision of a new scheduler."""
     return Scheduler(Fleet(clusters), profile or karmada_profile(), peers).schedule(Request.of(workload))
 
 
 def outcome(decision: Decision) -> dict[str, int] | str:
-    """The assignment, or the kind of failure."""
+    """Return the assignment, or the kind of failure."""
     return decision.failure.kind.value if decision.failure else decision.assignment

@@ -1,7 +1,7 @@
-"""KubeAdmiral's values for tests: whatever a test does not name has a default that plays no part in any decision.
+"""Builders of KubeAdmiral's objects. A value that a test does not set has a default without effect on decisions.
 
-A cluster has joined, is ready, serves Deployments and ConfigMaps, has no taints and no resources; a unit is a
-Deployment in Duplicate mode that asks for nothing.
+By default a cluster has joined, is ready, serves Deployments and ConfigMaps, and has no taints and no resources. A
+unit is a Deployment in Duplicate mode without requirements.
 """
 
 from collections.abc import Iterable, Mapping
@@ -48,7 +48,7 @@ def member(
     ready: str = "True",
     deleting: bool = False,
 ) -> Cluster:
-    """A FederatedCluster as the core sees it; ``available`` None means that nothing is used."""
+    """Return the Cluster of a FederatedCluster. If ``available`` is None, nothing is used."""
     metadata: dict[str, Any] = {"name": name, "labels": dict(labels or {})}
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -78,7 +78,7 @@ def unit(
     preferences: Mapping[str, Preference] | None = None,
     **fields: Any,
 ) -> SchedulingUnit:
-    """A unit; the clusters of ``preferences`` are its candidates."""
+    """Return a unit. The clusters of ``preferences`` are its candidates."""
     identity = {"api_version": "apps/v1", "kind": "Deployment", "namespace": "default", "name": "web"}
     preferences = preferences or {}
     fields.setdefault("candidates", frozenset(preferences))
@@ -86,7 +86,7 @@ def unit(
 
 
 def divided(replicas: int, **fields: Any) -> SchedulingUnit:
-    """A unit whose replicas are divided."""
+    """Return a unit in Divide mode."""
     return unit(divide=True, replicas=replicas, **fields)
 
 
@@ -94,9 +94,9 @@ class Decided:
     """A unit that was scheduled.
 
     Attributes:
-        decision: the engine's.
+        decision: of the engine.
         clusters: replicas by cluster, as KubeAdmiral writes them.
-        diagnosis: its one attempt explained; None if none was made.
+        diagnosis: of its only attempt. None without an attempt.
     """
 
     def __init__(self, asked: SchedulingUnit, clusters: Iterable[Cluster], plugins: PluginNames = DEFAULT_PLUGINS):
@@ -108,28 +108,30 @@ class Decided:
     @property
     def fitting(self) -> set[str]:
         """The clusters that passed all filters."""
-        told = self.diagnosis.clusters if self.diagnosis is not None else []
-        return {each.cluster for each in told if not each.rejections}
+        clusters = self.diagnosis.clusters if self.diagnosis is not None else []
+        return {each.cluster for each in clusters if not each.rejections}
 
     @property
     def rejections(self) -> dict[str, list[tuple[str, str]]]:
-        """Every filter that ruled a cluster out, and why, by cluster."""
-        told = self.diagnosis.clusters if self.diagnosis is not None else []
-        return {each.cluster: [(one.plugin, one.reason) for one in each.rejections] for each in told if each.rejections}
+        """Every filter that rejected a cluster, and its reason, by cluster."""
+        clusters = self.diagnosis.clusters if self.diagnosis is not None else []
+        return {
+            each.cluster: [(one.plugin, one.reason) for one in each.rejections] for each in clusters if each.rejections
+        }
 
 
 def spec(**fields: Any) -> KubeAdmiralSpec:
-    """A policy's spec from its JSON fields, in Duplicate mode."""
+    """Return the spec of a policy from JSON fields, in Duplicate mode."""
     return convert(KubeAdmiralSpec, {"schedulingMode": "Duplicate", **fields})
 
 
 def policy(name: str = "policy", **fields: Any) -> KubeAdmiralPolicy:
-    """A policy from the JSON fields of its spec."""
+    """Return a policy from JSON fields of its spec."""
     return KubeAdmiralPolicy(metadata=ObjectMeta(name=name, namespace="default"), spec=spec(**fields))
 
 
 def term(*expressions: tuple[Any, ...], fields: Iterable[tuple[Any, ...]] = ()) -> ClusterSelectorTerm:
-    """A term from (key, operator, value...) triples over labels and over fields."""
+    """Return a term from (key, operator, value...) tuples over labels and over fields."""
     requirements = [
         [{"key": key, "operator": operator, "values": values} for key, operator, *values in each]
         for each in (expressions, fields)
@@ -138,12 +140,12 @@ def term(*expressions: tuple[Any, ...], fields: Iterable[tuple[Any, ...]] = ()) 
 
 
 def web(replicas: int | None = 3, **fields: Any) -> UnitWorkload:
-    """A Deployment."""
+    """Return a Deployment."""
     return UnitWorkload("apps/v1", "Deployment", "web", "default", "spec.replicas", replicas, **fields)
 
 
 def unit_from(line: Mapping[str, Any]) -> SchedulingUnit:
-    """The unit of a recorded line, whose policy is taken as it is written."""
+    """Return the unit of a recorded line. Its policy gets no defaults."""
     recorded = line["object"]
     workload = UnitWorkload(
         api_version=recorded["apiVersion"],

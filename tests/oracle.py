@@ -1,7 +1,7 @@
-"""Karmada's algorithm a second time: slow, straight down the page, on plain values, for tests to compare with.
+"""A second, naive implementation of Karmada's algorithm on plain values, for the property tests only.
 
-It shares nothing with ``berthmaster.scheduling`` but the model of the API. It enumerates where Karmada enumerates, so
-that it is fit for small fleets only, and for no more than 12 clusters, up to which Go sorts stably.
+It shares only the model of the API with ``berthmaster.scheduling``. It enumerates where Karmada enumerates, and
+therefore supports small fleets only: at most 12 clusters, up to which Go sorts stably.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAf
 UNLIMITED = 2**31 - 1
 
 
-class Left(Exception):  # noqa: N818 - no error of the program: a group is left for the next one
-    """A group does not work out; the argument is the kind of failure."""
+class GroupFailed(Exception):  # noqa: N818 - no error of the program: a group is left for the next one
+    """A group fails. The argument is the kind of failure."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Candidate:
 
 
 def decide(clusters: list[Cluster], binding: Binding):
-    """The group that won, replicas by cluster, and the kind of the first failure if none won."""
+    """Return the group that won, replicas by cluster, and the kind of the first failure if no group won."""
     placement = binding.spec.placement or Placement()
     fresh = binding.reschedule_requested
     if placement.cluster_affinities is None:
@@ -57,7 +57,7 @@ def decide(clusters: list[Cluster], binding: Binding):
     for term in walk:
         try:
             assignment = attempt(clusters, binding, placement, term, fresh=fresh)
-        except Left as left:
+        except GroupFailed as left:
             failures.append(left.args[0])
         else:
             return term and term.affinity_name, assignment, None
@@ -72,7 +72,7 @@ def attempt(
     *,
     fresh: bool,
 ):
-    """One group: filter, score, select, assign."""
+    """Filter, score, select and assign in one group."""
     spec = binding.spec
     current = {target.name: target.replicas for target in spec.clusters}
     candidates = [
@@ -87,10 +87,10 @@ def attempt(
         if passes(cluster, binding, placement, term)
     ]
     if not candidates:
-        raise Left("NoFit")
+        raise GroupFailed("NoFit")
     selected = select(sorted(candidates, key=Candidate.order), placement, spec.replicas)
     if not selected:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     if not (spec.replicas > 0 or spec.replica_requirements is not None) or len(spec.components) > 1:
         return {candidate.name: 0 for candidate in selected}
     if placement.cluster_affinity is None and term is not None and term.overflow_affinities is not None:
@@ -226,7 +226,7 @@ def select(candidates: list[Candidate], placement: Placement, replicas: int):
     if "region" in constraints:
         return select_by_region(candidates, constraints, replicas, duplicated=is_duplicated(placement))
     if "cluster" not in constraints:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     constraint = constraints["cluster"]
     needed = None if is_duplicated(placement) else replicas
     return select_by_cluster(candidates, constraint.min_groups, constraint.max_groups, needed)
@@ -234,19 +234,19 @@ def select(candidates: list[Candidate], placement: Placement, replicas: int):
 
 def select_by_cluster(candidates: list[Candidate], min_groups: int, max_groups: int, needed: int | None):
     if len(candidates) < min_groups:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     chosen, rest = candidates[:max_groups], candidates[max_groups:]
     if needed is None:
         return chosen
     for slot in reversed(range(len(chosen))):
         if sum(each.available for each in chosen) >= needed:
             break
-        roomier = [index for index, each in enumerate(rest) if each.available > chosen[slot].available]
-        if roomier:
-            index = max(roomier, key=lambda index: (rest[index].available, -index))
+        larger = [index for index, each in enumerate(rest) if each.available > chosen[slot].available]
+        if larger:
+            index = max(larger, key=lambda index: (rest[index].available, -index))
             chosen[slot], rest[index] = rest[index], chosen[slot]
     if not chosen or sum(each.available for each in chosen) < needed:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     return chosen
 
 
@@ -258,14 +258,14 @@ def select_by_region(candidates: list[Candidate], constraints, replicas: int, *,
     for candidate in candidates:
         members.setdefault(candidate.cluster.spec.region, []).append(candidate)
     if len(members) < region.min_groups:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     weigh = weight_of_duplicated if duplicated else weight_of_divided
     groups = [
         (name, len(each), weigh(each, replicas, region.min_groups, min_clusters)) for name, each in members.items()
     ]
     chosen = select_groups(groups, region.min_groups, region.max_groups, min_clusters)
     if not chosen:
-        raise Left("SelectFailed")
+        raise GroupFailed("SelectFailed")
     first = [members[name][0] for name in chosen]
     pool = sorted((each for name in chosen for each in members[name][1:]), key=Candidate.order)
     needed = min(len(first) + len(pool), max_clusters)
@@ -291,7 +291,7 @@ def weight_of_divided(members: list[Candidate], replicas: int, min_regions: int,
 
 
 def select_groups(groups: list[tuple[str, int, int]], shortest: int, longest: int, target: int):
-    """The names that Karmada's walk over all combinations ends with; (name, value, weight) each."""
+    """Return the names that Karmada's walk over all combinations selects. Groups are (name, value, weight)."""
     walk = sorted(groups, key=lambda group: (group[1], -group[2], group[0]))
     paths: list[tuple[int, int, int, tuple[str, ...]]] = []
 
@@ -327,7 +327,7 @@ def assign_tiers(selected: list[Candidate], binding: Binding, placement: Placeme
         remaining -= replicas
         if not remaining:
             return assignment
-    raise Left("Insufficient")
+    raise GroupFailed("Insufficient")
 
 
 def assign(selected: list[Candidate], binding: Binding, placement: Placement, replicas: int, *, fresh: bool):
@@ -336,7 +336,7 @@ def assign(selected: list[Candidate], binding: Binding, placement: Placement, re
         return {candidate.name: replicas for candidate in selected}
     preference, weights = scheduling.replica_division_preference, scheduling.weight_preference
     if scheduling.replica_scheduling_type != "Divided" or preference not in {"Aggregated", "Weighted"}:
-        raise Left("Insufficient")
+        raise GroupFailed("Insufficient")
     uid = binding.spec.resource.uid
     if preference == "Weighted" and not (weights and weights.dynamic_weight):
         rules = [(rule.target_cluster, rule.weight) for rule in (weights.static_weight_list if weights else ())]
@@ -353,7 +353,7 @@ def assign_by_capacity(selected: list[Candidate], binding: Binding, replicas: in
     scheduled = {target.name: target.replicas for target in binding.spec.clusters if target.name in names}
     assigned, base, target = sum(scheduled.values()), {}, replicas
     if fresh:
-        # Added up in 32 bits, where the sum for "unbounded" turns negative.
+        # Karmada adds in 32 bits, so that the sum for an unlimited cluster is negative.
         votes = {each.name: wrapped(each.available) for each in selected}
     elif assigned > replicas:
         votes = scheduled
@@ -362,7 +362,7 @@ def assign_by_capacity(selected: list[Candidate], binding: Binding, replicas: in
     else:
         return scheduled
     if sum(votes.values()) < target:
-        raise Left("Insufficient")
+        raise GroupFailed("Insufficient")
     if aggregated:
         order = sorted(votes, key=lambda name: (not base.get(name), -votes[name]))
         end = next(end for end in range(1, len(order) + 1) if sum(votes[name] for name in order[:end]) >= target)
@@ -376,7 +376,7 @@ def wrapped(number: int):
 
 
 def webster(seats: int, votes: dict[str, int], uid: str = ""):
-    """Seat by seat to the largest quotient; equals go by fewer seats, then by name."""
+    """Give seats one by one to the largest quotient. Ties are broken by fewer seats, then by name."""
     digest = 2166136261
     for byte in uid.encode():
         digest = (digest ^ byte) * 16777619 % 2**32

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for small worlds in which everything collides often: ties, shared labels, full clusters."""
+"""Hypothesis strategies for small worlds with many collisions: ties, shared labels, full clusters."""
 
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -39,7 +39,7 @@ def _present(fields):
 
 
 def objects(**fields):
-    """JSON objects of these fields; a field that draws None is absent."""
+    """Return JSON objects with these fields. A field that draws None is absent."""
     return st.fixed_dictionaries(fields).map(_present)
 
 
@@ -68,7 +68,7 @@ def _enabled(kinds):
 
 
 def clusters(name):
-    """Clusters of a name."""
+    """Return clusters with a name."""
     return objects(
         metadata=st.tuples(_labels, st.integers(0, 15)).map(
             lambda drawn: {
@@ -87,7 +87,7 @@ def clusters(name):
 
 @st.composite
 def fleets(draw, min_size=1, max_size=8):
-    """Lists of clusters with names of their own."""
+    """Return lists of clusters with distinct names."""
     size = draw(st.integers(min_size, max_size))
     names = draw(st.permutations(NAMES[:size]))
     return [draw(clusters(name)) for name in names]
@@ -125,7 +125,7 @@ _affinity_fields = {
     "exclude": st.none() | st.lists(st.sampled_from(NAMES), max_size=1),
 }
 affinities = objects(**_affinity_fields)
-"""Affinities as JSON."""
+"""Return affinities as JSON."""
 
 cluster_affinities = affinities.map(lambda raw: convert(ClusterAffinity, raw))
 
@@ -155,7 +155,7 @@ static_weights = st.lists(_weights, max_size=2).map(
 )
 dividing = st.sampled_from([AGGREGATED, DYNAMIC, divided("Weighted")]) | static_weights
 schedulings = st.sampled_from([None, DUPLICATED]) | dividing
-"""Replica scheduling as JSON."""
+"""Return replica scheduling as JSON."""
 
 
 def _constraint(field):
@@ -174,7 +174,7 @@ constraints = (
     | st.tuples(_constraint("zone"), _constraint("cluster"))
     | st.tuples(_constraint("provider"))
 ).map(list)
-"""Spread constraints as JSON."""
+"""Return spread constraints as JSON."""
 
 tolerations = st.sampled_from(
     [None, [], [{"operator": "Exists"}], [{"key": "gpu", "operator": "Equal", "value": "yes"}], [{"key": "down"}]]
@@ -182,7 +182,7 @@ tolerations = st.sampled_from(
 
 
 def placements(scheduling=schedulings, spread=constraints):
-    """Placements: without affinity, with one, with groups, or both."""
+    """Return placements without affinity, with one, with groups, or with both."""
     return objects(
         clusterAffinity=st.none() | st.none() | affinities,
         clusterAffinities=st.none() | _groups,
@@ -193,7 +193,7 @@ def placements(scheduling=schedulings, spread=constraints):
 
 
 def easy_placements(scheduling):
-    """Placements that most worlds can satisfy."""
+    """Return placements that most worlds can satisfy."""
     return objects(
         clusterAffinity=st.none() | objects(exclude=st.lists(st.sampled_from(NAMES), max_size=2)),
         clusterTolerations=st.just([{"operator": "Exists"}]),
@@ -202,7 +202,7 @@ def easy_placements(scheduling):
 
 
 def overflowing_placements():
-    """Placements with one group that is widened twice, by names alone, so that most decisions work out."""
+    """Return placements with one group and two overflow affinities by name, so that most decisions succeed."""
     names = objects(clusterNames=st.lists(st.sampled_from(NAMES), min_size=1, max_size=4))
     tier = names.map(lambda drawn: {"affinityName": "over", **drawn})
     group = st.tuples(names, st.lists(tier, min_size=1, max_size=3)).map(
@@ -234,7 +234,7 @@ _assignments = st.lists(
 
 @st.composite
 def bindings(draw, placed=None, replicas=None, fresh=None):
-    """Bindings: placed for the first time, again, evicted, to be rescheduled; ConfigMaps have no replicas."""
+    """Return new, scheduled, evicted and rescheduled bindings. ConfigMaps have no replicas."""
     wanted = st.integers(0, 12) if replicas is None else replicas
     kinds = ["Deployment"] if replicas is not None else ["Deployment", "Deployment", "Deployment", "ConfigMap"]
     kind = draw(st.sampled_from(kinds))
@@ -266,13 +266,13 @@ def _with_placement(binding, placement):
 
 
 def at(binding, assignment):
-    """The same binding, assigned somewhere else."""
+    """Return the binding with another assignment."""
     targets = tuple(TargetCluster(name=name, replicas=replicas) for name, replicas in assignment.items())
     return replace(binding, spec=replace(binding.spec, clusters=targets))
 
 
 def placed(binding, decision, *, replicas):
-    """The binding after a decision was carried out, with another number of replicas wanted."""
+    """Return the binding after a decision was applied, with another number of requested replicas."""
     after = at(binding, decision.assignment)
     status = replace(after.status, scheduler_observing_affinity_name=decision.group or "")
     return replace(after, spec=replace(after.spec, replicas=replicas), status=status)

@@ -1,4 +1,4 @@
-"""Decisions that Karmada itself made, recorded by running its scheduler; ours must be the same, one by one."""
+"""Recorded decisions of Karmada's scheduler. Each of ours must be identical."""
 
 import gzip
 import json
@@ -45,11 +45,11 @@ def _decisions(recorded: dict[str, Any]) -> list[dict[str, Any]]:
     "recorded",
     [pytest.param(fleet, id=f"{file}-{fleet['id']}") for file, fleets in _FLEETS.items() for fleet in fleets],
 )
-def test_every_decision_is_karmadas(recorded):
+def test_every_decision_is_the_one_of_karmada(recorded):
     assert _decisions(recorded) == recorded["results"]
 
 
 @pytest.mark.parametrize("file", _RECORDED)
-def test_nothing_recorded_is_left_out(file):
+def test_all_recorded_lines_are_checked(file):
     fleets = _FLEETS[file]
     assert (len(fleets), sum(len(fleet["results"]) for fleet in fleets)) == _RECORDED[file]

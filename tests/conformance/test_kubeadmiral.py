@@ -1,4 +1,4 @@
-"""Decisions that KubeAdmiral's scheduler made, exactly."""
+"""Recorded decisions of KubeAdmiral's scheduler. Each of ours must be identical."""
 
 import gzip
 import json
@@ -37,20 +37,20 @@ def decided(line, clusters):
     }
 
 
-def test_all_lines_are_looked_at():
+def test_all_recorded_lines_are_checked():
     assert len(recorded()) == LINES
     assert len({line["id"] for line in recorded()}) == LINES
 
 
 @pytest.mark.parametrize("first", range(0, LINES, CHUNK), ids=lambda first: f"lines from {first}")
-def test_what_was_recorded_is_decided(first):
+def test_every_decision_is_the_one_of_kubeadmiral(first):
     lines = recorded()[first : first + CHUNK]
     answers = {line["id"]: decided(line, line["clusters"]) for line in lines}
     assert answers == {line["id"]: line["result"] for line in lines}
 
 
 @pytest.mark.parametrize("first", [0, 750], ids=lambda first: f"lines from {first}")
-def test_the_order_of_clusters_plays_no_part(first):
+def test_the_order_of_clusters_has_no_effect(first):
     lines = recorded()[first : first + CHUNK]
     answers = {line["id"]: decided(line, line["clusters"][::-1]) for line in lines}
     assert answers == {line["id"]: line["result"] for line in lines}

@@ -1,4 +1,4 @@
-"""Every column says of all clusters at once what it says of each, and keeps saying so as clusters change."""
+"""The two forms of every column, for all clusters and for one, agree, also after clusters change."""
 
 import numpy as np
 import oracle
@@ -40,7 +40,7 @@ REQUESTS = (None, (), (("cpu", 1000),), (("cpu", 500), ("memory", 1)), (("gold",
 
 
 def truths(fleet, affinities):
-    """Columns of every sort, each with its definition for one cluster."""
+    """Yield columns of every kind, each with its definition for one cluster."""
     sharing = Affinities(fleet)
     meant = [sharing.column(affinity) for affinity in affinities]
     terms = [AffinityTerm(affinity) for affinity in affinities]
@@ -96,7 +96,7 @@ class Amount:
 
 
 @given(draws.fleets(), st.lists(draws.cluster_affinities, min_size=1, max_size=3), st.data())
-def test_columns_say_of_all_clusters_what_they_say_of_each(clusters, affinities, data):
+def test_both_forms_of_a_column_agree(clusters, affinities, data):
     fleet = Fleet(clusters)
     columns = list(truths(fleet, affinities))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -115,7 +115,7 @@ def check(fleet, column, definition):
 
 
 @given(draws.fleets())
-def test_a_column_computed_anew_is_an_array_of_its_own(clusters):
+def test_a_column_computes_a_new_array(clusters):
     fleet = Fleet(clusters)
     for column, _ in truths(fleet, [convert(oracle.ClusterAffinity, {})]):
         assert not any(
@@ -139,7 +139,7 @@ numbers = st.integers(0, 3) | st.sampled_from([2**31 - 1, 2**32 - 2])
     st.sampled_from([(False, False), (True, False), (False, True), (True, True)]),
     st.sampled_from([1, 10**6, -1]),
 )
-def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, given_parts, factor):
+def test_the_best_candidates_are_the_first_of_a_full_sort(drawn, count, given_parts, factor):
     scored, tiered = given_parts
     fleet = Fleet(convert(oracle.Cluster, {"metadata": {"name": f"m{index:03}"}}) for index in range(len(drawn)))
     allocatable, assigned, scores, tiers = (np.array(column, dtype=np.int64) for column in zip(*drawn, strict=True))
@@ -162,6 +162,6 @@ def test_the_best_candidates_are_those_that_sorting_puts_first(drawn, count, giv
 
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 5, 63, 64, 65, 200, 500])
-def test_the_largest_of_many_are_found_without_sorting_all(count):
+def test_the_largest_of_many_are_found_without_a_full_sort(count):
     keys = np.random.default_rng(1).permutation(200)
     assert keys[largest(keys, count)].tolist() == sorted(keys.tolist(), reverse=True)[: max(0, count)]

@@ -1,4 +1,4 @@
-"""What holds for every decision, on small random worlds."""
+"""Properties of every decision, on small random worlds."""
 
 import oracle
 import strategies as draws
@@ -20,14 +20,14 @@ def decide(clusters, binding) -> Decision:
     return Scheduler(Fleet(clusters), karmada_profile()).schedule(Request.of(binding))
 
 
-def told(decision: Decision):
+def result_of(decision: Decision):
     return decision.group, decision.assignment, decision.failure.kind.value if decision.failure else None
 
 
 @settings(max_examples=120)
 @given(draws.fleets(max_size=10), draws.bindings())
-def test_every_decision_is_the_one_that_the_rules_spelled_out_lead_to(clusters, binding):
-    assert told(decide(clusters, binding)) == oracle.decide(clusters, binding)
+def test_every_decision_matches_the_oracle(clusters, binding):
+    assert result_of(decide(clusters, binding)) == oracle.decide(clusters, binding)
 
 
 @settings(max_examples=50)
@@ -35,8 +35,8 @@ def test_every_decision_is_the_one_that_the_rules_spelled_out_lead_to(clusters, 
     draws.fleets(min_size=3, max_size=10),
     draws.bindings(placed=draws.overflowing_placements(), replicas=st.integers(1, 25)),
 )
-def test_overflow_is_filled_as_the_rules_spelled_out_say(clusters, binding):
-    assert told(decide(clusters, binding)) == oracle.decide(clusters, binding)
+def test_every_decision_with_overflow_matches_the_oracle(clusters, binding):
+    assert result_of(decide(clusters, binding)) == oracle.decide(clusters, binding)
 
 
 @given(draws.fleets(), draws.bindings(placed=draws.placements(scheduling=draws.dividing), replicas=st.integers(1, 9)))
@@ -61,7 +61,7 @@ def test_a_duplicated_workload_has_all_replicas_on_every_selected_cluster(cluste
 
 
 @given(draws.fleets(), draws.bindings())
-def test_a_cluster_that_a_filter_rejects_gets_nothing(clusters, binding):
+def test_a_rejected_cluster_gets_no_replicas(clusters, binding):
     scheduler = Scheduler(Fleet(clusters), karmada_profile())
     request = Request.of(binding)
     decision = scheduler.schedule(request)
@@ -73,8 +73,8 @@ def test_a_cluster_that_a_filter_rejects_gets_nothing(clusters, binding):
 
 
 @given(draws.fleets(), draws.bindings(), st.randoms(use_true_random=False))
-def test_the_order_of_the_clusters_changes_nothing(clusters, binding, random):
-    assert told(decide(clusters, binding)) == told(decide(random.sample(clusters, len(clusters)), binding))
+def test_the_order_of_the_clusters_has_no_effect(clusters, binding, random):
+    assert result_of(decide(clusters, binding)) == result_of(decide(random.sample(clusters, len(clusters)), binding))
 
 
 @given(draws.fleets(), draws.bindings(placed=unconstrained, fresh=False), st.integers(1, 9))
@@ -88,11 +88,11 @@ def test_scaling_up_never_takes_replicas_from_a_cluster(clusters, binding, more)
 
 
 @given(draws.fleets(), draws.bindings(placed=unconstrained, replicas=st.integers(1, 9), fresh=False))
-def test_what_is_placed_already_stays_where_it_is(clusters, binding):
+def test_an_assignment_that_was_applied_is_stable(clusters, binding):
     first = decide(clusters, binding)
     assume(first.failure is None and first.attempts)
     again = decide(clusters, draws.placed(binding, first, replicas=binding.spec.replicas))
-    assert told(again) == told(first)
+    assert result_of(again) == result_of(first)
 
 
 @given(
@@ -100,8 +100,8 @@ def test_what_is_placed_already_stays_where_it_is(clusters, binding):
     draws.bindings(placed=draws.placements(scheduling=draws.static_weights, spread=st.just([])), fresh=False),
     draws.fleets(min_size=10, max_size=10),
 )
-def test_static_weights_are_divided_anew_each_time(clusters, binding, elsewhere):
-    """Where it is now plays no part, once the filters that spare current clusters are out of the way."""
+def test_static_weights_ignore_the_current_assignment(clusters, binding, elsewhere):
+    """The current assignment has no effect if no filter exempts current clusters."""
     tolerant = replace(
         binding.spec.placement,
         cluster_tolerations=(draws.TOLERATE_ALL,),
@@ -111,29 +111,29 @@ def test_static_weights_are_divided_anew_each_time(clusters, binding, elsewhere)
     serving = [replace(each, status=replace(each.status, api_enablements=draws.SERVES_ALL)) for each in clusters]
     settled = replace(binding, spec=replace(binding.spec, placement=tolerant))
     moved = {each.name: index for index, each in enumerate(elsewhere)}
-    assert told(decide(serving, settled)) == told(decide(serving, draws.at(settled, moved)))
+    assert result_of(decide(serving, settled)) == result_of(decide(serving, draws.at(settled, moved)))
 
 
 @given(draws.fleets(), draws.bindings())
-def test_only_a_workload_that_fits_nowhere_loses_its_assignment(clusters, binding):
+def test_only_a_workload_that_fits_no_cluster_loses_its_assignment(clusters, binding):
     decision = decide(clusters, binding)
     assert decision.clears_assignment == (decision.failure is not None and decision.failure.kind is FailureKind.NO_FIT)
 
 
 @settings(max_examples=50)
 @given(st.data())
-def test_a_scheduler_that_lived_through_updates_decides_as_a_new_one(data):
+def test_a_scheduler_decides_after_updates_as_a_new_one(data):
     world = {each.name: each for each in data.draw(draws.fleets(max_size=10))}
     bindings = data.draw(st.lists(draws.bindings(), min_size=1, max_size=3))
     scheduler = Scheduler(Fleet(world.values()), karmada_profile())
     for _ in range(data.draw(st.integers(1, 5))):
         change(scheduler.fleet, world, data)
         for binding in bindings:
-            assert told(scheduler.schedule(Request.of(binding))) == told(decide(world.values(), binding))
+            assert result_of(scheduler.schedule(Request.of(binding))) == result_of(decide(world.values(), binding))
 
 
 def change(fleet: Fleet, world, data):
-    """Put a cluster in, in place of one of its name if there is one, or take one out."""
+    """Add, replace or remove a cluster."""
     name = data.draw(st.sampled_from(draws.NAMES))
     if data.draw(st.integers(0, 3)):
         world[name] = data.draw(draws.clusters(name))

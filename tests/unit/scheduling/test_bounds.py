@@ -1,4 +1,4 @@
-"""What estimators inside members say bounds what a cluster takes, and never widens it."""
+"""Bounds from estimators reduce the available replicas of a cluster and never increase them."""
 
 from dataclasses import replace
 
@@ -27,52 +27,56 @@ def decide(bounds, **fields):
 @pytest.mark.parametrize(
     ("bounds", "fields", "expected"),
     [
-        pytest.param(None, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="nobody was asked"),
-        pytest.param({}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="nobody answered"),
+        pytest.param(None, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="no estimator was asked"),
+        pytest.param({}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="no estimator answered"),
         pytest.param({"a": 4}, {"replicas": 24}, {"a": 4, "b": 10, "c": 10}, id="a bounded cluster gets fewer"),
-        pytest.param({"a": 0}, {"replicas": 8}, {"b": 4, "c": 4}, id="one without room gets none"),
-        pytest.param({"a": 99}, {"replicas": 31}, "Insufficient", id="a bound above the summary widens nothing"),
-        pytest.param({"a": 2**40}, {"replicas": 30}, {"a": 10, "b": 10, "c": 10}, id="however large it is"),
-        pytest.param({"a": 5}, {"replicas": 26}, "Insufficient", id="all bounds together decide what fits"),
+        pytest.param({"a": 0}, {"replicas": 8}, {"b": 4, "c": 4}, id="a cluster with a bound of 0 gets no replicas"),
+        pytest.param({"a": 99}, {"replicas": 31}, "Insufficient", id="a bound above the summary has no effect"),
         pytest.param(
-            {"gone": 1}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="a cluster that has left plays no part"
+            {"a": 2**40}, {"replicas": 30}, {"a": 10, "b": 10, "c": 10}, id="a very large bound has no effect"
         ),
         pytest.param(
-            {"a": 0}, {"replicas": 9, "clusters": {"a": 5}}, {"a": 5, "b": 2, "c": 2}, id="what is there stays there"
+            {"a": 5}, {"replicas": 26}, "Insufficient", id="the sum of all bounds decides whether the workload fits"
+        ),
+        pytest.param(
+            {"gone": 1}, {"replicas": 9}, {"a": 3, "b": 3, "c": 3}, id="the bound of a removed cluster has no effect"
+        ),
+        pytest.param(
+            {"a": 0}, {"replicas": 9, "clusters": {"a": 5}}, {"a": 5, "b": 2, "c": 2}, id="current replicas stay"
         ),
         pytest.param(
             {"a": 1},
             {"replicas": 26, "clusters": {"a": 5}, "fresh": True},
             {"a": 6, "b": 10, "c": 10},
-            id="afresh, replicas that are there come on top of the bound",
+            id="in fresh mode the bound adds to current replicas",
         ),
         pytest.param(
             {"a": 1, "b": 2},
             {"replicas": 3, "spread": [spread("cluster", 1, 1)]},
             {"c": 3},
-            id="selection goes by the bound",
+            id="selection uses the bound",
         ),
-        pytest.param({"a": 0}, {"replicas": 0, "requests": {}}, {}, id="without replicas nothing is estimated"),
+        pytest.param({"a": 0}, {"replicas": 0, "requests": {}}, {}, id="without replicas no bound applies"),
         pytest.param(
             {"a": 0},
             {"replicas": 2, "scheduling": DUPLICATED},
             {"a": 2, "b": 2, "c": 2},
-            id="copies do not ask for room",
+            id="bounds do not limit duplicated workloads",
         ),
     ],
 )
-def test_bounds_are_the_least_of_what_is_said(bounds, fields, expected):
+def test_the_smallest_estimate_limits_a_cluster(bounds, fields, expected):
     _, _, decision = decide(bounds, **{"scheduling": DYNAMIC, **fields})
     assert outcome(decision) == expected
 
 
-def test_a_group_that_its_estimators_bound_is_left_for_the_next():
+def test_a_group_that_is_full_by_its_bounds_fails():
     groups = [{"affinityName": "near", "clusterNames": ["a"]}, {"affinityName": "far", "clusterNames": ["b"]}]
     _, _, decision = decide({"a": 3}, replicas=5, scheduling=AGGREGATED, groups=groups)
     assert (decision.group, decision.assignment) == ("far", {"b": 5})
 
 
-def test_overflow_begins_where_the_bound_ends():
+def test_overflow_starts_at_the_bound():
     groups = [
         {
             "affinityName": "main",
@@ -87,15 +91,15 @@ def test_overflow_begins_where_the_bound_ends():
 @pytest.mark.parametrize(
     ("bounds", "expected"),
     [
-        pytest.param({"a": 4}, (4, ITS_ESTIMATOR), id="its estimator, where that says less"),
-        pytest.param({"a": 10}, (10, "pods"), id="the resource, where both say the same"),
-        pytest.param({"b": 4}, (10, "pods"), id="the resource, where only others answered"),
-        pytest.param(None, (10, "pods"), id="the resource, where nobody was asked"),
+        pytest.param({"a": 4}, (4, ITS_ESTIMATOR), id="the estimator, if its bound is smaller"),
+        pytest.param({"a": 10}, (10, "pods"), id="the resource, if both are equal"),
+        pytest.param({"b": 4}, (10, "pods"), id="the resource, if only other estimators answered"),
+        pytest.param(None, (10, "pods"), id="the resource, if no estimator was asked"),
     ],
 )
-def test_a_diagnosis_names_what_bounds(bounds, expected):
-    told = explain(*decide(bounds, replicas=3, scheduling=DYNAMIC)).groups[0].clusters[0]
-    assert (told.capacity, told.bound_by) == expected
+def test_a_diagnosis_names_the_limit(bounds, expected):
+    explained = explain(*decide(bounds, replicas=3, scheduling=DYNAMIC)).groups[0].clusters[0]
+    assert (explained.capacity, explained.bound_by) == expected
 
 
 @given(
@@ -103,7 +107,7 @@ def test_a_diagnosis_names_what_bounds(bounds, expected):
     st.integers(1, 30),
     st.sampled_from([DYNAMIC, AGGREGATED]),
 )
-def test_a_bound_decides_as_a_smaller_summary_would(bounds, replicas, scheduling):
+def test_a_bound_has_the_effect_of_a_smaller_summary(bounds, replicas, scheduling):
     smaller = [cluster(name, pods=min(pods, bounds.get(name, pods))) for name, pods in PODS.items()]
     expected = Scheduler(Fleet(smaller), karmada_profile()).schedule(
         Request.of(asked(replicas=replicas, scheduling=scheduling))

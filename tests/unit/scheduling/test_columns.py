@@ -7,7 +7,7 @@ from berthmaster.scheduling.columns import Column, Journal
 
 
 class Doubled(Column[np.int64]):
-    """Twice what stands in a list, counting how it is worked out."""
+    """Twice the values of a list. It counts the computations."""
 
     def __init__(self, journal, numbers):
         super().__init__(journal)
@@ -28,12 +28,12 @@ def column():
     return Doubled(Journal(), list(range(100)))
 
 
-def test_nothing_changed_nothing_is_worked_out(column):
+def test_an_unchanged_column_computes_nothing(column):
     assert column.current() is column.current()
     assert (column.computed, column.rows) == (1, [])
 
 
-def test_a_changed_row_is_worked_out_alone(column):
+def test_only_a_changed_row_is_computed(column):
     column.current()
     column.numbers[7] = 50
     column.journal.record(7)
@@ -46,11 +46,13 @@ def test_a_changed_row_is_worked_out_alone(column):
     ("change", "why"),
     [
         pytest.param(lambda journal: [journal.record(row) for row in range(33)], "many", id="many rows changed"),
-        pytest.param(lambda journal: [journal.record(1) for _ in range(5000)], "forgotten", id="the journal forgot"),
+        pytest.param(
+            lambda journal: [journal.record(1) for _ in range(5000)], "forgotten", id="the journal dropped the changes"
+        ),
         pytest.param(lambda journal: journal.reset(), "reset", id="the journal was reset"),
     ],
 )
-def test_everything_is_worked_out_anew_when(column, change, why):
+def test_all_rows_are_computed_if(column, change, why):
     column.current()
     change(column.journal)
     column.current()
@@ -58,7 +60,7 @@ def test_everything_is_worked_out_anew_when(column, change, why):
 
 
 @given(st.lists(st.lists(st.integers(0, 19), max_size=2200), max_size=6))
-def test_whatever_is_remembered_contains_every_row_that_changed(batches):
+def test_a_journal_contains_every_row_that_changed(batches):
     journal = Journal()
     seen = []
     for batch in batches:

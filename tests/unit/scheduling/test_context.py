@@ -26,7 +26,7 @@ def peers():
     return peers
 
 
-def test_peers_are_the_others_of_a_group(peers):
+def test_peers_are_the_other_workloads_of_a_group(peers):
     assert peers_of(peers) == {"web": {"a", "b"}, "db": {"c"}}
     assert peers_of(peers, except_for="web-deployment") == {"db": {"c"}}
     assert peers_of(peers, "tier=db", kind=ANTI_AFFINITY) == {"db": {"c"}}
@@ -38,19 +38,19 @@ def test_peers_are_the_others_of_a_group(peers):
         pytest.param({"namespace": "other"}, id="in another namespace"),
         pytest.param({"group": "team=y"}, id="in another group"),
         pytest.param({"kind": ANTI_AFFINITY}, id="in the anti-affinity group of the same name"),
-        pytest.param({"group": ""}, id="of no group"),
+        pytest.param({"group": ""}, id="without a group"),
     ],
 )
 def test_there_are_no_peers(peers, other):
     assert peers_of(peers, **other) == {}
 
 
-def test_where_a_workload_is_now_counts(peers):
+def test_the_current_clusters_of_a_peer_count(peers):
     peers.place(member("web", affinity="team=x"), ["d"])
     assert peers_of(peers)["web"] == {"d"}
 
 
-def test_a_workload_that_is_nowhere_is_nobodys_peer(peers):
+def test_a_workload_without_clusters_is_no_peer(peers):
     peers.place(member("db", affinity="team=x", anti="tier=db"), [])
     assert peers_of(peers) == {"web": {"a", "b"}}
     assert peers_of(peers, "tier=db", kind=ANTI_AFFINITY) == {}
@@ -62,7 +62,7 @@ def test_a_workload_that_changes_its_group_leaves_the_old_one(peers):
     assert peers_of(peers, "team=y") == {"db": {"c"}}
 
 
-def test_nothing_is_remembered_of_workloads_that_are_gone(peers):
+def test_removed_workloads_leave_nothing_behind(peers):
     for name in ("web", "db"):
         peers.place(member(name), [])
     assert not peers._clusters

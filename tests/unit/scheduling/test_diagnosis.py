@@ -18,7 +18,7 @@ def diagnosis(clusters, /, *, keep_empty=False, **fields):
 
 
 def of_one(name, clusters, /, **fields):
-    """What is told of one cluster in the last group that was tried."""
+    """Return the diagnosis of one cluster in the last group that was tried."""
     return next(each for each in diagnosis(clusters, **fields).groups[-1].clusters if each.cluster == name)
 
 
@@ -48,10 +48,10 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             {"spread": [spread("cluster", 4, 4)]},
             Outcome.NOT_SELECTED,
             "at least 4",
-            id="the constraint cannot be met",
+            id="the constraint cannot be satisfied",
         ),
         pytest.param(
-            "b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="no room for all"
+            "b", {"replicas": 99, "scheduling": DYNAMIC}, Outcome.NO_REPLICAS, "99 replicas", id="not all replicas fit"
         ),
         pytest.param(
             "b",
@@ -65,7 +65,7 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             {"scheduling": static(("a", 1))},
             Outcome.NO_REPLICAS,
             "no static weight rule",
-            id="no rule means it",
+            id="no rule matches it",
         ),
         pytest.param(
             "b",
@@ -75,39 +75,43 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             id="a small share",
         ),
         pytest.param(
-            "c", {"replicas": 3, "scheduling": AGGREGATED}, Outcome.NO_REPLICAS, "before it", id="others hold all"
+            "c",
+            {"replicas": 3, "scheduling": AGGREGATED},
+            Outcome.NO_REPLICAS,
+            "before it",
+            id="other clusters hold all replicas",
         ),
         pytest.param(
             "c",
             {"replicas": 2, "scheduling": AGGREGATED, "requests": {"pods": 5}},
             Outcome.NO_REPLICAS,
             "no further replica fits",
-            id="full",
+            id="a full cluster",
         ),
         pytest.param(
             "c",
             {"replicas": 3, "scheduling": AGGREGATED, "clusters": {"a": 3}},
             Outcome.NO_REPLICAS,
             "is kept",
-            id="nothing is to be placed",
+            id="no replicas to add",
         ),
         pytest.param(
             "c",
             {"replicas": 2, "scheduling": DYNAMIC, "clusters": {"a": 3}},
             Outcome.NO_REPLICAS,
             "is kept",
-            id="replicas are only taken away",
+            id="replicas are only removed",
         ),
     ],
 )
-def test_how_far_a_cluster_came(name, fields, outcome, reason):
+def test_the_outcome_of_a_cluster_and_its_reason(name, fields, outcome, reason):
     found = of_one(name, ROOMY, **fields)
     assert found.outcome is outcome
     assert reason in found.reason
     assert bool(found.reason) == (outcome is not Outcome.ASSIGNED)
 
 
-def test_overflow_that_was_not_needed_is_told():
+def test_unused_overflow_is_explained():
     overflow = [{"affinityName": "near", "clusterNames": ["b"]}, {"affinityName": "far", "clusterNames": ["c"]}]
     groups = [{"affinityName": "main", "clusterNames": ["a"], "overflowAffinities": overflow}]
     fields = {"groups": groups, "scheduling": AGGREGATED, "requests": {}}
@@ -116,7 +120,7 @@ def test_overflow_that_was_not_needed_is_told():
     assert "hold all replicas" in of_one("c", ROOMY, replicas=10, **fields).reason
 
 
-def test_every_filter_that_rules_a_cluster_out_is_told():
+def test_every_filter_that_rejects_a_cluster_is_listed():
     unfit = cluster("x", taints=["gpu:NoSchedule"], serves=[], deleting=True)
     found = of_one(
         "x",
@@ -125,8 +129,8 @@ def test_every_filter_that_rules_a_cluster_out_is_told():
         spread=[spread("zone", 1, 1)],
         graceful_eviction_tasks=(GracefulEvictionTask(from_cluster="x"),),
     )
-    told = [rejection.plugin for rejection in found.rejections]
-    assert told == [
+    plugins = [rejection.plugin for rejection in found.rejections]
+    assert plugins == [
         DELETING,
         "ClusterAffinity",
         "TaintToleration",
@@ -137,7 +141,7 @@ def test_every_filter_that_rules_a_cluster_out_is_told():
     assert found.reason == f"x {found.rejections[0].reason}"
 
 
-def test_filters_that_exempt_a_current_cluster_do_not_rule_it_out():
+def test_filters_that_exempt_a_current_cluster_are_not_listed():
     unfit = cluster("x", taints=["gpu:NoSchedule"], serves=[])
     found = of_one("x", [unfit], clusters={"x": 1}, clusterAffinity={"exclude": ["x"]})
     assert [rejection.plugin for rejection in found.rejections] == ["ClusterAffinity"]
@@ -149,15 +153,15 @@ def test_filters_that_exempt_a_current_cluster_do_not_rule_it_out():
     [
         pytest.param({"cpu": 1}, 4, "cpu", id="by a resource"),
         pytest.param({"cpu": "1m"}, 9, "pods", id="by pods"),
-        pytest.param({"gpu": 1}, 0, "gpu", id="by one that is not there"),
+        pytest.param({"gpu": 1}, 0, "gpu", id="by a resource that the cluster does not have"),
     ],
 )
-def test_capacity_comes_with_what_bounds_it(requests, capacity, bound_by):
+def test_capacity_names_its_limit(requests, capacity, bound_by):
     found = of_one("a", ROOMY, requests=requests)
     assert (found.capacity, found.bound_by) == (capacity, bound_by)
 
 
-def test_without_replicas_there_is_no_capacity_to_tell():
+def test_without_replicas_there_is_no_capacity():
     found = of_one("a", ROOMY, replicas=0)
     assert (found.capacity, found.bound_by, found.replicas) == (None, "", 0)
 
@@ -166,33 +170,35 @@ def test_without_replicas_there_is_no_capacity_to_tell():
     ("fields", "weights"),
     [
         pytest.param({"scheduling": static(("a", 2), ("b", 5))}, {"a": 2, "b": 5, "c": 0}, id="static weights"),
-        pytest.param({"scheduling": WEIGHTED}, {"a": 1, "b": 1, "c": 1}, id="all alike without rules"),
-        pytest.param({"scheduling": DYNAMIC}, {"a": 9, "b": 9, "c": 1}, id="room"),
+        pytest.param({"scheduling": WEIGHTED}, {"a": 1, "b": 1, "c": 1}, id="equal weights without rules"),
+        pytest.param({"scheduling": DYNAMIC}, {"a": 9, "b": 9, "c": 1}, id="available replicas"),
         pytest.param(
             {"scheduling": DYNAMIC, "clusters": {"a": 1}, "replicas": 2},
             {"a": 9, "b": 9, "c": 1},
-            id="steady: free room",
+            id="steady mode: free capacity",
         ),
         pytest.param(
             {"scheduling": DYNAMIC, "clusters": {"a": 1}, "fresh": True},
             {"a": 10, "b": 9, "c": 1},
-            id="fresh: taken room, too",
+            id="fresh mode: free and used capacity",
         ),
         pytest.param(
             {"scheduling": DYNAMIC, "clusters": {"a": 3, "c": 1}},
             {"a": 3, "b": None, "c": 1},
-            id="scaling down: what is there",
+            id="scaling down: current replicas",
         ),
         pytest.param({"scheduling": DUPLICATED}, {"a": None, "b": None, "c": None}, id="duplicated: none"),
-        pytest.param({"scheduling": DYNAMIC, "replicas": 0}, {"a": None, "b": None, "c": None}, id="nothing to divide"),
+        pytest.param(
+            {"scheduling": DYNAMIC, "replicas": 0}, {"a": None, "b": None, "c": None}, id="no replicas to divide"
+        ),
     ],
 )
-def test_weights_are_those_of_the_division(fields, weights):
-    told = diagnosis(ROOMY, **fields).groups[0].clusters
-    assert {each.cluster: each.weight for each in told} == weights
+def test_weights_are_the_weights_of_the_division(fields, weights):
+    explained = diagnosis(ROOMY, **fields).groups[0].clusters
+    assert {each.cluster: each.weight for each in explained} == weights
 
 
-def test_scores_are_told_by_plugin():
+def test_scores_are_listed_by_plugin():
     assert of_one("a", ROOMY, clusters={"a": 1}).scores == {"ClusterLocality": 100}
     assert of_one("b", ROOMY, clusters={"a": 1}).scores == {"ClusterLocality": 0}
 
@@ -204,29 +210,29 @@ def group(name, *clusters):
 @pytest.mark.parametrize(
     ("observed", "skipped", "tried", "untried"),
     [
-        pytest.param("", [], ["one", "two"], ["three"], id="from the first to the one that wins"),
-        pytest.param("two", ["one"], ["two"], ["three"], id="from the one observed last"),
-        pytest.param("three", ["one", "two"], ["three"], [], id="the last one alone"),
+        pytest.param("", [], ["one", "two"], ["three"], id="from the first group to the one that wins"),
+        pytest.param("two", ["one"], ["two"], ["three"], id="from the observed group"),
+        pytest.param("three", ["one", "two"], ["three"], [], id="the last group only"),
     ],
 )
-def test_every_group_is_accounted_for(observed, skipped, tried, untried):
+def test_every_group_is_skipped_tried_or_untried(observed, skipped, tried, untried):
     groups = [group("one", "absent"), group("two", "b"), group("three", "c")]
     found = diagnosis(ROOMY, groups=groups, observed=observed)
     assert (found.skipped, [each.group for each in found.groups], found.untried) == (skipped, tried, untried)
     assert [each.failure is None for each in found.groups] == [name != "one" for name in tried]
 
 
-def test_every_cluster_is_told_of_in_every_group_by_name():
+def test_every_group_lists_all_clusters_by_name():
     found = diagnosis(ROOMY[::-1], groups=[group("one", "absent"), group("two", "b")])
     assert [[each.cluster for each in tried.clusters] for tried in found.groups] == [["a", "b", "c"]] * 2
 
 
-def test_the_busiest_filter_comes_first():
+def test_the_filter_with_most_rejections_comes_first():
     clusters = [cluster("x", taints=["gpu:NoSchedule"]), cluster("y", serves=[]), cluster("z", serves=[])]
     assert diagnosis(clusters).groups[0].rejected_by() == [("APIEnablement", 2), ("TaintToleration", 1)]
 
 
-def test_a_region_that_was_not_chosen_is_told():
+def test_a_region_that_was_not_selected_is_named():
     clusters = [cluster("a", region="eu", pods=9), cluster("b", region="us", pods=1)]
     found = of_one(
         "b", clusters, replicas=5, scheduling=DUPLICATED, spread=[spread("region", 1, 1), spread("cluster", 1, 1)]
@@ -239,10 +245,10 @@ def test_a_cluster_kept_without_replicas_is_assigned():
     assert (found.outcome, found.replicas) == (Outcome.ASSIGNED, 0)
 
 
-def test_the_strategy_is_told():
+def test_a_diagnosis_names_the_strategy():
     assert diagnosis(ROOMY, scheduling=AGGREGATED).strategy is Strategy.AGGREGATED
 
 
-def test_without_groups_to_try_nothing_is_told():
+def test_without_groups_the_diagnosis_is_empty():
     found = diagnosis(ROOMY, groups=[])
     assert (found.skipped, found.groups, found.untried) == ([], [], [])

@@ -12,12 +12,12 @@ from berthmaster.scheduling.scheduler import Scheduler
 
 
 def fits(candidate, **fields):
-    """Whether a cluster passes all filters. If not, the reasons given for it must say so, and only then."""
+    """Return whether a cluster passes all filters, and check that it has reasons only if it does not."""
     scheduler, request = Scheduler(Fleet([candidate]), karmada_profile()), Request.of(asked(**fields))
     decision = scheduler.schedule(request)
     passes = bool(len(decision.attempts[0].rows))
-    told = explain(scheduler, request, decision).groups[0].clusters[0]
-    assert passes == (not told.rejections)
+    explained = explain(scheduler, request, decision).groups[0].clusters[0]
+    assert passes == (not explained.rejections)
     return passes
 
 
@@ -27,11 +27,13 @@ IN = {"clusters": {"member1": 1}}
 @pytest.mark.parametrize(
     ("kind", "fields", "expected"),
     [
-        pytest.param({"kind": "Deployment"}, {}, True, id="a kind that is served"),
-        pytest.param({"kind": "Widget"}, {}, False, id="a kind that is not"),
+        pytest.param({"kind": "Deployment"}, {}, True, id="a served kind"),
+        pytest.param({"kind": "Widget"}, {}, False, id="a kind that is not served"),
         pytest.param({"api_version": "apps/v1beta1"}, {}, False, id="another version of the kind"),
-        pytest.param({"kind": "Widget"}, IN, True, id="not served any more, but the workload is there"),
-        pytest.param({"kind": "Widget"}, {"clusters": {"member1": 0}}, True, id="there with no replicas"),
+        pytest.param({"kind": "Widget"}, IN, True, id="no longer served, but the cluster has the workload"),
+        pytest.param(
+            {"kind": "Widget"}, {"clusters": {"member1": 0}}, True, id="the cluster has the workload with 0 replicas"
+        ),
     ],
 )
 def test_api_enablement(kind, fields, expected):
@@ -44,12 +46,14 @@ def test_api_enablement(kind, fields, expected):
         pytest.param([], [], {}, True, id="no taint"),
         pytest.param(["gpu=yes:NoSchedule"], [], {}, False, id="NoSchedule"),
         pytest.param(["gpu=yes:NoExecute"], [], {}, False, id="NoExecute"),
-        pytest.param(["gpu=yes:PreferNoSchedule"], [], {}, True, id="PreferNoSchedule is only a wish"),
-        pytest.param(["gpu=yes:NoExecute"], [], IN, True, id="tainted after the workload was there"),
+        pytest.param(["gpu=yes:PreferNoSchedule"], [], {}, True, id="PreferNoSchedule rejects nothing"),
+        pytest.param(["gpu=yes:NoExecute"], [], IN, True, id="tainted after it got the workload"),
         pytest.param(["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Exists"}], {}, True, id="Exists"),
-        pytest.param(["gpu=yes:NoSchedule"], [{"operator": "Exists"}], {}, True, id="Exists without a key means all"),
         pytest.param(
-            ["gpu=yes:NoSchedule"], [{"key": "gpu", "value": "yes"}], {}, True, id="an equal value, by default"
+            ["gpu=yes:NoSchedule"], [{"operator": "Exists"}], {}, True, id="Exists without a key tolerates all taints"
+        ),
+        pytest.param(
+            ["gpu=yes:NoSchedule"], [{"key": "gpu", "value": "yes"}], {}, True, id="Equal is the default operator"
         ),
         pytest.param(
             ["gpu=yes:NoSchedule"], [{"key": "gpu", "operator": "Equal", "value": "no"}], {}, False, id="another value"
@@ -77,7 +81,7 @@ def test_api_enablement(kind, fields, expected):
             [{"key": "gpu", "operator": "Exists", "tolerationSeconds": 0}],
             {},
             True,
-            id="for how long plays no part",
+            id="tolerationSeconds has no effect",
         ),
     ],
 )
@@ -93,8 +97,8 @@ def test_taint_toleration(taints, tolerations, fields, expected):
         pytest.param("region", {"region": "eu"}, True, id="a region"),
         pytest.param("region", {"zones": ["z"]}, False, id="no region"),
         pytest.param("zone", {"zones": ["z"]}, True, id="zones"),
-        pytest.param("zone", {"zone": "z"}, False, id="only the old single zone"),
-        pytest.param("cluster", {}, True, id="a cluster is itself"),
+        pytest.param("zone", {"zone": "z"}, False, id="only the deprecated single zone"),
+        pytest.param("cluster", {}, True, id="a spread by cluster"),
     ],
 )
 @pytest.mark.parametrize("current", [{}, IN], ids=["new", "already there"])
@@ -102,7 +106,7 @@ def test_spread_constraint(field, has, expected, current):
     assert fits(cluster(**has), spread=[spread(field, 1, 1)], **current) is expected
 
 
-def test_static_weights_do_not_switch_the_filter_off():
+def test_static_weights_do_not_disable_the_filter():
     weighted = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
     assert not fits(cluster(), spread=[spread("region", 1, 1)], scheduling=weighted)
 
@@ -117,11 +121,11 @@ def test_cluster_eviction(current):
 
 
 @pytest.mark.parametrize("current", [{}, IN], ids=["new", "already there"])
-def test_a_cluster_that_is_being_deleted_is_out(current):
+def test_a_cluster_that_is_being_deleted_is_rejected(current):
     assert not fits(cluster(deleting=True), **current)
 
 
-def test_a_cluster_that_is_not_ready_is_not_out():
+def test_a_cluster_that_is_not_ready_passes():
     assert fits(cluster(ready=False))
 
 
@@ -140,39 +144,41 @@ def field(key, operator, *values):
 @pytest.mark.parametrize(
     ("affinity", "expected"),
     [
-        pytest.param({}, True, id="an empty affinity means every cluster"),
-        pytest.param({"clusterNames": ["member1", "x"]}, True, id="among the names"),
-        pytest.param({"clusterNames": ["x"]}, False, id="not among the names"),
+        pytest.param({}, True, id="an empty affinity matches every cluster"),
+        pytest.param({"clusterNames": ["member1", "x"]}, True, id="a listed name"),
+        pytest.param({"clusterNames": ["x"]}, False, id="a name that is not listed"),
         pytest.param({"exclude": ["member1"]}, False, id="excluded"),
-        pytest.param({"clusterNames": ["member1"], "exclude": ["member1"]}, False, id="named and excluded"),
+        pytest.param({"clusterNames": ["member1"], "exclude": ["member1"]}, False, id="listed and excluded"),
         pytest.param({"labelSelector": {}}, True, id="an empty label selector"),
-        pytest.param(labels(env="prod"), True, id="a label that is there"),
-        pytest.param(labels(env="dev"), False, id="another value of it"),
+        pytest.param(labels(env="prod"), True, id="a matching label"),
+        pytest.param(labels(env="dev"), False, id="another value of the label"),
         pytest.param(labels(env="prod", zone="x"), False, id="one of two labels"),
         pytest.param(labels(("env", "In", ["dev", "prod"])), True, id="In"),
         pytest.param(labels(("env", "NotIn", ["dev"])), True, id="NotIn another value"),
         pytest.param(labels(("env", "NotIn", ["prod"])), False, id="NotIn its value"),
-        pytest.param(labels(("team", "NotIn", ["x"])), True, id="NotIn on a label that is absent"),
+        pytest.param(labels(("team", "NotIn", ["x"])), True, id="NotIn with a missing label"),
         pytest.param(labels(("env", "Exists")), True, id="Exists"),
         pytest.param(labels(("env", "DoesNotExist")), False, id="DoesNotExist"),
-        pytest.param(labels(("team", "DoesNotExist")), True, id="DoesNotExist on a label that is absent"),
-        pytest.param(labels(("tier", "Gt", ["1"])), False, id="Gt is no operator for labels: broken, means nothing"),
-        pytest.param(labels(("env", "In", [])), False, id="In without values is broken"),
+        pytest.param(labels(("team", "DoesNotExist")), True, id="DoesNotExist with a missing label"),
+        pytest.param(labels(("tier", "Gt", ["1"])), False, id="Gt is invalid for labels, which matches nothing"),
+        pytest.param(labels(("env", "In", [])), False, id="In without values is invalid, which matches nothing"),
         pytest.param(
-            {"clusterNames": ["member1"], **labels(("env", "Like", ["p"]))}, False, id="broken, although named"
+            {"clusterNames": ["member1"], **labels(("env", "Like", ["p"]))},
+            False,
+            id="invalid, which matches nothing even with a listed name",
         ),
-        pytest.param(field("region", "In", "eu", "us"), True, id="its region"),
-        pytest.param(field("region", "NotIn", "eu"), False, id="not its region"),
+        pytest.param(field("region", "In", "eu", "us"), True, id="the region of the cluster"),
+        pytest.param(field("region", "NotIn", "eu"), False, id="another region"),
         pytest.param(field("provider", "In", "gcp"), False, id="another provider"),
-        pytest.param(field("provider", "Exists"), True, id="a provider at all"),
-        pytest.param(field("zone", "In", "z2", "z9"), True, id="one of its zones"),
-        pytest.param(field("zone", "NotIn", "z9"), True, id="none of its zones listed"),
-        pytest.param(field("zone", "NotIn", "z2"), False, id="one of its zones listed"),
-        pytest.param(field("zone", "Exists"), True, id="zones at all"),
-        pytest.param(field("zone", "DoesNotExist"), False, id="no zones at all"),
-        pytest.param(field("zone", "Gt", "1"), False, id="zones know no Gt"),
-        pytest.param(field("country", "In", "de"), False, id="a field that clusters do not have"),
-        pytest.param({**labels(env="prod"), **field("region", "In", "us")}, False, id="every part must hold"),
+        pytest.param(field("provider", "Exists"), True, id="Exists for a provider"),
+        pytest.param(field("zone", "In", "z2", "z9"), True, id="one of the zones of the cluster"),
+        pytest.param(field("zone", "NotIn", "z9"), True, id="NotIn with no zone of the cluster"),
+        pytest.param(field("zone", "NotIn", "z2"), False, id="NotIn with a zone of the cluster"),
+        pytest.param(field("zone", "Exists"), True, id="Exists for zones"),
+        pytest.param(field("zone", "DoesNotExist"), False, id="DoesNotExist for zones"),
+        pytest.param(field("zone", "Gt", "1"), False, id="zones do not support Gt"),
+        pytest.param(field("country", "In", "de"), False, id="an unknown field"),
+        pytest.param({**labels(env="prod"), **field("region", "In", "us")}, False, id="every part must match"),
     ],
 )
 @pytest.mark.parametrize("current", [{}, IN], ids=["new", "already there"])
@@ -188,20 +194,22 @@ def test_cluster_affinity(affinity, expected, current):
         pytest.param(field("provider", "DoesNotExist"), id="provider"),
     ],
 )
-def test_a_field_that_is_not_set_satisfies_what_rules_out(affinity):
+def test_a_field_that_is_not_set_satisfies_negative_operators(affinity):
     assert fits(cluster(), clusterAffinity=affinity)
 
 
 @pytest.mark.parametrize(
     ("workload", "expected"),
     [
-        pytest.param({"replicas": 2}, True, id="one with replicas"),
-        pytest.param({"replicas": 0, "requests": {}}, True, id="one with requirements"),
-        pytest.param({"replicas": 0, "components": (Component(name="x", replicas=1),)}, True, id="one of components"),
-        pytest.param({"replicas": 0}, False, id="but no other resource"),
+        pytest.param({"replicas": 2}, True, id="a workload with replicas"),
+        pytest.param({"replicas": 0, "requests": {}}, True, id="a workload with requirements"),
+        pytest.param(
+            {"replicas": 0, "components": (Component(name="x", replicas=1),)}, True, id="a workload with components"
+        ),
+        pytest.param({"replicas": 0}, False, id="any other resource"),
     ],
 )
-def test_overflow_is_for_workloads(workload, expected):
+def test_overflow_applies_to_workloads_only(workload, expected):
     overflow = [{"affinityName": "over", "clusterNames": ["member1"]}]
     groups = [{"affinityName": "main", "clusterNames": ["x"], "overflowAffinities": overflow}]
     assert fits(cluster(), groups=groups, **workload) is expected
@@ -214,25 +222,61 @@ def grouped(name, **groups):
 @pytest.mark.parametrize(
     ("groups", "placed", "current", "expected"),
     [
-        pytest.param({"affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"a", "b"}, id="where a peer is"),
         pytest.param(
-            {"affinity_group": "t=x"}, {"peer": ["a", "b"], "other": ["b", "c"]}, {}, {"b"}, id="where all peers are"
+            {"affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"a", "b"}, id="affinity: a cluster with a peer"
         ),
         pytest.param(
-            {"affinity_group": "t=x"}, {"peer": ["a"], "other": ["b"]}, {}, set(), id="nowhere, if they are apart"
+            {"affinity_group": "t=x"},
+            {"peer": ["a", "b"], "other": ["b", "c"]},
+            {},
+            {"b"},
+            id="affinity: a cluster with all peers",
         ),
-        pytest.param({"affinity_group": "t=x"}, {}, {}, {"a", "b", "c"}, id="anywhere, as the first"),
         pytest.param(
-            {"affinity_group": "t=x"}, {"peer": []}, {}, {"a", "b", "c"}, id="anywhere, if its peers are nowhere"
+            {"affinity_group": "t=x"},
+            {"peer": ["a"], "other": ["b"]},
+            {},
+            set(),
+            id="affinity: no cluster if peers are on different ones",
         ),
-        pytest.param({"affinity_group": "t=x"}, {"web": ["a"]}, {}, {"a", "b", "c"}, id="it is no peer of itself"),
-        pytest.param({"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}, id="and where it is already"),
-        pytest.param({"affinity_group": "t=y"}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="anywhere, in another group"),
-        pytest.param({"anti_affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"c"}, id="where no peer is"),
         pytest.param(
-            {"anti_affinity_group": "t=x"}, {"peer": ["a"]}, {"a": 1}, {"b", "c"}, id="not even where it is already"
+            {"affinity_group": "t=x"}, {}, {}, {"a", "b", "c"}, id="affinity: any cluster for the first workload"
         ),
-        pytest.param({}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="anywhere, without a group"),
+        pytest.param(
+            {"affinity_group": "t=x"},
+            {"peer": []},
+            {},
+            {"a", "b", "c"},
+            id="affinity: any cluster if no peer is scheduled",
+        ),
+        pytest.param(
+            {"affinity_group": "t=x"},
+            {"web": ["a"]},
+            {},
+            {"a", "b", "c"},
+            id="affinity: a workload is not its own peer",
+        ),
+        pytest.param(
+            {"affinity_group": "t=x"}, {"peer": ["a"]}, {"c": 1}, {"a", "c"}, id="affinity: a current cluster"
+        ),
+        pytest.param(
+            {"affinity_group": "t=y"},
+            {"peer": ["a"]},
+            {},
+            {"a", "b", "c"},
+            id="affinity: any cluster for another group",
+        ),
+        pytest.param(
+            {"anti_affinity_group": "t=x"}, {"peer": ["a", "b"]}, {}, {"c"}, id="anti-affinity: a cluster without peers"
+        ),
+        pytest.param(
+            {"anti_affinity_group": "t=x"},
+            {"peer": ["a"]},
+            {"a": 1},
+            {"b", "c"},
+            id="anti-affinity: not even a current cluster with a peer",
+        ),
+        pytest.param({}, {"peer": ["a"]}, {}, {"a", "b", "c"}, id="any cluster without a group"),
     ],
 )
 def test_workload_affinity_and_anti_affinity(groups, placed, current, expected):

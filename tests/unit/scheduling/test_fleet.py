@@ -24,7 +24,7 @@ def test_applying_the_same_cluster_again_changes_nothing():
     assert versions(fleet) == before
 
 
-def test_numbers_that_move_leave_the_structure_alone():
+def test_changed_numbers_do_not_change_the_structure():
     fleet = Fleet([ROOMY])
     structure, resources = versions(fleet)
     fleet.apply(FULL)
@@ -39,18 +39,18 @@ def with_metadata(**fields):
     "changed",
     [
         pytest.param(with_metadata(labels={"env": "dev"}), id="a label"),
-        pytest.param(with_metadata(annotations={"price": "7"}), id="an annotation, which third parties may filter by"),
-        pytest.param(replace(AT_REST, spec=replace(AT_REST.spec, region="us")), id="the region"),
+        pytest.param(with_metadata(annotations={"price": "7"}), id="an annotation, which third-party plugins may read"),
+        pytest.param(replace(AT_REST, spec=replace(AT_REST.spec, region="us")), id="a region"),
         pytest.param(replace(AT_REST, spec=replace(AT_REST.spec, taints=())), id="a taint"),
-        pytest.param(replace(AT_REST, status=replace(AT_REST.status, api_enablements=())), id="the kinds it serves"),
+        pytest.param(replace(AT_REST, status=replace(AT_REST.status, api_enablements=())), id="the served kinds"),
         pytest.param(
             replace(AT_REST, status=replace(AT_REST.status, conditions=(Condition(type="Ready", status="False"),))),
-            id="a condition, which third parties may filter by",
+            id="a condition, which third-party plugins may read",
         ),
-        pytest.param(cluster("a", labels={"env": "prod"}, deleting=True), id="its deletion"),
+        pytest.param(cluster("a", labels={"env": "prod"}, deleting=True), id="a deletion"),
     ],
 )
-def test_everything_else_is_structure(changed):
+def test_all_other_changes_change_the_structure(changed):
     fleet = Fleet([AT_REST])
     structure = fleet.structure.version
     fleet.apply(changed)
@@ -58,7 +58,7 @@ def test_everything_else_is_structure(changed):
     assert fleet.get("a") is changed
 
 
-def test_a_status_update_that_only_moves_numbers_recomputes_no_affinity(monkeypatch):
+def test_a_status_update_of_numbers_recomputes_no_affinity(monkeypatch):
     fleet = Fleet([ROOMY, cluster("b", cpu=8)])
     column = Affinities(fleet).column(ClusterAffinity(cluster_names=("a",)))
     column.current()
@@ -68,7 +68,7 @@ def test_a_status_update_that_only_moves_numbers_recomputes_no_affinity(monkeypa
     assert column.current()[fleet.row_of["a"]]
 
 
-def test_equal_affinities_share_a_column_whatever_they_are_called():
+def test_equal_affinities_with_different_names_share_a_column():
     affinities = Affinities(Fleet())
     groups = placement(
         clusterAffinities=[
@@ -80,7 +80,7 @@ def test_equal_affinities_share_a_column_whatever_they_are_called():
     assert affinities.column(groups[0]) is not affinities.column(ClusterAffinity())
 
 
-def test_rows_of_removed_clusters_are_used_again():
+def test_rows_of_removed_clusters_are_reused():
     fleet = Fleet([cluster(name) for name in "abc"])
     row, capacity = fleet.row_of["b"], fleet.capacity
     fleet.remove("b")
@@ -89,7 +89,7 @@ def test_rows_of_removed_clusters_are_used_again():
     assert (fleet.row_of["z"], fleet.capacity, len(fleet)) == (row, capacity, 3)
 
 
-def test_a_reused_row_has_nothing_of_its_last_cluster():
+def test_a_reused_row_has_no_values_of_its_previous_cluster():
     fleet = Fleet([cluster("a", region="eu", provider="aws", zones=["z"], labels={"env": "prod"}, cpu=9)])
     fleet.remove("a")
     fleet.apply(cluster("b"))
@@ -102,14 +102,14 @@ def test_a_reused_row_has_nothing_of_its_last_cluster():
     assert fleet.resources.estimate(()).current()[row] == 0
 
 
-def test_an_unknown_cluster_is_removed_without_a_word():
+def test_removing_an_unknown_cluster_does_nothing():
     fleet = Fleet([AT_REST])
     before = versions(fleet)
     fleet.remove("b")
     assert versions(fleet) == before
 
 
-def test_growth_keeps_what_is_known():
+def test_growth_keeps_all_values():
     fleet = Fleet()
     affinity = Affinities(fleet).column(ClusterAffinity(exclude=("m3",)))
     estimate = fleet.resources.estimate((("cpu", 1000),))
@@ -128,7 +128,7 @@ def test_names_are_ranked_in_byte_order():
     assert ranked == ["a-1", "a.1", "a10", "b"]
 
 
-def test_a_full_fleet_takes_no_more_but_still_updates(monkeypatch):
+def test_a_full_fleet_rejects_new_clusters_and_accepts_updates(monkeypatch):
     monkeypatch.setattr(module, "MAX_CLUSTERS", 2)
     fleet = Fleet([ROOMY, cluster("b")])
     with pytest.raises(InputError, match="at most 2 clusters"):

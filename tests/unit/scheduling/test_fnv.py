@@ -6,7 +6,7 @@ from berthmaster.scheduling.fnv import fnv1_32
 @pytest.mark.parametrize(
     ("text", "digest"),
     [
-        pytest.param("", 2166136261, id="nothing"),
+        pytest.param("", 2166136261, id="no bytes"),
         pytest.param("A", 84696414, id="A"),
         pytest.param("B", 84696413, id="B"),
         pytest.param("C", 84696412, id="C"),

@@ -1,4 +1,4 @@
-"""What a fleet that lives long must not keep."""
+"""A long-lived fleet must not keep unused values."""
 
 from builders import cluster
 
@@ -6,7 +6,7 @@ from berthmaster.scheduling.columns import InternedValues
 from berthmaster.scheduling.fleet import Fleet
 
 
-def test_equal_values_share_a_number_until_the_last_user_is_gone():
+def test_equal_values_share_a_code_until_the_last_user_releases_it():
     interned = InternedValues()
     first, second, other = interned.take("a"), interned.take("a"), interned.take("b")
     assert first == second != other
@@ -16,7 +16,7 @@ def test_equal_values_share_a_number_until_the_last_user_is_gone():
     assert interned.take("d") == first
 
 
-def test_a_fleet_whose_clusters_change_without_end_does_not_grow():
+def test_a_fleet_with_many_changes_does_not_grow():
     fleet = Fleet([cluster("steady", region="r", labels={"k": "v"})])
     for number in range(50):
         fleet.apply(cluster("busy", region=f"r{number}", labels={f"k{number}": "v"}, taints=[f"t{number}:NoSchedule"]))

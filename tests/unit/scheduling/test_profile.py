@@ -18,7 +18,7 @@ EVERYTHING = [
 ]
 
 
-def test_the_built_in_plugins_are_karmadas_with_default_gates():
+def test_the_built_in_plugins_are_karmadas_with_default_feature_gates():
     assert built_in().names == EVERYTHING
 
 
@@ -30,33 +30,33 @@ def test_the_gate_adds_workload_affinity():
 @pytest.mark.parametrize(
     ("switches", "expected"),
     [
-        pytest.param(["*"], EVERYTHING, id="a star turns all on"),
-        pytest.param([], [], id="no switch leaves nothing on"),
-        pytest.param(["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"], id="names alone"),
+        pytest.param(["*"], EVERYTHING, id="a star enables all"),
+        pytest.param([], [], id="without switches no plugin is enabled"),
+        pytest.param(["TaintToleration", "ClusterLocality"], ["TaintToleration", "ClusterLocality"], id="names only"),
         pytest.param(
-            ["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all but one"
+            ["*", "-TaintToleration"], [each for each in EVERYTHING if each != "TaintToleration"], id="all except one"
         ),
         pytest.param(
             ["-TaintToleration", "*"],
             [each for each in EVERYTHING if each != "TaintToleration"],
-            id="the star goes first wherever it stands",
+            id="a star applies first at any position",
         ),
-        pytest.param(["ClusterAffinity", "-ClusterAffinity"], [], id="on, then off"),
-        pytest.param(["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="off, then on"),
-        pytest.param(["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="twice on is on"),
+        pytest.param(["ClusterAffinity", "-ClusterAffinity"], [], id="enabled, then disabled"),
+        pytest.param(["-ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="disabled, then enabled"),
+        pytest.param(["ClusterAffinity", "ClusterAffinity"], ["ClusterAffinity"], id="enabled twice"),
     ],
 )
-def test_switches_are_karmadas(switches, expected):
+def test_switches_work_as_in_karmada(switches, expected):
     assert built_in().selected(switches).names == expected
 
 
 @pytest.mark.parametrize("switch", ["Taints", "-Taints", "-*", "", "tainttoleration"])
-def test_an_unknown_plugin_is_named_with_those_that_are_known(switch):
+def test_an_unknown_plugin_is_an_error_that_lists_the_known_ones(switch):
     with pytest.raises(InputError, match=r"unknown plugin .*; known are ClusterAffinity, .*ClusterLocality"):
         built_in().selected(["*", switch])
 
 
-def test_a_plugin_that_is_off_plays_no_part():
+def test_a_disabled_plugin_has_no_effect():
     clusters = [cluster("a", taints=["gpu:NoSchedule"])]
     off = karmada_profile(built_in().selected(["*", "-TaintToleration"]))
     assert outcome(schedule(clusters, asked())) == "NoFit"
@@ -70,7 +70,7 @@ def test_without_any_plugin_every_cluster_fits():
 
 @pytest.fixture
 def install(tmp_path, monkeypatch):
-    """Put a distribution with entry points and one module on the path, as pip leaves it."""
+    """Put a distribution with entry points and one module on the path, as pip installs it."""
     monkeypatch.syspath_prepend(tmp_path)
     modules = []
 
@@ -130,42 +130,44 @@ def test_third_parties_add_filters_and_scores(install):
     assert decision.attempts[0].candidates.scores.tolist() == [6]
 
 
-def test_without_third_parties_nothing_is_added():
+def test_without_third_party_plugins_nothing_is_added():
     assert with_third_parties(built_in()).names == EVERYTHING
 
 
 @pytest.mark.parametrize(
     ("entry_points", "problem"),
     [
-        pytest.param(
-            "[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="its module is missing"
-        ),
-        pytest.param("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded", id="its class is missing"),
+        pytest.param("[berthmaster.filters]\nx = absent_module:X\n", "x .*cannot be loaded", id="a missing module"),
+        pytest.param("[berthmaster.filters]\nx = weekdays:Absent\n", "x .*cannot be loaded", id="a missing class"),
         pytest.param(
             "[berthmaster.scores]\nx = weekdays:NeverMonday\n", "no subclass of .*Score", id="a filter among the scores"
         ),
-        pytest.param("[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded", id="a name that is not there"),
-        pytest.param("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter", id="no class at all"),
+        pytest.param(
+            "[berthmaster.filters]\nx = weekdays:FILTER\n", "cannot be loaded", id="an attribute that does not exist"
+        ),
+        pytest.param("[berthmaster.filters]\nx = weekdays:__name__\n", "no subclass of .*Filter", id="not a class"),
         pytest.param("[berthmaster.filters]\nx = weekdays:Nameless\n", "needs a name", id="a filter without a name"),
         pytest.param(
-            "[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that reads like a switch"
+            "[berthmaster.filters]\nx = weekdays:Dashed\n", "needs a name", id="a name that looks like a switch"
         ),
         pytest.param(
-            "[berthmaster.filters]\nx = weekdays:Half\n", "does not define reason", id="a filter without reasons"
+            "[berthmaster.filters]\nx = weekdays:Half\n",
+            "does not define reason",
+            id="a filter without a reason method",
         ),
         pytest.param(
             "[berthmaster.filters]\nx = weekdays:Locality\n",
             "two plugins named ClusterLocality",
-            id="a built-in's name",
+            id="the name of a built-in plugin",
         ),
         pytest.param(
             "[berthmaster.filters]\nx = weekdays:NeverMonday\ny = weekdays:NeverMonday\n",
             "two plugins named NeverMonday",
-            id="one plugin twice",
+            id="the same plugin twice",
         ),
     ],
 )
-def test_what_is_wrong_with_a_third_partys_plugin_is_told(install, entry_points, problem):
+def test_an_invalid_third_party_plugin_is_an_error_that_names_it(install, entry_points, problem):
     install("weekdays", entry_points, FILTER)
     with pytest.raises(PluginError, match=problem):
         with_third_parties(built_in())

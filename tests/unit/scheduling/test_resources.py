@@ -18,7 +18,7 @@ def summary(allocatable, allocated=None, allocating=None, nodes=()):
 
 
 def estimate(requests, resource_summary, models=()):
-    """What the column says, after making sure that its two forms agree."""
+    """Return the value of the column, after checking that both of its forms agree."""
     resources = Fleet([cluster(resource_summary=resource_summary, models=models)]).resources
     asked = None if requests is None else requests_of(quantities(requests))
     row = resources.estimate_row(0, asked)
@@ -29,9 +29,7 @@ def estimate(requests, resource_summary, models=()):
 @pytest.mark.parametrize(
     ("requests", "reported", "expected"),
     [
-        pytest.param(
-            {"cpu": 1}, summary({"pods": 110, "cpu": 8}), Estimate(8, "cpu"), id="what fits of the only resource"
-        ),
+        pytest.param({"cpu": 1}, summary({"pods": 110, "cpu": 8}), Estimate(8, "cpu"), id="one requested resource"),
         pytest.param(
             {"cpu": "300m"}, summary({"pods": 110, "cpu": 1}), Estimate(3, "cpu"), id="cpu counts in millicores"
         ),
@@ -45,79 +43,80 @@ def estimate(requests, resource_summary, models=()):
             {"memory": 2},
             summary({"pods": 110, "memory": "3500m"}),
             Estimate(2, "memory"),
-            id="available bytes round up",
+            id="free bytes are rounded up",
         ),
         pytest.param(
             {"cpu": 1, "memory": "1Gi"},
             summary({"pods": 110, "cpu": 8, "memory": "3Gi"}),
             Estimate(3, "memory"),
-            id="the tightest resource bounds",
+            id="the scarcest resource limits",
         ),
         pytest.param(
-            {"cpu": 1}, summary({"pods": 5, "cpu": 8}), Estimate(5, "pods"), id="pods bound before anything else"
+            {"cpu": 1}, summary({"pods": 5, "cpu": 8}), Estimate(5, "pods"), id="pods limit before other resources"
         ),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 110, "cpu": 8}, {"cpu": 2, "pods": 10}, {"cpu": "2500m"}),
             Estimate(3, "cpu"),
-            id="what is allocated and being allocated is gone",
+            id="allocated and allocating amounts are not free",
         ),
-        pytest.param(
-            {"cpu": 1}, summary({"pods": 110}), Estimate(0, "cpu"), id="a resource that is not reported is not there"
-        ),
+        pytest.param({"cpu": 1}, summary({"pods": 110}), Estimate(0, "cpu"), id="an unreported resource has amount 0"),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 110}, {"cpu": -5}),
             Estimate(0, "cpu"),
-            id="not even if less than none of it is used",
+            id="an unreported resource with negative usage has amount 0",
         ),
-        pytest.param(
-            {"cpu": 1}, summary({"pods": 110, "cpu": 2}, {"cpu": 2}), Estimate(0, "cpu"), id="nothing left is nothing"
-        ),
+        pytest.param({"cpu": 1}, summary({"pods": 110, "cpu": 2}, {"cpu": 2}), Estimate(0, "cpu"), id="no free amount"),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 110, "cpu": 2}, {"cpu": 5}),
             Estimate(0, "cpu"),
-            id="less than nothing is nothing",
+            id="a negative free amount counts as 0",
         ),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 9, "cpu": 8}, {"pods": 10}),
             Estimate(0, "pods"),
-            id="too many pods leave no room",
+            id="more pods than allowed",
         ),
-        pytest.param({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods"), id="no pods reported, no room"),
-        pytest.param({"cpu": 1}, None, Estimate(0, "pods"), id="no summary, no room"),
-        pytest.param(None, None, Estimate(0, "pods"), id="no summary, no room, whatever is asked"),
+        pytest.param({"cpu": 1}, summary({"cpu": 8}), Estimate(0, "pods"), id="no pods reported"),
+        pytest.param({"cpu": 1}, None, Estimate(0, "pods"), id="no summary"),
+        pytest.param(None, None, Estimate(0, "pods"), id="no summary, without requirements"),
         pytest.param(
-            None, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="without requirements only pods count"
+            None, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="without requirements only pods limit"
         ),
-        pytest.param({}, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="empty requirements need a pod each"),
+        pytest.param(
+            {}, summary({"pods": 7, "cpu": 1}), Estimate(7, "pods"), id="empty requirements need one pod per replica"
+        ),
         pytest.param(
             {"cpu": 0, "memory": "-1"},
             summary({"pods": 7}),
             Estimate(7, "pods"),
-            id="asking for nothing of it asks nothing",
+            id="a request of 0 has no effect",
         ),
         pytest.param(
             {"cpu": "1n"},
             summary({"pods": 110, "cpu": "10m"}),
             Estimate(10, "cpu"),
-            id="a sliver of a core is a millicore",
+            id="a fraction of a millicore counts as one",
         ),
-        pytest.param({}, summary({"pods": "8E"}), Estimate(UNLIMITED, "pods"), id="an estimate is an int32"),
+        pytest.param({}, summary({"pods": "8E"}), Estimate(UNLIMITED, "pods"), id="an estimate is at most MaxInt32"),
         pytest.param(
             {"memory": 1},
             summary({"pods": 110, "memory": "8Ei"}, {"memory": -1}),
             Estimate(110, "pods"),
-            id="a sum beyond int64 saturates",
+            id="an amount beyond int64 saturates",
         ),
         pytest.param(
-            {}, summary({"pods": "8Ei"}, {"pods": -5}), Estimate(UNLIMITED, "pods"), id="so does a sum of pods"
+            {},
+            summary({"pods": "8Ei"}, {"pods": -5}),
+            Estimate(UNLIMITED, "pods"),
+            id="a number of pods beyond int64 saturates",
         ),
     ],
 )
-def test_a_summary_says_how_many_fit_and_what_bounds_them(requests, reported, expected):
+def test_a_summary_determines_how_many_replicas_fit(requests, reported, expected):
     assert estimate(requests, reported) == expected
 
 
@@ -132,113 +131,117 @@ ROOMY = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
             summary(ROOMY, nodes=[(1, 3), (2, 2)]),
             MODELS,
             Estimate(14, "cpu"),
-            id="nodes at their minimum",
+            id="nodes count with their minimum capacity",
         ),
         pytest.param(
             {"cpu": "1", "memory": "4Gi"},
             summary(ROOMY, nodes=[(1, 3), (2, 2)]),
             MODELS,
             Estimate(7, "cpu"),
-            id="the tightest resource of each node",
+            id="the scarcest resource of each node limits",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have nothing"
+            {"cpu": 1}, summary(ROOMY, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have no capacity"
         ),
         pytest.param(
-            {}, summary(ROOMY, nodes=[(0, 2)]), MODELS, Estimate(220, "pods"), id="but holds what asks for nothing"
+            {},
+            summary(ROOMY, nodes=[(0, 2)]),
+            MODELS,
+            Estimate(220, "pods"),
+            id="a node without capacity holds replicas without requests",
         ),
         pytest.param(
-            {"cpu": "1m"}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="110 pods fit a node"
+            {"cpu": "1m"}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="a node holds 110 pods"
         ),
         pytest.param(
             {"pods": 50},
             summary(ROOMY, nodes=[(2, 1)]),
             MODELS,
             Estimate(2, "pods"),
-            id="a request for pods counts by 110",
+            id="a request for pods divides 110",
         ),
         pytest.param(
             {"nvidia.com/gpu": 1},
             summary(ROOMY, nodes=[(2, 2)]),
             MODELS,
             Estimate(0, "nvidia.com/gpu"),
-            id="a resource that no model names is not there",
+            id="a resource that no model names has amount 0",
         ),
         pytest.param(
             {"ephemeral-storage": 1},
             summary(ROOMY | {"ephemeral-storage": 99}, nodes=[(2, 2)]),
             MODELS,
             Estimate(0, "ephemeral-storage"),
-            id="not even if the summary has it",
+            id="a resource that only the summary names has amount 0",
         ),
         pytest.param(
             {"cpu": 1, "gold": 5},
             summary(ROOMY, nodes=[(2, 2)]),
             MODELS,
             Estimate(4, "cpu"),
-            id="a name that is no node resource is ignored",
+            id="a name that is not a node resource is ignored",
         ),
         pytest.param(
             {"cpu": 1},
             summary(ROOMY | {"pods": 3}, nodes=[(2, 2)]),
             MODELS,
             Estimate(3, "pods"),
-            id="the pods of the whole cluster bound, too",
+            id="the pods of the whole cluster limit, too",
         ),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 99}, nodes=[(1, 2), (1, 3)]),
             MODELS,
             Estimate(5, "cpu"),
-            id="counts of one grade add up",
+            id="several counts of one grade are added",
         ),
         pytest.param(
             {"cpu": 1},
             summary({"pods": 99}, nodes=[(7, 5)]),
             MODELS,
             Estimate(0, "pods"),
-            id="an unknown grade has no nodes",
+            id="nodes of an unknown grade do not count",
         ),
         pytest.param(
             {"cpu": 1},
             summary(ROOMY | {"cpu": 6}, nodes=[(2, 2)]),
             (),
             Estimate(6, "cpu"),
-            id="without models the summary counts",
+            id="without models the summary applies",
         ),
         pytest.param(
             {"cpu": 1},
             summary(ROOMY | {"cpu": 6}),
             MODELS,
             Estimate(6, "cpu"),
-            id="without node counts the summary counts",
+            id="without node counts the summary applies",
         ),
         pytest.param(
             {"cpu": 1},
             summary(ROOMY | {"cpu": 6}, nodes=[(1, 3), (2, -1)]),
             MODELS,
             Estimate(6, "cpu"),
-            id="with a negative count the summary counts",
+            id="with a negative count the summary applies",
         ),
         pytest.param(
             None,
             summary({"pods": 7}, nodes=[(0, 1)]),
             MODELS,
             Estimate(7, "pods"),
-            id="without requirements pods count",
+            id="without requirements pods limit",
         ),
     ],
 )
-def test_models_say_how_many_fit_virtual_nodes(requests, reported, models, expected):
+def test_models_determine_how_many_replicas_fit(requests, reported, models, expected):
     assert estimate(requests, reported, models) == expected
 
 
-def test_models_count_by_grade_whatever_the_order_they_stand_in():
+def test_the_order_of_models_has_no_effect():
     reported = summary(ROOMY, nodes=[(2, 1), (0, 4), (1, 2)])
     assert estimate({"cpu": 1}, reported, MODELS) == Estimate(4, "cpu")
 
 
-def test_a_cluster_that_loses_its_models_goes_back_to_its_summary():
+def test_a_cluster_without_models_any_more_uses_its_summary():
     fleet = Fleet([cluster(resource_summary=summary(ROOMY, nodes=[(2, 2)]), models=MODELS)])
     column = fleet.resources.estimate((("cpu", 1000),))
     assert column.current()[0] == 4
@@ -250,13 +253,13 @@ def test_a_cluster_that_loses_its_models_goes_back_to_its_summary():
     ("name", "left"),
     [
         pytest.param("cpu", 500, id="cpu in millicores"),
-        pytest.param("memory", -3, id="more is given away than there is"),
-        pytest.param("pods", 0, id="all is given away"),
-        pytest.param("gold", 0, id="given away where none is said to be"),
-        pytest.param("silver", 0, id="heard of nowhere"),
+        pytest.param("memory", -3, id="more is allocated than allocatable"),
+        pytest.param("pods", 0, id="all is allocated"),
+        pytest.param("gold", 0, id="allocated, but not allocatable"),
+        pytest.param("silver", 0, id="an unknown resource"),
     ],
 )
-def test_what_is_left_of_a_resource(name, left):
+def test_the_free_amount_of_a_resource(name, left):
     reported = summary(
         {"cpu": 2, "memory": 7, "pods": 3}, {"cpu": 1, "memory": 8, "gold": 5}, {"cpu": "500m", "memory": 2, "pods": 3}
     )
@@ -267,7 +270,7 @@ def test_what_is_left_of_a_resource(name, left):
     assert int(fleet.resources.free(name)[row]) == 0
 
 
-def test_resources_that_are_only_asked_for_take_no_room():
+def test_resources_that_are_only_requested_add_no_columns():
     resources = Fleet([cluster("a")]).resources
     kept = len(resources._free)
     for index in range(9):

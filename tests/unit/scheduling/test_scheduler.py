@@ -23,7 +23,7 @@ def group(name, *clusters, **fields):
 
 
 def walk(decision):
-    """The groups that were tried, and what came of it."""
+    """Return the groups that were tried, the group that won, and the outcome."""
     return [attempt.group.name for attempt in decision.attempts], decision.group, outcome(decision)
 
 
@@ -33,12 +33,15 @@ ONE_TWO = [group("one", "a"), group("two", "b")]
 @pytest.mark.parametrize(
     ("groups", "fields", "expected"),
     [
-        pytest.param(ONE_TWO, {}, (["one"], "one", {"a": 1}), id="the first that works out wins"),
+        pytest.param(ONE_TWO, {}, (["one"], "one", {"a": 1}), id="the first group that succeeds wins"),
         pytest.param(
-            [group("none", "x"), *ONE_TWO], {}, (["none", "one"], "one", {"a": 1}), id="one without clusters is left"
+            [group("none", "x"), *ONE_TWO], {}, (["none", "one"], "one", {"a": 1}), id="a group without clusters fails"
         ),
         pytest.param(
-            ONE_TWO, {"replicas": 3}, (["one", "two"], "two", {"b": 3}), id="one without room for all replicas is left"
+            ONE_TWO,
+            {"replicas": 3},
+            (["one", "two"], "two", {"b": 3}),
+            id="a group that cannot hold all replicas fails",
         ),
         pytest.param(
             [group("one", "a"), group("both", "a", "b")],
@@ -46,53 +49,61 @@ ONE_TWO = [group("one", "a"), group("two", "b")]
             (["one", "both"], "both", {"a": 2, "b": 7}),
             id="a cluster may be in several groups",
         ),
-        pytest.param(
-            ONE_TWO, {"observed": "two"}, (["two"], "two", {"b": 1}), id="it goes on with the group observed last"
-        ),
+        pytest.param(ONE_TWO, {"observed": "two"}, (["two"], "two", {"b": 1}), id="the observed group is tried first"),
         pytest.param(
             ONE_TWO,
             {"observed": "two", "replicas": 99},
             (["two"], None, "Insufficient"),
-            id="and never back to an earlier one",
+            id="groups before the observed one are not tried",
         ),
         pytest.param(
             ONE_TWO,
             {"observed": "two", "fresh": True},
             (["one"], "one", {"a": 1}),
-            id="unless a rescheduling was asked for",
+            id="a rescheduling starts with the first group",
         ),
-        pytest.param(ONE_TWO, {"observed": "gone"}, (["one"], "one", {"a": 1}), id="or the observed group is gone"),
+        pytest.param(
+            ONE_TWO,
+            {"observed": "gone"},
+            (["one"], "one", {"a": 1}),
+            id="without the observed group the first one is tried first",
+        ),
         pytest.param(
             [group("x", "nowhere"), *ONE_TWO],
             {"replicas": 99},
             (["x", "one", "two"], None, "NoFit"),
-            id="when all fail the first failure is told",
+            id="if all groups fail, the decision has the first failure",
         ),
         pytest.param(
             [*ONE_TWO, group("x", "nowhere")],
             {"replicas": 99},
             (["one", "two", "x"], None, "Insufficient"),
-            id="whatever the later ones were",
+            id="later failures do not replace the first one",
         ),
         pytest.param(
-            [], {"clusters": {"a": 1, "b": 0}}, ([], None, {"a": 1, "b": 0}), id="no groups at all: nothing changes"
+            [],
+            {"clusters": {"a": 1, "b": 0}},
+            ([], None, {"a": 1, "b": 0}),
+            id="an empty list of groups changes nothing",
         ),
         pytest.param(
             ONE_TWO,
             {"clusterAffinity": {"clusterNames": ["b"]}},
             (["one"], "one", {"b": 1}),
-            id="with a single affinity beside them that one decides what fits",
+            id="a single clusterAffinity beside groups decides which clusters fit",
         ),
         pytest.param(
             [group("one", "a", overflowAffinities=[group("over", "b")])],
             {"clusterAffinity": {"clusterNames": ["a"]}, "replicas": 5},
             (["one"], None, "Insufficient"),
-            id="which also leaves the overflow unused",
+            id="a single clusterAffinity disables the overflow of groups",
         ),
-        pytest.param(None, {"observed": "two"}, ([None], None, {"b": 1}), id="without groups there is one, nameless"),
+        pytest.param(
+            None, {"observed": "two"}, ([None], None, {"b": 1}), id="without groups there is one group without a name"
+        ),
     ],
 )
-def test_the_walk_over_groups(groups, fields, expected):
+def test_groups_are_tried_in_order(groups, fields, expected):
     clusters = [cluster("a", pods=2), cluster("b", pods=8)]
     decision = schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, **fields))
     assert walk(decision) == expected
@@ -104,39 +115,43 @@ OVERFLOWING = [group("main", "a", overflowAffinities=[group("near", "b", "a"), g
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"replicas": 2}, {"a": 2}, id="what fits the group stays in it"),
-        pytest.param({"replicas": 4}, {"a": 3, "b": 1}, id="the group is full before its overflow gets any"),
+        pytest.param({"replicas": 2}, {"a": 2}, id="replicas that fit the group stay in it"),
+        pytest.param({"replicas": 4}, {"a": 3, "b": 1}, id="overflow gets replicas only if the group is full"),
         pytest.param(
-            {"replicas": 7}, {"a": 3, "b": 3, "c": 1}, id="each overflow is full before the next; ties go by name"
+            {"replicas": 7}, {"a": 3, "b": 3, "c": 1}, id="an overflow gets replicas only if the one before is full"
         ),
-        pytest.param({"replicas": 10}, {"a": 3, "b": 3, "c": 2, "d": 2}, id="up to all there is"),
-        pytest.param({"replicas": 11}, "Insufficient", id="and no further"),
-        pytest.param({"replicas": 4, "clusters": {"a": 2, "b": 3}}, {"a": 4}, id="scaling down empties the last first"),
+        pytest.param(
+            {"replicas": 10}, {"a": 3, "b": 3, "c": 2, "d": 2}, id="group and overflow may be filled completely"
+        ),
+        pytest.param({"replicas": 11}, "Insufficient", id="more replicas than group and overflow hold"),
+        pytest.param(
+            {"replicas": 4, "clusters": {"a": 2, "b": 3}},
+            {"a": 4},
+            id="scaling down removes replicas from the last overflow first",
+        ),
         pytest.param(
             {"replicas": 6, "clusters": {"a": 1, "b": 2, "c": 2}},
             {"a": 4, "b": 2},
-            id="replicas flow back when the group has room again",
+            id="replicas return when the group has free capacity",
         ),
-        pytest.param(
-            {"replicas": 3, "clusters": {"c": 3}}, {"a": 3}, id="even all of them, although nothing is scaled"
-        ),
-        pytest.param({"replicas": 0}, {"a": 0}, id="a resource without replicas keeps to the group"),
-        pytest.param({"replicas": 0, "requests": {}}, {}, id="a workload scaled to nothing goes nowhere"),
+        pytest.param({"replicas": 3, "clusters": {"c": 3}}, {"a": 3}, id="all replicas return without a scaling"),
+        pytest.param({"replicas": 0}, {"a": 0}, id="a resource without replicas uses only the group"),
+        pytest.param({"replicas": 0, "requests": {}}, {}, id="a workload scaled to 0 goes to no cluster"),
         pytest.param(
             {"replicas": 5, "clusters": {"a": 3}, "fresh": True},
             {"a": 5},
-            id="afresh, room is what is free and what is taken",
+            id="in fresh mode free and used capacity counts",
         ),
     ],
 )
 @pytest.mark.parametrize("scheduling", [AGGREGATED, DYNAMIC], ids=["aggregated", "dynamic weight"])
-def test_overflow_takes_what_the_group_cannot_hold(fields, scheduling, expected):
+def test_overflow_gets_what_the_group_cannot_hold(fields, scheduling, expected):
     clusters = [cluster("a", pods=3), cluster("b", pods=3), cluster("c", pods=2), cluster("d", pods=2)]
     decision = schedule(clusters, asked(groups=OVERFLOWING, scheduling=scheduling, **fields))
     assert outcome(decision) == expected
 
 
-def test_an_overflow_of_nothing_is_the_group_alone():
+def test_an_empty_overflow_adds_no_clusters():
     groups = [group("main", "a", overflowAffinities=[])]
     clusters = [cluster("a", pods=3), cluster("b", pods=3)]
     assert outcome(schedule(clusters, asked(groups=groups, scheduling=DYNAMIC, replicas=3))) == {"a": 3}
@@ -146,9 +161,9 @@ def test_an_overflow_of_nothing_is_the_group_alone():
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"replicas": 0, "requests": {}}, {"a": 0, "b": 0}, id="a workload scaled to nothing"),
-        pytest.param({"replicas": 1}, {"a": 0, "b": 1}, id="a cluster that the division leaves empty"),
-        pytest.param({"replicas": 99}, "Insufficient", id="but not what has no room"),
+        pytest.param({"replicas": 0, "requests": {}}, {"a": 0, "b": 0}, id="a workload scaled to 0"),
+        pytest.param({"replicas": 1}, {"a": 0, "b": 1}, id="a cluster that gets no replicas"),
+        pytest.param({"replicas": 99}, "Insufficient", id="a workload that does not fit"),
     ],
 )
 def test_empty_workloads_may_be_propagated(fields, expected):
@@ -170,13 +185,13 @@ def copy_of(placement):
 
 @pytest.fixture
 def made():
-    """The placements that ``counting`` made plans for."""
+    """The placements that ``counting`` compiled."""
     return []
 
 
 @pytest.fixture
 def counting(made):
-    """A scheduler that notes what it makes plans for."""
+    """A scheduler that records what it compiles."""
 
     def compiled(placement, *rest):
         made.append(placement)
@@ -185,7 +200,7 @@ def counting(made):
     return Scheduler(Fleet([cluster("a")]), Profile(built_in(), stages=dataclasses.replace(STAGES, compile=compiled)))
 
 
-def test_equal_placements_share_a_plan(counting, made):
+def test_equal_placements_share_a_compiled_placement(counting, made):
     first = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     assert counting.compile(first) is counting.compile(copy_of(first))
     assert len(made) == 1
@@ -201,7 +216,7 @@ def test_a_placement_seen_before_is_not_encoded_again(monkeypatch):
     assert scheduler.compile(first) is compiled is scheduler.compile(second)
 
 
-def test_many_bindings_of_one_policy_do_not_push_its_plan_out(counting, made, monkeypatch):
+def test_many_bindings_of_one_policy_do_not_evict_its_compiled_placement(counting, made, monkeypatch):
     monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
     placement = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     copies = [copy_of(placement) for _ in range(20)]
@@ -211,7 +226,7 @@ def test_many_bindings_of_one_policy_do_not_push_its_plan_out(counting, made, mo
     assert len(counting._compiled_of) <= 4
 
 
-def test_plans_are_bounded(monkeypatch):
+def test_caches_are_bounded(monkeypatch):
     monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
     scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile())
     for index in range(20):
@@ -221,7 +236,7 @@ def test_plans_are_bounded(monkeypatch):
 
 
 class FromFleet(Column[np.bool_]):
-    """What a function says of each cluster, kept by a journal."""
+    """A column of a function of each cluster, with the given journal."""
 
     def __init__(self, journal, fleet, test):
         super().__init__(journal)
@@ -262,7 +277,7 @@ class ByFunction(PlacementFilter):
         ),
     ],
 )
-def test_a_third_partys_column_is_looked_at_again_when_its_journal_says_so(journal_of, test, change):
+def test_a_third_party_column_is_updated_with_its_journal(journal_of, test, change):
     scheduler = Scheduler(Fleet([cluster("a", cpu=4)]), karmada_profile(Plugins((ByFunction(journal_of, test),), ())))
     request = Request.of(asked())
     assert outcome(scheduler.schedule(request)) == {"a": 1}
@@ -270,7 +285,7 @@ def test_a_third_partys_column_is_looked_at_again_when_its_journal_says_so(journ
     assert outcome(scheduler.schedule(request)) == "NoFit"
 
 
-def test_an_annotation_that_changes_is_seen_by_a_column():
+def test_a_changed_annotation_updates_a_column():
     test = ByFunction(lambda fleet: fleet.structure, lambda each: "closed" not in each.metadata.annotations)
     scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile(Plugins((test,), ())))
     assert outcome(scheduler.schedule(Request.of(asked()))) == {"a": 1}

@@ -9,7 +9,7 @@ from berthmaster.scheduling.scores import Score
 
 
 def total(clusters, workload, *plugins):
-    """The sum of the scores by cluster; None where all are 0."""
+    """Return the sum of the scores by cluster, or None if all are 0."""
     candidates = schedule(clusters, workload, karmada_profile(Plugins((), plugins))).attempts[0].candidates
     scores = candidates.scores
     return None if scores is None else dict(zip(candidates.names(), scores.tolist(), strict=True))
@@ -18,10 +18,10 @@ def total(clusters, workload, *plugins):
 @pytest.mark.parametrize(
     ("current", "scores"),
     [
-        pytest.param({"a": 3}, {"a": 100, "b": 0}, id="where it is"),
-        pytest.param({"a": 0, "b": 1}, {"a": 100, "b": 100}, id="even with no replicas"),
-        pytest.param({"gone": 3}, {"a": 0, "b": 0}, id="where it is no more"),
-        pytest.param({}, None, id="nowhere yet"),
+        pytest.param({"a": 3}, {"a": 100, "b": 0}, id="a current cluster"),
+        pytest.param({"a": 0, "b": 1}, {"a": 100, "b": 100}, id="a current cluster with 0 replicas"),
+        pytest.param({"gone": 3}, {"a": 0, "b": 0}, id="a removed cluster"),
+        pytest.param({}, None, id="no current cluster"),
     ],
 )
 def test_cluster_locality(current, scores):
@@ -29,7 +29,7 @@ def test_cluster_locality(current, scores):
 
 
 class Fixed(Score):
-    """The same for every cluster but b, which has nothing."""
+    """The same score for every cluster except b, which gets 0."""
 
     name = "Fixed"
 
@@ -46,12 +46,12 @@ def test_scores_of_all_plugins_add_up():
 
 
 @pytest.mark.parametrize("bad", [-1, 101, 0.5, "50", None])
-def test_what_is_no_integer_from_0_to_100_is_told_with_the_plugins_name(bad):
+def test_a_score_that_is_no_integer_from_0_to_100_is_an_error_that_names_the_plugin(bad):
     with pytest.raises(PluginError, match="score plugin Fixed gave"):
         total([cluster("a")], asked(), Fixed(bad))
 
 
-def test_more_plugins_than_one_sort_key_holds_are_still_in_order():
+def test_scores_beyond_the_sort_key_are_ordered_correctly():
     many = karmada_profile(Plugins((), tuple(Fixed(100) for _ in range(30))))
     clusters = [cluster("a", pods=1), cluster("b", pods=99), cluster("c", pods=2)]
     assert outcome(schedule(clusters, asked(spread=[spread("cluster", 1, 2)]), many)) == {"a": 1, "c": 1}

@@ -23,16 +23,26 @@ def assigned(clusters, /, current=None, **fields):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"scheduling": DUPLICATED}, {"a": 6, "b": 6, "c": 6}, id="all of them everywhere, room or not"),
-        pytest.param({"scheduling": None}, {"a": 6, "b": 6, "c": 6}, id="also without a strategy"),
         pytest.param(
-            {"scheduling": DUPLICATED, "current": {"a": 2}}, {"a": 6, "b": 6, "c": 6}, id="whatever is there now"
+            {"scheduling": DUPLICATED},
+            {"a": 6, "b": 6, "c": 6},
+            id="every cluster gets all replicas, even without free capacity",
         ),
-        pytest.param({"scheduling": DUPLICATED, "replicas": 0, "requests": {}}, {}, id="a workload scaled to nothing"),
+        pytest.param({"scheduling": None}, {"a": 6, "b": 6, "c": 6}, id="no strategy means Duplicated"),
+        pytest.param(
+            {"scheduling": DUPLICATED, "current": {"a": 2}},
+            {"a": 6, "b": 6, "c": 6},
+            id="current replicas have no effect",
+        ),
+        pytest.param({"scheduling": DUPLICATED, "replicas": 0, "requests": {}}, {}, id="a workload scaled to 0"),
         pytest.param(
             {"scheduling": DUPLICATED, "replicas": 0}, {"a": 0, "b": 0, "c": 0}, id="a resource without replicas"
         ),
-        pytest.param({"scheduling": AGGREGATED, "replicas": 0}, {"a": 0, "b": 0, "c": 0}, id="whatever the strategy"),
+        pytest.param(
+            {"scheduling": AGGREGATED, "replicas": 0},
+            {"a": 0, "b": 0, "c": 0},
+            id="a resource without replicas, with a strategy",
+        ),
         pytest.param(
             {
                 "scheduling": AGGREGATED,
@@ -50,40 +60,46 @@ def test_duplicated(fields, expected):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({"scheduling": static(("a", 2), ("b", 1))}, {"a": 4, "b": 2}, id="in the ratio of the weights"),
+        pytest.param(
+            {"scheduling": static(("a", 2), ("b", 1))}, {"a": 4, "b": 2}, id="replicas in the ratio of the weights"
+        ),
         pytest.param(
             {"scheduling": static(("a", 1), ("", 3))},
             {"a": 2, "b": 2, "c": 2},
-            id="the largest of several rules counts",
+            id="the largest weight of several rules counts",
         ),
         pytest.param(
-            {"scheduling": static(("x", 7))}, {"a": 2, "b": 2, "c": 2}, id="if no rule means any cluster all are alike"
+            {"scheduling": static(("x", 7))},
+            {"a": 2, "b": 2, "c": 2},
+            id="if no rule matches any cluster, all have the same weight",
         ),
-        pytest.param({"scheduling": static()}, {"a": 2, "b": 2, "c": 2}, id="also with an empty list"),
-        pytest.param({"scheduling": WEIGHTED}, {"a": 2, "b": 2, "c": 2}, id="also without a preference"),
-        pytest.param({"scheduling": static(("c", 1)), "replicas": 99}, {"c": 99}, id="room plays no part"),
+        pytest.param({"scheduling": static()}, {"a": 2, "b": 2, "c": 2}, id="an empty list means equal weights"),
+        pytest.param({"scheduling": WEIGHTED}, {"a": 2, "b": 2, "c": 2}, id="no preference means equal weights"),
+        pytest.param(
+            {"scheduling": static(("c", 1)), "replicas": 99}, {"c": 99}, id="available replicas have no effect"
+        ),
         pytest.param(
             {"scheduling": static(("a", 1), ("b", 1)), "current": {"a": 6}},
             {"a": 3, "b": 3},
-            id="nor what is there now",
+            id="current replicas have no effect",
         ),
         pytest.param(
             {"scheduling": static(("a", 5), ("b", 1)), "replicas": 2},
             {"a": 2},
-            id="whose share is too small gets nothing",
+            id="a cluster with a share below one replica gets none",
         ),
         pytest.param(
-            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1}, {"a": 1}, id="ties go to the first by name"
+            {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1}, {"a": 1}, id="ties are broken by name, ascending"
         ),
         pytest.param(
             {"scheduling": static(("a", 1), ("b", 1)), "replicas": 1, "uid": "b"},
             {"b": 1},
-            id="or the last, if the uid's hash is odd",
+            id="ties are broken by name, descending, if the hash of the UID is odd",
         ),
         pytest.param(
             {"scheduling": static(("c", 1)), "spread": [spread("cluster", 1, 1)]},
             {"c": 6},
-            id="constraints play no part",
+            id="spread constraints have no effect",
         ),
     ],
 )
@@ -94,31 +110,43 @@ def test_static_weights(fields, expected):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({}, {"a": 3, "b": 2, "c": 1}, id="first scheduling: by room, ties by name"),
-        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="all there is"),
-        pytest.param({"replicas": 17}, "Insufficient", id="more than there is"),
-        pytest.param({"current": {"b": 6}}, {"b": 6}, id="steady: what adds up stays"),
-        pytest.param({"current": {"b": 2}}, {"a": 2, "b": 3, "c": 1}, id="scaling up: the difference by free room"),
-        pytest.param({"current": {"a": 6, "b": 3}}, {"a": 4, "b": 2}, id="scaling down: by what each has"),
+        pytest.param({}, {"a": 3, "b": 2, "c": 1}, id="first scheduling: by available replicas, ties by name"),
+        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="exactly the available replicas"),
+        pytest.param({"replicas": 17}, "Insufficient", id="more than the available replicas"),
+        pytest.param({"current": {"b": 6}}, {"b": 6}, id="steady mode: an assignment with the right sum stays"),
+        pytest.param(
+            {"current": {"b": 2}}, {"a": 2, "b": 3, "c": 1}, id="scaling up: the difference by available replicas"
+        ),
+        pytest.param({"current": {"a": 6, "b": 3}}, {"a": 4, "b": 2}, id="scaling down: by current replicas"),
         pytest.param(
             {"current": {"a": 1, "b": 9}, "replicas": 2}, {"b": 2}, id="scaling down may leave a cluster empty"
         ),
         pytest.param(
-            {"current": {"gone": 6}}, {"a": 3, "b": 2, "c": 1}, id="what is on clusters that do not fit is placed anew"
+            {"current": {"gone": 6}},
+            {"a": 3, "b": 2, "c": 1},
+            id="replicas of clusters that do not fit are assigned again",
         ),
-        pytest.param({"current": {"gone": 4, "b": 2}}, {"a": 2, "b": 3, "c": 1}, id="the rest stays"),
+        pytest.param(
+            {"current": {"gone": 4, "b": 2}}, {"a": 2, "b": 3, "c": 1}, id="replicas of clusters that fit stay"
+        ),
         pytest.param(
             {"current": {"b": 4}, "fresh": True},
             {"a": 3, "b": 2, "c": 1},
-            id="fresh: everything, by free and taken room",
+            id="fresh mode: all replicas, by free and used capacity",
         ),
-        pytest.param({"current": {"b": 2}, "replicas": 19}, "Insufficient", id="scaling up beyond what is free"),
-        pytest.param({"current": {"b": 2}, "replicas": 18}, {"a": 8, "b": 6, "c": 4}, id="scaling up to what is free"),
         pytest.param(
-            {"current": {"b": 2}, "replicas": 18, "fresh": True}, {"a": 8, "b": 6, "c": 4}, id="fresh, the same"
+            {"current": {"b": 2}, "replicas": 19}, "Insufficient", id="scaling up beyond the available replicas"
         ),
-        pytest.param({"replicas": 0, "requests": {}, "current": {"a": 2}}, {}, id="scaling to nothing"),
-        pytest.param({"replicas": 0, "requests": {}}, {}, id="nothing to nothing"),
+        pytest.param(
+            {"current": {"b": 2}, "replicas": 18}, {"a": 8, "b": 6, "c": 4}, id="scaling up to the available replicas"
+        ),
+        pytest.param(
+            {"current": {"b": 2}, "replicas": 18, "fresh": True},
+            {"a": 8, "b": 6, "c": 4},
+            id="fresh mode: beyond the available replicas",
+        ),
+        pytest.param({"replicas": 0, "requests": {}, "current": {"a": 2}}, {}, id="scaling to 0"),
+        pytest.param({"replicas": 0, "requests": {}}, {}, id="from 0 to 0"),
     ],
 )
 def test_dynamic_weight(fields, expected):
@@ -129,18 +157,34 @@ def test_dynamic_weight(fields, expected):
     ("fields", "expected"),
     [
         pytest.param({}, {"a": 6}, id="the fewest clusters"),
-        pytest.param({"replicas": 9}, {"a": 6, "b": 3}, id="the fewest that hold all, by their room, not to the brim"),
-        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="all there is"),
-        pytest.param({"replicas": 17}, "Insufficient", id="more than there is"),
-        pytest.param({"current": {"c": 2}}, {"c": 6}, id="scaling up: clusters that have some come first"),
-        pytest.param({"current": {"c": 0}}, {"a": 6}, id="not those that have none"),
-        pytest.param({"current": {"b": 1, "c": 1}, "replicas": 9}, {"b": 5, "c": 4}, id="as many of them as it takes"),
-        pytest.param({"current": {"c": 2}, "replicas": 9}, {"a": 5, "c": 4}, id="then the roomiest of the others"),
-        pytest.param({"current": {"a": 4, "b": 5}}, {"a": 3, "b": 3}, id="scaling down: the fewest, by what each has"),
-        pytest.param({"current": {"a": 2, "b": 5}, "replicas": 5}, {"b": 5}, id="scaling down to one"),
-        pytest.param({"current": {"c": 2}, "fresh": True}, {"a": 6}, id="fresh: where it was does not matter"),
         pytest.param(
-            {"current": {"c": 9}, "fresh": True, "replicas": 11}, {"c": 11}, id="but what it takes counts as room"
+            {"replicas": 9}, {"a": 6, "b": 3}, id="the fewest clusters, by available replicas, without filling them"
+        ),
+        pytest.param({"replicas": 16}, {"a": 8, "b": 4, "c": 4}, id="aggregated: exactly the available replicas"),
+        pytest.param({"replicas": 17}, "Insufficient", id="aggregated: more than the available replicas"),
+        pytest.param({"current": {"c": 2}}, {"c": 6}, id="scaling up: clusters with replicas come first"),
+        pytest.param({"current": {"c": 0}}, {"a": 6}, id="scaling up: clusters with 0 replicas have no preference"),
+        pytest.param(
+            {"current": {"b": 1, "c": 1}, "replicas": 9},
+            {"b": 5, "c": 4},
+            id="scaling up: only as many clusters with replicas as needed",
+        ),
+        pytest.param(
+            {"current": {"c": 2}, "replicas": 9},
+            {"a": 5, "c": 4},
+            id="scaling up: then the clusters with most available replicas",
+        ),
+        pytest.param(
+            {"current": {"a": 4, "b": 5}}, {"a": 3, "b": 3}, id="scaling down: the fewest clusters, by current replicas"
+        ),
+        pytest.param({"current": {"a": 2, "b": 5}, "replicas": 5}, {"b": 5}, id="scaling down to one"),
+        pytest.param(
+            {"current": {"c": 2}, "fresh": True}, {"a": 6}, id="fresh mode: current clusters have no preference"
+        ),
+        pytest.param(
+            {"current": {"c": 9}, "fresh": True, "replicas": 11},
+            {"c": 11},
+            id="fresh mode: used capacity counts as available",
         ),
     ],
 )
@@ -148,11 +192,11 @@ def test_aggregated(fields, expected):
     assert assigned(THREE, scheduling=AGGREGATED, **fields) == expected
 
 
-def test_beyond_twelve_clusters_gos_sort_decides_which_of_equals_are_used():
+def test_above_twelve_clusters_the_sort_of_go_decides_between_equal_weights():
     names = [f"m{index:02}" for index in range(16)]
     roomy, current = ["m05", "m11"], ["m03", "m07", "m14"]
     clusters = [cluster(name, pods=9 if name in roomy else 2) for name in names]
-    # Current clusters come first in the order, so that the list of rooms is not sorted to begin with.
+    # Current clusters come first in the order, so that the list of weights is not sorted at the start.
     listed = [*current, *roomy, *(name for name in names if name not in {*current, *roomy})]
     order = order_by_weight([9 if name in roomy else 2 for name in listed])
     used = {listed[position] for position in order[:5]}
@@ -171,27 +215,27 @@ def test_beyond_twelve_clusters_gos_sort_decides_which_of_equals_are_used():
         pytest.param(
             {**static(("a", 1)), "replicaSchedulingType": "Duplicated"},
             Strategy.DUPLICATED,
-            id="weights of a duplicated one",
+            id="Duplicated with weights",
         ),
         pytest.param(
             {**WEIGHTED, "weightPreference": {**static(("a", 1))["weightPreference"], **DYNAMIC["weightPreference"]}},
             Strategy.DYNAMIC_WEIGHT,
-            id="dynamic weight beside static ones",
+            id="dynamic and static weights",
         ),
-        pytest.param({"replicaSchedulingType": "Divided"}, Strategy.UNKNOWN, id="divided, and no preference"),
-        pytest.param({"replicaDivisionPreference": "Aggregated"}, Strategy.UNKNOWN, id="a preference, and no type"),
+        pytest.param({"replicaSchedulingType": "Divided"}, Strategy.UNKNOWN, id="Divided without a preference"),
+        pytest.param({"replicaDivisionPreference": "Aggregated"}, Strategy.UNKNOWN, id="a preference without a type"),
     ],
 )
 def test_the_strategy_of_a_placement(scheduling, expected):
     assert strategy_of(scheduling and convert(ReplicaSchedulingStrategy, scheduling)) is expected
 
 
-def test_an_unknown_strategy_leaves_the_group():
+def test_a_group_with_an_unknown_strategy_fails():
     decision = schedule(THREE, asked(scheduling={"replicaSchedulingType": "Divided"}))
     assert "names no strategy" in decision.failure.message
 
 
-def test_no_replicas_fresh_on_current_clusters_overflow_as_in_karmada():
+def test_0_replicas_in_fresh_mode_overflow_as_in_karmada():
     fields = {"scheduling": DYNAMIC, "replicas": 0, "requests": {}, "fresh": True}
     assert assigned(fleet(a=5), current={"a": 1}, **fields) == "Insufficient"
     assert assigned(fleet(a=5), current={}, **fields) == {}

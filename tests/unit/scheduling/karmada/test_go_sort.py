@@ -1,4 +1,4 @@
-"""The golden file was written by ``sort.Sort`` of Go 1.26: on each line some weights, and the order it left them in."""
+"""``sort.Sort`` of Go 1.26 wrote the golden file: each line has weights and the resulting order."""
 
 import json
 from collections import Counter
@@ -17,11 +17,11 @@ RECORDED = [json.loads(line) for line in GOLDEN.read_text().splitlines()]
 @pytest.mark.parametrize(
     "recorded", [pytest.param(each, id=f"{len(each['weights'])} {each['name']}") for each in RECORDED]
 )
-def test_equal_weights_are_left_where_go_leaves_them(recorded):
+def test_equal_weights_have_the_order_of_go(recorded):
     assert order_by_weight(recorded["weights"]) == recorded["order"]
 
 
-def test_the_recorded_lists_reach_every_part_of_the_sort(monkeypatch):
+def test_the_recorded_lists_use_every_part_of_the_sort(monkeypatch):
     parts = [
         "insertion_sort",
         "heap_sort",
@@ -51,7 +51,7 @@ def test_up_to_twelve_weights_are_sorted_stably(weights):
 
 
 @given(st.lists(st.integers(0, 50), max_size=300))
-def test_more_are_sorted_all_the_same(weights):
+def test_more_than_twelve_weights_are_sorted(weights):
     order = order_by_weight(weights)
     assert sorted(order) == list(range(len(weights)))
     assert [weights[index] for index in order] == sorted(weights, reverse=True)

@@ -7,7 +7,7 @@ from berthmaster.scheduling.karmada.regions import MAX_COST, ClusterGroup, searc
 
 
 def groups(text):
-    """``"a:2/5 b:1/0"`` is a group a of 2 clusters that weighs 5, and one b of 1 that weighs 0."""
+    """Parse ``"a:2/5 b:1/0"``: a group a of 2 clusters with weight 5, and a group b of 1 cluster with weight 0."""
     parsed = (part.replace(":", "/").split("/") for part in text.split())
     return [ClusterGroup(name, int(value), int(weight)) for name, value, weight in parsed]
 
@@ -15,21 +15,21 @@ def groups(text):
 @pytest.mark.parametrize(
     ("given_groups", "shortest", "longest", "target", "expected"),
     [
-        pytest.param("a:1/1 b:1/3 c:1/2", 1, 1, 0, "b", id="the heaviest"),
-        pytest.param("a:1/1 b:1/3 c:1/2", 2, 2, 0, "b c", id="the heaviest two"),
-        pytest.param("a:2/5 b:3/5", 1, 1, 1, "b", id="of equal weight the one with more clusters"),
-        pytest.param("b:2/5 a:2/5", 1, 1, 1, "a", id="of equal weight and size the first by name"),
-        pytest.param("a:1/1 b:1/3 c:2/2", 1, 3, 4, "b c a", id="as many as it takes to reach the target"),
+        pytest.param("a:1/1 b:1/3 c:1/2", 1, 1, 0, "b", id="the heaviest group"),
+        pytest.param("a:1/1 b:1/3 c:1/2", 2, 2, 0, "b c", id="the heaviest two groups"),
+        pytest.param("a:2/5 b:3/5", 1, 1, 1, "b", id="of equal weights the group with more clusters"),
+        pytest.param("b:2/5 a:2/5", 1, 1, 1, "a", id="of equal weights and sizes the first by name"),
+        pytest.param("a:1/1 b:1/3 c:2/2", 1, 3, 4, "b c a", id="as many groups as needed to reach the target"),
         pytest.param("a:1/9 b:5/1", 1, 1, 5, "b", id="a light group that reaches the target alone"),
-        pytest.param("a:5/1 b:1/9 c:1/8", 1, 3, 5, "b c a", id="a combination may be longer than it need be"),
-        pytest.param("a:2/9 b:3/8 c:4/7", 1, 3, 5, "a b c", id="the walk's order decides what is recorded: 2+3 is"),
+        pytest.param("a:5/1 b:1/9 c:1/8", 1, 3, 5, "b c a", id="a combination may be longer than needed"),
+        pytest.param("a:2/9 b:3/8 c:4/7", 1, 3, 5, "a b c", id="the order of the walk decides that 2+3 is recorded"),
         pytest.param("a:1/1 b:1/1", 3, 5, 0, "", id="fewer groups than the minimum"),
         pytest.param("a:1/1 b:1/1", 1, 0, 0, "", id="a maximum of 0 allows none"),
         pytest.param("a:1/1 b:1/1", 2, 1, 0, "", id="a maximum below the minimum allows none"),
         pytest.param("a:1/1 b:1/1", 1, 2, 3, "", id="fewer clusters than the target"),
-        pytest.param("a:1/1 b:1/1 c:9/0", 1, 2, 11, "", id="the target is out of reach of that many groups"),
-        pytest.param("a:1/0 b:1/0", 1, 2, 0, "a", id="weightless groups: the shortest first"),
-        pytest.param("", 1, 2, 0, "", id="nothing to choose from"),
+        pytest.param("a:1/1 b:1/1 c:9/0", 1, 2, 11, "", id="the maximum number of groups cannot reach the target"),
+        pytest.param("a:1/0 b:1/0", 1, 2, 0, "a", id="without weights the shortest combination"),
+        pytest.param("", 1, 2, 0, "", id="no groups"),
     ],
 )
 def test_the_best_choice(given_groups, shortest, longest, target, expected):
@@ -48,7 +48,7 @@ choices = st.lists(st.tuples(st.integers(1, 4), weights), min_size=1, max_size=9
 
 @given(drawn=choices, shortest=st.integers(1, 4), spare=st.integers(-1, 6), target=st.integers(0, 14))
 @example(drawn=[(1, 2), (1, 2), (2, 2), (3, 1)], shortest=2, spare=2, target=4)
-def test_the_choice_is_the_one_that_walking_all_combinations_ends_with(drawn, shortest, spare, target):
+def test_the_choice_is_the_one_of_a_full_enumeration(drawn, shortest, spare, target):
     from_drawn = [ClusterGroup(f"g{index}", *pair) for index, pair in enumerate(drawn)]
     chosen = select_groups(from_drawn, shortest, shortest + spare, target)
     assert [group.name for group in chosen] == list(
@@ -57,7 +57,7 @@ def test_the_choice_is_the_one_that_walking_all_combinations_ends_with(drawn, sh
 
 
 @given(drawn=choices, seed=st.randoms(use_true_random=False), longest=st.integers(1, 9), target=st.integers(0, 9))
-def test_the_order_of_the_groups_changes_nothing(drawn, seed, longest, target):
+def test_the_order_of_the_groups_has_no_effect(drawn, seed, longest, target):
     in_order = [ClusterGroup(f"g{index}", *pair) for index, pair in enumerate(drawn)]
     shuffled = seed.sample(in_order, len(in_order))
     assert select_groups(in_order, 1, longest, target) == select_groups(shuffled, 1, longest, target)
@@ -70,17 +70,19 @@ def many(count, weight=1000):
 @pytest.mark.parametrize(
     ("given_groups", "shortest", "longest", "target", "cost"),
     [
-        pytest.param(many(30), 10, 12, 30, 30 * 13 * 31, id="regions, lengths up to the longest, clusters"),
-        pytest.param(many(30), 10, 30, 30, 30 * 11 * 31, id="one length for all that are long enough, if any is"),
-        pytest.param(many(30), 10, 12, -1, 30 * 13, id="no clusters in particular"),
+        pytest.param(many(30), 10, 12, 30, 30 * 13 * 31, id="regions x lengths x clusters"),
+        pytest.param(
+            many(30), 10, 30, 30, 30 * 11 * 31, id="one length for all long enough sequences without an upper bound"
+        ),
+        pytest.param(many(30), 10, 12, -1, 30 * 13, id="no minimum of clusters"),
         pytest.param(many(30, 2**60), 10, 12, 30, 30 * 13 * 31 * 16, id="numbers beyond 64 bits cost more"),
-        pytest.param(many(30), 31, 40, 30, 0, id="too few regions cost nothing"),
-        pytest.param(many(30), 10, 12, 91, 0, id="nor do too few clusters"),
+        pytest.param(many(30), 31, 40, 30, 0, id="too few regions cost 0"),
+        pytest.param(many(30), 10, 12, 91, 0, id="too few clusters cost 0"),
     ],
 )
-def test_what_a_search_costs_is_known_before(given_groups, shortest, longest, target, cost):
+def test_the_cost_of_a_search_is_known_in_advance(given_groups, shortest, longest, target, cost):
     assert search_cost(given_groups, shortest, longest, target) == cost
 
 
-def test_any_real_fleet_is_within_the_bound():
+def test_a_real_fleet_is_within_the_bound():
     assert search_cost(many(300), 100, 250, 900) < MAX_COST

@@ -4,7 +4,7 @@ from decisions import AGGREGATED, DUPLICATED, DYNAMIC, asked, outcome, schedule,
 
 
 def world(text):
-    """``"r1:a5,b3 r2:c9"``: a region r1 with a cluster a that holds 5 pods, and so on."""
+    """Parse ``"r1:a5,b3 r2:c9"``: region r1 has a cluster a that holds 5 pods, and so on."""
     return [
         cluster(member[0], region=name, pods=int(member[1:]))
         for name, _, members in (part.partition(":") for part in text.split())
@@ -29,25 +29,25 @@ THREE = "r1:a5,b3 r2:c9,d1 r3:e4"
     ("regions", "clusters", "fields", "expected"),
     [
         pytest.param((1, 1), (1, 1), {}, "c", id="the region with a cluster that holds all replicas"),
-        pytest.param((1, 1), (1, 2), {}, "cd", id="and its other clusters up to the maximum"),
-        pytest.param((2, 2), (2, 2), {}, "ca", id="of regions that hold nothing the one with more clusters"),
-        pytest.param((2, 2), (1, 3), {}, "cab", id="after one of each region the best of the others"),
+        pytest.param((1, 1), (1, 2), {}, "cd", id="other clusters of the region up to the maximum"),
+        pytest.param((2, 2), (2, 2), {}, "ca", id="of regions without available replicas the one with more clusters"),
+        pytest.param((2, 2), (1, 3), {}, "cab", id="one cluster of each region, then the best of the others"),
         pytest.param((3, 3), (3, 9), {}, "caebd", id="all regions, the heaviest first, then by name"),
-        pytest.param((3, 3), (1, 1), {}, "cae", id="one cluster of each region, even if that is too many"),
+        pytest.param((3, 3), (1, 1), {}, "cae", id="one cluster of each region, even above maxGroups of clusters"),
         pytest.param((2, 2), None, {}, "ca", id="without a constraint on clusters one of each region"),
         pytest.param((4, 4), (1, 9), {}, "SelectFailed", id="fewer regions than minGroups"),
         pytest.param((1, 0), (1, 9), {}, "SelectFailed", id="maxGroups of regions unset allows none"),
         pytest.param((1, -1), (1, 9), {}, "SelectFailed", id="a negative maximum allows none"),
-        pytest.param((1, 2), (6, 9), {}, "SelectFailed", id="fewer clusters than asked for"),
-        pytest.param((1, 1), (3, 9), {}, "SelectFailed", id="no single region has that many clusters"),
+        pytest.param((1, 2), (6, 9), {}, "SelectFailed", id="fewer clusters than minGroups"),
+        pytest.param((1, 1), (3, 9), {}, "SelectFailed", id="no single region has minGroups clusters"),
         pytest.param(
-            (1, 3), (4, 9), {"replicas": 1}, "acbd", id="a third region is left out if two have enough clusters"
+            (1, 3), (4, 9), {"replicas": 1}, "acbd", id="a third region is left out if two regions have enough clusters"
         ),
-        pytest.param((1, 1), (1, 1), {"replicas": 99}, "a", id="whether all replicas fit is not asked"),
-        pytest.param((1, 1), (1, 1), {"clusters": {"e": 5}}, "e", id="what a cluster has counts as room"),
+        pytest.param((1, 1), (1, 1), {"replicas": 99}, "a", id="the available replicas need not suffice"),
+        pytest.param((1, 1), (1, 1), {"clusters": {"e": 5}}, "e", id="current replicas count as available"),
     ],
 )
-def test_a_region_of_a_duplicated_workload_weighs_by_clusters_that_hold_all_of_it(regions, clusters, fields, expected):
+def test_duplicated_a_region_weighs_by_clusters_that_hold_all_replicas(regions, clusters, fields, expected):
     fields = {"replicas": 6, "scheduling": DUPLICATED, **fields}
     assert selected(THREE, spread=bounds(regions, clusters), **fields) == expected
 
@@ -55,51 +55,59 @@ def test_a_region_of_a_duplicated_workload_weighs_by_clusters_that_hold_all_of_i
 @pytest.mark.parametrize(
     ("regions", "clusters", "fields", "expected"),
     [
-        pytest.param((2, 2), (1, 3), {"replicas": 6}, "acb", id="all hold their share: more clusters, then the name"),
+        pytest.param(
+            (2, 2), (1, 3), {"replicas": 6}, "acb", id="if all regions hold their share, more clusters, then the name"
+        ),
         pytest.param(
             (2, 2), (1, 2), {"replicas": 17}, "ca", id="a region that holds its share before one that does not"
         ),
-        pytest.param((1, 1), (1, 1), {"replicas": 9}, "c", id="the share of one region is everything"),
-        pytest.param((1, 1), (1, 1), {"replicas": 99}, "c", id="none holds its share: the roomiest region"),
+        pytest.param((1, 1), (1, 1), {"replicas": 9}, "c", id="the share of a single region is all replicas"),
+        pytest.param(
+            (1, 1),
+            (1, 1),
+            {"replicas": 99},
+            "c",
+            id="if no region holds its share, the one with most available replicas",
+        ),
         pytest.param(
             (2, 2), (1, 2), {"replicas": 6, "clusters": {"e": 0}}, "ea", id="a current cluster makes its region better"
         ),
         pytest.param(
-            (1, 1), (1, 1), {"replicas": 1, "clusters": {"d": 0}}, "d", id="a current cluster leads in its region, too"
+            (1, 1), (1, 1), {"replicas": 1, "clusters": {"d": 0}}, "d", id="a current cluster is first in its region"
         ),
         pytest.param(
             (2, 2),
             (1, 2),
             {"replicas": 2, "clusters": {"d": 0, "e": 0}},
             "ed",
-            id="scores are averaged over as many clusters as regions are asked for",
+            id="scores are averaged over minGroups clusters",
         ),
         pytest.param(
-            (1, 2), (1, 9), {"replicas": 0, "requests": {}}, "ab", id="no replicas: any region holds its share"
+            (1, 2), (1, 9), {"replicas": 0, "requests": {}}, "ab", id="without replicas every region holds its share"
         ),
     ],
 )
 @pytest.mark.parametrize("scheduling", [AGGREGATED, DYNAMIC], ids=["aggregated", "dynamic weight"])
-def test_a_region_of_a_divided_workload_weighs_by_its_share(regions, clusters, fields, scheduling, expected):
+def test_divided_a_region_weighs_by_its_share(regions, clusters, fields, scheduling, expected):
     found = schedule(world(THREE), asked(spread=bounds(regions, clusters), scheduling=scheduling, **fields))
     taken = found.attempts[0].selected
     assert "".join(taken.names()) == expected
 
 
-def test_a_cluster_without_region_fits_no_spread_over_regions():
+def test_a_cluster_without_region_does_not_fit():
     clusters = [*world("r1:a5"), cluster("x", pods=99)]
     decision = schedule(clusters, asked(replicas=1, spread=bounds((1, 1), (1, 9))))
     assert outcome(decision) == {"a": 1}
 
 
-def test_a_hundred_regions_take_no_enumeration():
+def test_a_hundred_regions_need_no_enumeration():
     clusters = [cluster(f"m{index}", region=f"r{index % 100}", pods=index % 7 + 1) for index in range(300)]
     decision = schedule(clusters, asked(replicas=60, scheduling=AGGREGATED, spread=bounds((40, 50), (100, 120))))
     assert len(decision.attempts[0].selected) == 120
     assert sum(decision.assignment.values()) == 60
 
 
-def test_a_search_beyond_the_bound_is_a_failure_that_says_what_to_do():
+def test_a_search_that_is_too_large_fails_with_advice():
     clusters = [cluster(f"c{number}", region=f"r{number}") for number in range(1200)]
     decision = schedule(clusters, asked(scheduling=DUPLICATED, spread=bounds((600, 1100), (600, 9999))))
     assert outcome(decision) == "SelectFailed"

@@ -13,7 +13,7 @@ EVICTED = {"graceful_eviction_tasks": (GracefulEvictionTask(from_cluster="b"),)}
 
 
 def scheduled(*, applied="", **fields):
-    """A binding whose placement is on record as applied."""
+    """Return a binding with its placement as the applied placement."""
     binding = asked(**{"scheduling": AGGREGATED, "replicas": 2, "clusters": {"a": 2}, **fields})
     record = applied or encode_json(binding.spec.placement).decode()
     return replace(binding, metadata=replace(binding.metadata, annotations={APPLIED_PLACEMENT: record}))
@@ -22,31 +22,31 @@ def scheduled(*, applied="", **fields):
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({}, Trigger.NONE, id="a divided workload with all its replicas is left alone"),
+        pytest.param({}, Trigger.NONE, id="a divided workload with all its replicas"),
         pytest.param(
             {"applied": '{"clusterTolerations":[{"key":"x"}]}'}, Trigger.RECONCILE, id="another placement was applied"
         ),
-        pytest.param({"applied": "{not json"}, Trigger.NONE, id="a record that cannot be read counts as unchanged"),
+        pytest.param({"applied": "{not json"}, Trigger.NONE, id="an applied placement that cannot be decoded"),
         pytest.param({"replicas": 3}, Trigger.SCALE, id="scaled up"),
         pytest.param({"replicas": 1}, Trigger.SCALE, id="scaled down"),
-        pytest.param({"clusters": {}}, Trigger.SCALE, id="nothing is assigned any more"),
-        pytest.param({"clusters": {"a": 1}, **EVICTED}, Trigger.FAILOVER, id="an eviction took replicas away"),
-        pytest.param({"fresh": True}, Trigger.RESCHEDULED, id="a rescheduling was asked for"),
+        pytest.param({"clusters": {}}, Trigger.SCALE, id="nothing is assigned"),
+        pytest.param({"clusters": {"a": 1}, **EVICTED}, Trigger.FAILOVER, id="an eviction removed replicas"),
+        pytest.param({"fresh": True}, Trigger.RESCHEDULED, id="a rescheduling was requested"),
         pytest.param({"fresh": True, "replicas": 3}, Trigger.SCALE, id="scaling comes before a rescheduling"),
         pytest.param({"clusters": {"going": 2}}, Trigger.FAILOVER, id="an assigned cluster is being deleted"),
         pytest.param({"clusters": {"b": 2}, **EVICTED}, Trigger.FAILOVER, id="an assigned cluster is being evicted"),
-        pytest.param({"clusters": {"down": 2}}, Trigger.NONE, id="readiness does not count by itself"),
-        pytest.param({"clusters": {"gone": 2}}, Trigger.NONE, id="nor that a cluster is gone"),
+        pytest.param({"clusters": {"down": 2}}, Trigger.NONE, id="a cluster that is not ready"),
+        pytest.param({"clusters": {"gone": 2}}, Trigger.NONE, id="a removed cluster"),
         pytest.param(
             {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 2}},
             Trigger.RECONCILE,
-            id="a duplicated one is always scheduled",
+            id="a duplicated workload is always scheduled",
         ),
-        pytest.param({"scheduling": None}, Trigger.RECONCILE, id="and so is one without a strategy"),
+        pytest.param({"scheduling": None}, Trigger.RECONCILE, id="a workload without a strategy is always scheduled"),
         pytest.param(
             {"scheduling": DUPLICATED, "clusters": {"a": 2, "b": 1}},
             Trigger.SCALE,
-            id="a duplicated one with too few somewhere",
+            id="a duplicated workload with too few replicas on a cluster",
         ),
         pytest.param(
             {"replicas": 0, "clusters": {"a": 0}},
@@ -56,12 +56,12 @@ def scheduled(*, applied="", **fields):
         pytest.param(
             {"replicas": 0, "clusters": {}, "requests": {}},
             Trigger.NONE,
-            id="a workload scaled to nothing is still a workload",
+            id="a workload scaled to 0 is a workload",
         ),
         pytest.param(
             {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)},
             Trigger.NONE,
-            id="and so is one of components",
+            id="a workload with components is a workload",
         ),
     ],
 )
@@ -72,20 +72,20 @@ def test_what_triggers_a_scheduling(fields, expected):
 @pytest.mark.parametrize(
     ("clusters", "expected"),
     [
-        pytest.param({"down": 2}, Trigger.FAILOVER, id="one that is not ready"),
-        pytest.param({"gone": 2}, Trigger.FAILOVER, id="one that is gone"),
-        pytest.param({"a": 2}, Trigger.NONE, id="but not a ready one"),
+        pytest.param({"down": 2}, Trigger.FAILOVER, id="an assigned cluster that is not ready"),
+        pytest.param({"gone": 2}, Trigger.FAILOVER, id="an assigned cluster that was removed"),
+        pytest.param({"a": 2}, Trigger.NONE, id="an assigned cluster that is ready"),
     ],
 )
-def test_readiness_counts_where_it_is_asked_to(clusters, expected):
+def test_readiness_counts_if_requested(clusters, expected):
     assert trigger_of(scheduled(clusters=clusters), FLEET, not_ready_counts=True) is expected
 
 
-def test_what_was_never_scheduled_is_scheduled_first():
+def test_a_binding_that_was_never_scheduled():
     assert trigger_of(asked(), FLEET) is Trigger.FIRST
 
 
-def test_without_a_placement_nothing_can_be_scheduled():
+def test_a_binding_without_a_placement_is_not_scheduled():
     binding = asked()
     assert trigger_of(replace(binding, spec=replace(binding.spec, placement=None)), FLEET) is Trigger.NONE
 
@@ -95,12 +95,12 @@ def test_without_a_placement_nothing_can_be_scheduled():
     [
         pytest.param("01", "02", False, id="before the last scheduling"),
         pytest.param("02", "02", False, id="in the same second"),
-        pytest.param("03", "02", True, id="after it"),
-        pytest.param(None, "02", False, id="never"),
-        pytest.param("03", None, False, id="of something that was never scheduled"),
+        pytest.param("03", "02", True, id="after the last scheduling"),
+        pytest.param(None, "02", False, id="no request"),
+        pytest.param("03", None, False, id="a request before the first scheduling"),
     ],
 )
-def test_a_rescheduling_counts_only_after_the_last_scheduling(triggered, scheduled_at, requested):
+def test_only_a_rescheduling_requested_after_the_last_scheduling_counts(triggered, scheduled_at, requested):
     binding = scheduled(fresh=True)
     day = binding.spec.reschedule_triggered_at
     at = {number: day.replace(day=int(number)) for number in ("01", "02", "03")}
@@ -122,35 +122,35 @@ ONE, TWO = group("one", "a"), group("two", "b")
 @pytest.mark.parametrize(
     ("before", "after", "observed", "changed"),
     [
-        pytest.param({}, {}, "", False, id="nothing"),
+        pytest.param({}, {}, "", False, id="no change"),
         pytest.param(
             {"clusterAffinity": {}}, {"clusterAffinity": {"clusterNames": ["a"]}}, "", True, id="the affinity"
         ),
-        pytest.param(
-            {}, {"clusterAffinity": {}}, "", True, id="an affinity that means everything, where there was none"
-        ),
+        pytest.param({}, {"clusterAffinity": {}}, "", True, id="an empty affinity in place of none"),
         pytest.param({}, {"clusterTolerations": [{"key": "x"}]}, "", True, id="tolerations"),
         pytest.param({}, {"spreadConstraints": [{"spreadByField": "cluster"}]}, "", True, id="spread constraints"),
         pytest.param({}, {"replicaScheduling": DUPLICATED}, "", True, id="the strategy"),
-        pytest.param({}, {"clusterAffinities": []}, "", False, id="an empty list of groups is like none"),
-        pytest.param({}, {"clusterTolerations": []}, "", False, id="an empty list of tolerations is like none"),
+        pytest.param({}, {"clusterAffinities": []}, "", False, id="an empty list of groups equals none"),
+        pytest.param({}, {"clusterTolerations": []}, "", False, id="an empty list of tolerations equals none"),
         pytest.param(
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [{**ONE, "overflowAffinities": []}]},
             "one",
             False,
-            id="an empty overflow is like none",
+            id="an empty overflow equals none",
         ),
         pytest.param(
             {"clusterAffinities": [ONE, TWO]},
             {"clusterAffinities": [{**ONE, "overflowAffinities": []}, group("two", "c")]},
             "one",
             False,
-            id="also where another group changed",
+            id="an empty overflow in the observed group while another group changed",
         ),
-        pytest.param({"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False, id="a group more"),
         pytest.param(
-            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False, id="their order"
+            {"clusterAffinities": [ONE]}, {"clusterAffinities": [ONE, TWO]}, "one", False, id="an added group"
+        ),
+        pytest.param(
+            {"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO, ONE]}, "one", False, id="the order of groups"
         ),
         pytest.param(
             {"clusterAffinities": [ONE, TWO]},
@@ -171,34 +171,46 @@ ONE, TWO = group("one", "a"), group("two", "b")
             {"clusterAffinities": [{**ONE, "overflowAffinities": [TWO]}]},
             "one",
             True,
-            id="its overflow",
+            id="the overflow of the observed group",
         ),
-        pytest.param({"clusterAffinities": [ONE, TWO]}, {"clusterAffinities": [TWO]}, "one", True, id="it is gone"),
-        pytest.param({"clusterAffinities": [TWO]}, {"clusterAffinities": [ONE, TWO]}, "one", True, id="it is new"),
+        pytest.param(
+            {"clusterAffinities": [ONE, TWO]},
+            {"clusterAffinities": [TWO]},
+            "one",
+            True,
+            id="the observed group was removed",
+        ),
+        pytest.param(
+            {"clusterAffinities": [TWO]},
+            {"clusterAffinities": [ONE, TWO]},
+            "one",
+            True,
+            id="the observed group was added",
+        ),
         pytest.param(
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [ONE, TWO]},
             "",
             True,
-            id="a group more, and none observed",
+            id="an added group without an observed group",
         ),
         pytest.param(
             {},
             {"workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
             "",
             True,
-            id="workload affinity, and no group observed",
+            id="workload affinity without an observed group",
         ),
         pytest.param(
             {"clusterAffinities": [ONE]},
             {"clusterAffinities": [ONE], "workloadAffinity": {"affinity": {"groupByLabelKey": "x"}}},
             "one",
             False,
-            id="workload affinity, and the group is the same",
+            id="workload affinity with the same observed group",
         ),
     ],
 )
-def test_what_counts_as_a_change_of_the_placement(before, after, observed, changed):
+def test_which_changes_of_the_placement_count(before, after, observed, changed):
     applied = encode_json(placement(**before)).decode()
     assert placement_changed(placement(**after), applied, observed) is changed
 
@@ -206,13 +218,13 @@ def test_what_counts_as_a_change_of_the_placement(before, after, observed, chang
 @pytest.mark.parametrize(
     ("scheduling", "clusters", "changed"),
     [
-        pytest.param(None, {"a": 7}, False, id="without a strategy replicas play no part"),
-        pytest.param(DUPLICATED, {"a": 2, "b": 2}, False, id="duplicated, all everywhere"),
-        pytest.param(DUPLICATED, {"a": 2, "b": 1}, True, id="duplicated, too few somewhere"),
-        pytest.param(DUPLICATED, {}, False, id="duplicated, nowhere yet"),
-        pytest.param(AGGREGATED, {"a": 1, "b": 1}, False, id="divided, the sum is right"),
-        pytest.param(AGGREGATED, {}, True, id="divided, nowhere yet"),
-        pytest.param({"replicaSchedulingType": ""}, {"a": 7}, False, id="a strategy of no type"),
+        pytest.param(None, {"a": 7}, False, id="without a strategy replicas do not count"),
+        pytest.param(DUPLICATED, {"a": 2, "b": 2}, False, id="duplicated, all replicas on all clusters"),
+        pytest.param(DUPLICATED, {"a": 2, "b": 1}, True, id="duplicated, too few replicas on a cluster"),
+        pytest.param(DUPLICATED, {}, False, id="duplicated, not assigned"),
+        pytest.param(AGGREGATED, {"a": 1, "b": 1}, False, id="divided, the right sum"),
+        pytest.param(AGGREGATED, {}, True, id="divided, not assigned"),
+        pytest.param({"replicaSchedulingType": ""}, {"a": 7}, False, id="a strategy without a type"),
     ],
 )
 def test_whether_replicas_changed(scheduling, clusters, changed):

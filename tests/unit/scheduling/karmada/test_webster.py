@@ -17,21 +17,17 @@ def seats_of(seats, votes, ranks=None):
 @pytest.mark.parametrize(
     ("seats", "votes", "expected"),
     [
-        pytest.param(
-            7, [53000, 24000, 23000], [3, 2, 2], id="seven seats of the textbook, where the largest stays short"
-        ),
+        pytest.param(7, [53000, 24000, 23000], [3, 2, 2], id="seven seats, a textbook example"),
         pytest.param(15, [6, 7, 39, 48], [1, 1, 6, 7], id="fifteen seats over very unequal parties"),
-        pytest.param(
-            10, [47000, 16000, 15900, 12000, 6000, 3100], [4, 2, 2, 1, 1, 0], id="a small party comes away empty"
-        ),
+        pytest.param(10, [47000, 16000, 15900, 12000, 6000, 3100], [4, 2, 2, 1, 1, 0], id="a small party gets no seat"),
         pytest.param(9, [1, 2], [3, 6], id="votes in a whole ratio are met exactly"),
         pytest.param(3, [2, 1], [2, 1], id="static weights 2:1 over three replicas"),
-        pytest.param(5, [0, 3, 0], [0, 5, 0], id="who has no votes gets nothing"),
-        pytest.param(4, [0, 0], [0, 0], id="nobody gets anything if nobody has votes"),
-        pytest.param(0, [3, 4], [0, 0], id="no seats, nothing to give"),
-        pytest.param(3, [], [], id="nobody to give to"),
+        pytest.param(5, [0, 3, 0], [0, 5, 0], id="a party without votes gets no seat"),
+        pytest.param(4, [0, 0], [0, 0], id="without votes no party gets a seat"),
+        pytest.param(0, [3, 4], [0, 0], id="no seats"),
+        pytest.param(3, [], [], id="no parties"),
         pytest.param(1, [7], [1], id="one party takes the only seat"),
-        pytest.param(2**31 - 1, [1, 1, 1], [715827883, 715827882, 715827882], id="as many seats as an int32 holds"),
+        pytest.param(2**31 - 1, [1, 1, 1], [715827883, 715827882, 715827882], id="MaxInt32 seats"),
         pytest.param(2, [2**62, 2**62 - 1, 1], [1, 1, 0], id="votes near the limit of int64"),
     ],
 )
@@ -42,15 +38,17 @@ def test_seats_follow_the_largest_quotients(seats, votes, expected):
 @pytest.mark.parametrize(
     ("seats", "votes", "ranks", "expected"),
     [
-        pytest.param(1, [5, 5], [0, 1], [1, 0], id="of equals without seats the smaller rank goes first"),
-        pytest.param(1, [5, 5], [1, 0], [0, 1], id="whatever the order they stand in"),
+        pytest.param(1, [5, 5], [0, 1], [1, 0], id="of equal parties without seats the smaller rank is first"),
+        pytest.param(1, [5, 5], [1, 0], [0, 1], id="the order of the parties has no effect"),
         pytest.param(5, [9, 3], [0, 1], [4, 1], id="five seats: 9/7 beats 3/3"),
         pytest.param(2, [9, 3], [0, 1], [1, 1], id="3/1 ties with 9/3: fewer seats beat the smaller rank"),
-        pytest.param(1, [2**53, 2**53 + 1], [0, 1], [1, 0], id="votes that are equal as doubles are tied"),
-        pytest.param(2, [3, 3, 3, 1], [2, 0, 1, 3], [0, 1, 1, 0], id="more equals than seats: the smallest ranks"),
+        pytest.param(1, [2**53, 2**53 + 1], [0, 1], [1, 0], id="votes that are equal as doubles are a tie"),
+        pytest.param(
+            2, [3, 3, 3, 1], [2, 0, 1, 3], [0, 1, 1, 0], id="more equal parties than seats: the smallest ranks"
+        ),
     ],
 )
-def test_ties_go_by_fewer_seats_then_by_rank(seats, votes, ranks, expected):
+def test_ties_are_broken_by_fewer_seats_then_by_rank(seats, votes, ranks, expected):
     assert seats_of(seats, votes, ranks) == expected
 
 
@@ -59,7 +57,7 @@ def test_ties_go_by_fewer_seats_then_by_rank(seats, votes, ranks, expected):
     [
         pytest.param(b"", 0x811C9DC5, id="the offset basis"),
         pytest.param(b"a", 0xE40C292C, id="one byte"),
-        pytest.param(b"foobar", 0xBF9CF968, id="the reference's example"),
+        pytest.param(b"foobar", 0xBF9CF968, id="the example of the reference"),
     ],
 )
 def test_fnv1a_is_the_published_hash(text, digest):
@@ -69,12 +67,12 @@ def test_fnv1a_is_the_published_hash(text, digest):
 @pytest.mark.parametrize(
     ("uid", "descending"),
     [
-        pytest.param("", False, id="no uid: ascending, although the hash of nothing is odd"),
+        pytest.param("", False, id="no UID: ascending, although the hash of no bytes is odd"),
         pytest.param("a", False, id="an even hash: ascending"),
         pytest.param("b", True, id="an odd hash: descending"),
     ],
 )
-def test_the_parity_of_the_uids_hash_turns_the_order_of_names(uid, descending):
+def test_the_parity_of_the_hash_of_the_uid_decides_the_order_of_names(uid, descending):
     assert breaks_ties_descending(uid) is descending
 
 
@@ -83,12 +81,12 @@ many_votes = st.lists(st.integers(0, 40) | st.integers(0, 10**6), min_size=1, ma
 
 
 @given(seats=st.integers(0, 30), votes=few_votes)
-def test_few_seats_are_given_as_if_one_by_one(seats, votes):
+def test_few_seats_match_the_oracle(seats, votes):
     assert seats_of(seats, votes) == list(oracle.webster(seats, _named(votes)).values())
 
 
 @given(seats=st.integers(0, 300), votes=many_votes)
-def test_many_seats_are_given_in_rounds_as_if_one_by_one(seats, votes):
+def test_many_seats_in_rounds_match_the_oracle(seats, votes):
     quotas, ranks = np.array(votes, dtype=np.float64), np.arange(len(votes))
     if not quotas.any():
         return
@@ -97,12 +95,12 @@ def test_many_seats_are_given_in_rounds_as_if_one_by_one(seats, votes):
 
 
 @given(seats=st.integers(97, 400), votes=many_votes)
-def test_the_certain_seats_never_change_the_outcome(seats, votes):
+def test_certain_seats_do_not_change_the_result(seats, votes):
     assert seats_of(seats, votes) == list(oracle.webster(seats, _named(votes)).values())
 
 
 @given(seats=st.integers(0, 2**31 - 1), votes=st.lists(st.integers(1, 2**63 - 1), min_size=1, max_size=6))
-def test_all_seats_are_given_whatever_the_size(seats, votes):
+def test_all_seats_are_given(seats, votes):
     assert sum(seats_of(seats, votes)) == seats
 
 

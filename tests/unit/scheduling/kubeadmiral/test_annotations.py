@@ -28,7 +28,7 @@ def keep_clear(cluster="a", **fields):
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        pytest.param({}, {}, id="nothing"),
+        pytest.param({}, {}, id="an empty configuration"),
         pytest.param(limit(limitedCapacity=0), {"limitedCapacity": {"a": 0}}, id="no replicas"),
         pytest.param(
             {
@@ -48,11 +48,11 @@ def keep_clear(cluster="a", **fields):
                     {"cluster": "c", "validUntil": LATER},
                 ],
             },
-            id="both, by cluster",
+            id="both, ordered by cluster",
         ),
     ],
 )
-def test_what_is_asked_for_is_applied(asked, expected):
+def test_a_requested_migration_is_applied(asked, expected):
     annotations, problem = applied(asked)
     assert problem is None
     assert json.loads(annotations[APPLIED]) == expected
@@ -62,42 +62,55 @@ def test_what_is_asked_for_is_applied(asked, expected):
     assert annotations["team"] == "a"
 
 
-def test_nothing_asked_for_is_nothing_applied():
+def test_without_a_request_no_migration_is_applied():
     assert with_migration_applied({APPLIED: BEFORE, "team": "a"}, has_replicas=True) == ({"team": "a"}, None)
 
 
 @pytest.mark.parametrize(
-    ("asked", "path", "said"),
+    ("asked", "path", "message"),
     [
         pytest.param("{", "", "not valid JSON", id="not JSON"),
-        pytest.param(limit(""), ".replicasMigrations[0].cluster", "is missing", id="no cluster to limit"),
+        pytest.param(limit(""), ".replicasMigrations[0].cluster", "is missing", id="a limit without a cluster"),
         pytest.param(
-            limit(limitedCapacity=None), ".replicasMigrations[0].limitedCapacity", "is missing", id="no limit"
+            limit(limitedCapacity=None),
+            ".replicasMigrations[0].limitedCapacity",
+            "is missing",
+            id="a cluster without a limit",
         ),
         pytest.param(
             limit(limitedCapacity=-1), ".replicasMigrations[0].limitedCapacity", "-1 is negative", id="a negative limit"
         ),
-        pytest.param(keep_clear(""), ".workloadMigrations[0].cluster", "is missing", id="no cluster to keep clear"),
-        pytest.param(keep_clear(validUntil=None), ".workloadMigrations[0].validUntil", "is missing", id="no time"),
-        pytest.param(keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", "", id="a time that is none"),
         pytest.param(
-            {**limit(), **keep_clear()}, ".workloadMigrations[0].cluster", "'a' is named by another", id="one twice"
+            keep_clear(""), ".workloadMigrations[0].cluster", "is missing", id="an unavailability without a cluster"
+        ),
+        pytest.param(
+            keep_clear(validUntil=None),
+            ".workloadMigrations[0].validUntil",
+            "is missing",
+            id="an unavailability without a time",
+        ),
+        pytest.param(keep_clear(validUntil="soon"), ".workloadMigrations[0].validUntil", "", id="an invalid time"),
+        pytest.param(
+            {**limit(), **keep_clear()},
+            ".workloadMigrations[0].cluster",
+            "'a' is named by another",
+            id="a duplicate cluster",
         ),
     ],
 )
-def test_what_cannot_be_heeded_leaves_what_was_applied(asked, path, said):
+def test_an_invalid_request_leaves_the_applied_migration(asked, path, message):
     annotations, problem = applied(asked)
     assert annotations[APPLIED] == BEFORE
     assert problem.path == f"metadata.annotations[{ASKED}]{path}"
-    assert said in problem.problem
+    assert message in problem.problem
 
 
-def test_without_replicas_there_is_nothing_to_limit_but_clusters_to_keep_clear():
+def test_without_replicas_clusters_can_be_unavailable_but_not_limited():
     assert applied(limit(), has_replicas=False).problem is not None
     assert applied(keep_clear(), has_replicas=False).problem is None
 
 
-def test_scheduling_heeds_it():
+def test_an_applied_migration_affects_scheduling():
     annotations, _ = applied({**limit("b"), **keep_clear("a")})
     unit = prepare(web(), spec(schedulingMode="Divide"), annotations, NOW).unit
     assert unit.limited_capacity == {"b": 1}

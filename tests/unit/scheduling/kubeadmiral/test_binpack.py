@@ -30,28 +30,48 @@ def planned(total, shares=AB, current=None, *, scheduled=None, estimated=None, l
 @pytest.mark.parametrize(
     ("current", "scheduled", "limits", "opened"),
     [
-        pytest.param({}, {}, CapacityLimits(), True, id="nothing was placed yet"),
-        pytest.param({"A": 3}, {}, CapacityLimits(), True, id="nothing was observed yet"),
-        pytest.param({"A": 3}, {"A": 3}, CapacityLimits(), True, id="all that is placed is scheduled"),
-        pytest.param({"A": 3}, {"A": 2}, CapacityLimits(), False, id="less is scheduled than placed"),
-        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({"A": 2}), True, id="as much is scheduled as was estimated"),
-        pytest.param({"A": 3}, {"A": 3}, CapacityLimits({"A": 2}), False, id="more is scheduled than was estimated"),
+        pytest.param({}, {}, CapacityLimits(), True, id="no replicas are assigned"),
+        pytest.param({"A": 3}, {}, CapacityLimits(), True, id="no replicas are observed"),
+        pytest.param({"A": 3}, {"A": 3}, CapacityLimits(), True, id="all assigned replicas are scheduled"),
+        pytest.param({"A": 3}, {"A": 2}, CapacityLimits(), False, id="fewer replicas are scheduled than assigned"),
         pytest.param(
-            {"A": 3}, {"A": 3, "B": 1}, CapacityLimits(), False, id="some are scheduled where nothing is placed"
+            {"A": 3}, {"A": 2}, CapacityLimits({"A": 2}), True, id="as many replicas are scheduled as estimated"
         ),
         pytest.param(
-            {"A": 3}, {"A": 3, "B": 0}, CapacityLimits(), True, id="none are scheduled where nothing is placed"
+            {"A": 3}, {"A": 3}, CapacityLimits({"A": 2}), False, id="more replicas are scheduled than estimated"
         ),
-        pytest.param({"A": 3, "X": 1}, {"A": 2}, CapacityLimits(), True, id="a cluster is not selected any more"),
-        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 2}), True, id="more is placed than a limit lets"),
-        pytest.param({"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 3}), False, id="as much is placed as a limit lets"),
+        pytest.param(
+            {"A": 3},
+            {"A": 3, "B": 1},
+            CapacityLimits(),
+            False,
+            id="replicas are scheduled on a cluster without assigned ones",
+        ),
+        pytest.param(
+            {"A": 3},
+            {"A": 3, "B": 0},
+            CapacityLimits(),
+            True,
+            id="no replicas are scheduled on a cluster without assigned ones",
+        ),
+        pytest.param({"A": 3, "X": 1}, {"A": 2}, CapacityLimits(), True, id="a current cluster is no longer selected"),
+        pytest.param(
+            {"A": 3}, {"A": 2}, CapacityLimits({}, {"A": 2}), True, id="more replicas are assigned than a limit allows"
+        ),
+        pytest.param(
+            {"A": 3},
+            {"A": 2},
+            CapacityLimits({}, {"A": 3}),
+            False,
+            id="as many replicas are assigned as a limit allows",
+        ),
     ],
 )
-def test_planning_waits_until_what_was_planned_has_settled(current, scheduled, limits, opened):
+def test_replicas_are_divided_again_only_after_the_division_has_settled(current, scheduled, limits, opened):
     assert may_divide_again(AB, current, scheduled, limits) is opened
 
 
-def test_until_then_nothing_changes_not_even_with_the_number_of_replicas():
+def test_before_that_even_a_scaling_changes_nothing():
     assert planned(9, current={"A": 3}, scheduled={"A": 2}, mode=REBALANCE) == ({"A": 3}, {})
 
 
@@ -59,61 +79,79 @@ def test_until_then_nothing_changes_not_even_with_the_number_of_replicas():
 @pytest.mark.parametrize(
     ("total", "shares", "expected"),
     [
-        pytest.param(10, AB, {"A": 10}, id="the first takes all it can"),
-        pytest.param(10, [B, A], {"B": 10}, id="which is the first in order"),
-        pytest.param(10, [upto("A", 4), B], {"A": 4, "B": 6}, id="what it cannot take goes to the next"),
-        pytest.param(10, [upto("A", 4), upto("B", 3)], {"A": 4, "B": 3}, id="what none takes is left"),
+        pytest.param(10, AB, {"A": 10}, id="the first cluster gets all it can hold"),
+        pytest.param(10, [B, A], {"B": 10}, id="the order decides, not the name"),
+        pytest.param(10, [upto("A", 4), B], {"A": 4, "B": 6}, id="the rest goes to the next cluster"),
+        pytest.param(10, [upto("A", 4), upto("B", 3)], {"A": 4, "B": 3}, id="replicas that no cluster holds are left"),
         pytest.param(10, [A, upto("B", None, 3)], {"A": 7, "B": 3}, id="minima come first"),
-        pytest.param(2, [upto("A", None, 2), upto("B", None, 3)], {"A": 2}, id="as far as they go, in order"),
+        pytest.param(
+            2, [upto("A", None, 2), upto("B", None, 3)], {"A": 2}, id="minima in order until no replicas remain"
+        ),
     ],
 )
-def test_a_first_plan(total, shares, expected, mode):
+def test_a_first_division(total, shares, expected, mode):
     assert planned(total, shares, mode=mode) == (expected, {})
 
 
 @pytest.mark.parametrize(
     ("total", "shares", "current", "expected"),
     [
-        pytest.param(10, AB, {"B": 10}, {"B": 10}, id="as many: nothing moves"),
-        pytest.param(12, AB, {"B": 10}, {"A": 2, "B": 10}, id="growth fills the first"),
-        pytest.param(14, [upto("A", 3), B], {"A": 1, "B": 10}, {"A": 3, "B": 11}, id="up to its maximum"),
-        pytest.param(7, AB, {"A": 4, "B": 6}, {"A": 4, "B": 3}, id="shrinking empties the last"),
-        pytest.param(3, AB, {"A": 4, "B": 6}, {"A": 3}, id="and then the one before it"),
+        pytest.param(10, AB, {"B": 10}, {"B": 10}, id="without scaling nothing moves"),
+        pytest.param(12, AB, {"B": 10}, {"A": 2, "B": 10}, id="scaling up fills the first cluster"),
+        pytest.param(
+            14,
+            [upto("A", 3), B],
+            {"A": 1, "B": 10},
+            {"A": 3, "B": 11},
+            id="scaling up fills the first cluster up to its maximum",
+        ),
+        pytest.param(7, AB, {"A": 4, "B": 6}, {"A": 4, "B": 3}, id="scaling down empties the last cluster"),
+        pytest.param(3, AB, {"A": 4, "B": 6}, {"A": 3}, id="scaling down then empties the cluster before it"),
     ],
 )
-def test_what_runs_is_moved_only_as_far_as_it_takes(total, shares, current, expected):
+def test_running_replicas_move_only_if_necessary(total, shares, current, expected):
     assert planned(total, shares, current)[0] == expected
 
 
-def test_without_that_what_runs_plays_no_part():
+def test_with_rebalancing_running_replicas_have_no_effect():
     assert planned(10, AB, {"B": 10}, mode=REBALANCE) == ({"A": 10}, {})
 
 
 @pytest.mark.parametrize(
     ("current", "scheduled", "mode", "expected"),
     [
-        pytest.param({"A": 10}, {"A": 2}, AVOID, ({"A": 2, "B": 8}, {"A": 8}), id="kept until others run elsewhere"),
         pytest.param(
-            {"A": 10, "B": 8}, {"A": 2, "B": 8}, AVOID, ({"A": 2, "B": 8}, {}), id="dropped when all are scheduled"
+            {"A": 10}, {"A": 2}, AVOID, ({"A": 2, "B": 8}, {"A": 8}), id="overflow is kept until replicas run elsewhere"
         ),
         pytest.param(
-            {"A": 10, "B": 8}, {"A": 2, "B": 8}, KEEP, ({"A": 2, "B": 8}, {"A": 8}), id="kept even then if asked for"
+            {"A": 10, "B": 8},
+            {"A": 2, "B": 8},
+            AVOID,
+            ({"A": 2, "B": 8}, {}),
+            id="overflow is dropped when all replicas are scheduled",
         ),
         pytest.param(
-            {"A": 10, "B": 8}, {"A": 2, "B": 8}, REBALANCE, ({"A": 2, "B": 8}, {"A": 8}), id="kept when rebalancing"
+            {"A": 10, "B": 8}, {"A": 2, "B": 8}, KEEP, ({"A": 2, "B": 8}, {"A": 8}), id="overflow is kept if requested"
+        ),
+        pytest.param(
+            {"A": 10, "B": 8},
+            {"A": 2, "B": 8},
+            REBALANCE,
+            ({"A": 2, "B": 8}, {"A": 8}),
+            id="overflow is kept with rebalancing",
         ),
     ],
 )
-def test_what_an_estimate_cuts_off(current, scheduled, mode, expected):
+def test_overflow_above_an_estimate(current, scheduled, mode, expected):
     assert planned(10, AB, current, scheduled=scheduled, estimated={"A": 2}, mode=mode) == expected
 
 
-def test_what_is_scheduled_is_counted_up_to_a_limit():
+def test_scheduled_replicas_count_up_to_a_limit():
     running = {"A": 6, "B": 4}
     assert planned(10, AB, running, scheduled=running, limited={"A": 3}) == ({"A": 3, "B": 7}, {})
 
 
-def test_what_is_scheduled_on_a_cluster_that_is_not_selected_any_more_does_not_stay():
+def test_scheduled_replicas_on_a_cluster_that_is_no_longer_selected_do_not_stay():
     assert planned(5, [A], {"A": 5, "X": 3}, scheduled={"A": 5, "X": 3}) == ({"A": 5}, {})
 
 
@@ -121,12 +159,17 @@ def test_what_is_scheduled_on_a_cluster_that_is_not_selected_any_more_does_not_s
     ("total", "shares", "current", "limited", "expected"),
     [
         pytest.param(
-            10, [upto("A", 2), upto("B", 2)], {"A": 5}, {}, {"A": 10}, id="shrinking by less than nothing adds"
+            10,
+            [upto("A", 2), upto("B", 2)],
+            {"A": 5},
+            {},
+            {"A": 10},
+            id="scaling down by a negative number adds replicas",
         ),
-        pytest.param(8, [A], {"A": 2}, {"A": 3}, {"A": 5}, id="a limit bounds the growth, not the sum"),
+        pytest.param(8, [A], {"A": 2}, {"A": 3}, {"A": 5}, id="a limit applies to the increment, not to the sum"),
     ],
 )
-def test_what_looks_wrong_is_as_in_kubeadmiral(total, shares, current, limited, expected):
+def test_surprising_results_of_kubeadmiral(total, shares, current, limited, expected):
     assert planned(total, shares, current, limited=limited)[0] == expected
 
 
@@ -140,22 +183,22 @@ SHARES = st.lists(st.tuples(st.integers(0, 9), st.none() | st.integers(0, 30)), 
 
 
 @given(st.integers(0, 90), SHARES, st.sampled_from([AVOID, REBALANCE, KEEP]))
-def test_a_first_plan_places_as_much_as_maxima_let(total, shares, mode):
+def test_a_first_division_assigns_as_many_replicas_as_maxima_allow(total, shares, mode):
     replicas, overflow = divide_in_order(total, shares, {}, {}, CapacityLimits(), **mode)
-    room = [each.maximum for each in shares]
-    assert sum(replicas.values()) == (total if None in room else min(total, sum(room)))
+    maxima = [each.maximum for each in shares]
+    assert sum(replicas.values()) == (total if None in maxima else min(total, sum(maxima)))
     assert all(each.maximum is None or replicas.get(each.name, 0) <= each.maximum for each in shares)
     assert not overflow
 
 
 @given(st.integers(0, 90), SHARES, st.dictionaries(st.sampled_from(NAMES), st.integers(0, 20)))
-def test_estimates_are_never_passed(total, shares, estimated):
+def test_estimates_are_never_exceeded(total, shares, estimated):
     replicas, overflow = distribute_in_order(total, shares, CapacityLimits(estimated))
     assert all(replicas[name] <= count for name, count in estimated.items() if name in replicas)
     assert set(overflow) <= set(estimated)
 
 
 @given(st.integers(1, 90), SHARES)
-def test_a_plan_is_kept_once_it_is_there(total, shares):
+def test_a_division_is_stable(total, shares):
     replicas, _ = divide_in_order(total, shares, {}, {}, CapacityLimits(), **AVOID)
     assert divide_in_order(total, shares, replicas, replicas, CapacityLimits(), **AVOID).replicas == replicas

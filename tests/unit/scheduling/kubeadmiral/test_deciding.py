@@ -30,20 +30,18 @@ def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
     ("asked", "expected"),
     [
         pytest.param(unit(), {"A": None, "B": None, "C": None}, id="Duplicate assigns no numbers"),
-        pytest.param(
-            unit(replicas=5, max_clusters=2), {"A": None, "B": None}, id="to as many clusters as there may be"
-        ),
-        pytest.param(unit(max_clusters=0), {}, id="which may be none"),
+        pytest.param(unit(replicas=5, max_clusters=2), {"A": None, "B": None}, id="Duplicate respects maxClusters"),
+        pytest.param(unit(max_clusters=0), {}, id="Duplicate with maxClusters 0"),
         pytest.param(divided(50, preferences=EVEN), {"A": 16, "B": 17, "C": 17}, id="Divide assigns numbers"),
         pytest.param(divided(1, preferences=EVEN), {"B": 1}, id="clusters that get none are left out"),
-        pytest.param(divided(0, preferences=EVEN), {}, id="scaled to 0 it is nowhere"),
-        pytest.param(divided(0, preferences=EVEN, current={"A": 3}), {}, id="not even where it was"),
-        pytest.param(divided(5, max_clusters=0), {}, id="Divide to no cluster"),
+        pytest.param(divided(0, preferences=EVEN), {}, id="scaled to 0"),
+        pytest.param(divided(0, preferences=EVEN, current={"A": 3}), {}, id="scaled to 0 with current clusters"),
+        pytest.param(divided(5, max_clusters=0), {}, id="Divide with maxClusters 0"),
         pytest.param(divided(10, preferences=EVEN, max_clusters=2), {"A": 5, "B": 5}, id="maxClusters limits division"),
         pytest.param(
             divided(9, preferences={"A": Preference(weight=1), "B": Preference(weight=2)}),
             {"A": 3, "B": 6},
-            id="only clusters that are listed",
+            id="only listed clusters",
         ),
         pytest.param(
             divided(10, strategy=ReplicasStrategy.BINPACK, preferences={**EVEN, "C": Preference(0, 6, priority=1)}),
@@ -53,72 +51,78 @@ def clusters_of(asked, clusters=THREE, plugins=DEFAULT_PLUGINS):
         pytest.param(
             divided(4, preferences={"A": Preference(weight=0), "B": Preference(weight=0, minimum=1)}),
             {"B": 1},
-            id="weights of 0 place minima alone",
+            id="weights of 0 assign minima only",
         ),
         pytest.param(
             divided(6, preferences=EVEN, current={"A": None}, avoid_disruption=True),
             {"A": 6},
-            id="a cluster that had all of them keeps them: no number counts as all",
+            id="a current cluster without a number has all replicas",
         ),
         pytest.param(
             divided(9, preferences=EVEN, estimated_capacity={"A": 1, "B": -1}),
             {"A": 3, "B": 4, "C": 4},
-            id="negative estimates are none, and what is cut off stays in the number",
+            id="negative estimates are ignored, and overflow counts for its cluster",
         ),
         pytest.param(
-            divided(9, preferences=EVEN, limited_capacity={"A": 1}), {"A": 1, "B": 4, "C": 4}, id="a limit is hard"
+            divided(9, preferences=EVEN, limited_capacity={"A": 1}),
+            {"A": 1, "B": 4, "C": 4},
+            id="a limit is not exceeded",
         ),
     ],
 )
-def test_where_it_goes(asked, expected):
+def test_decisions(asked, expected):
     assert clusters_of(asked) == expected
 
 
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [
-        pytest.param({}, {"A": 2, "B": 9}, id="keeps what it has and gets no more"),
-        pytest.param({"tolerations": (Toleration(operator="Exists"),)}, {"A": 5, "B": 6}, id="unless it is tolerated"),
-        pytest.param({"current": {"A": 9, "B": 2}}, {"A": 5, "B": 6}, id="may lose some"),
-        pytest.param({"current": {"A": None}}, {"A": 5, "B": 6}, id="no number is all of them"),
+        pytest.param({}, {"A": 2, "B": 9}, id="it keeps its replicas and gets no more"),
+        pytest.param(
+            {"tolerations": (Toleration(operator="Exists"),)}, {"A": 5, "B": 6}, id="a tolerated taint has no effect"
+        ),
+        pytest.param({"current": {"A": 9, "B": 2}}, {"A": 5, "B": 6}, id="it may lose replicas"),
+        pytest.param(
+            {"current": {"A": None}}, {"A": 5, "B": 6}, id="a current cluster without a number keeps all replicas"
+        ),
     ],
 )
-def test_a_cluster_with_a_taint_that_is_not_tolerated(fields, expected):
+def test_a_cluster_with_an_untolerated_taint(fields, expected):
     clusters = [member("A", taints=["a:NoSchedule"]), member("B")]
     preferences = {name: Preference(weight=1) for name in "AB"}
     asked = divided(11, **{"preferences": preferences, "current": {"A": 2}, **fields})
     assert clusters_of(asked, clusters) == expected
 
 
-@pytest.mark.parametrize("allocatable", [{}, {"cpu": 0}], ids=["not said to be", "none of it"])
-def test_what_is_available_counts_where_nothing_is_allocatable(allocatable):
+@pytest.mark.parametrize("allocatable", [{}, {"cpu": 0}], ids=["not reported", "reported as 0"])
+def test_available_resources_count_without_allocatable_ones(allocatable):
     clusters = [member(name, allocatable=allocatable, available={"cpu": cpu}) for name, cpu in (("A", 5), ("B", 1))]
     assert clusters_of(divided(8), clusters) == {"A": 6, "B": 2}
 
 
 @pytest.mark.parametrize("current", [{"A": 2, "gone": 7}, {"A": None}], ids=["numbers", "no numbers"])
-def test_a_sticky_one_stays_exactly_as_it_is(current):
+def test_a_sticky_unit_keeps_its_assignment(current):
     decided = Decided(divided(99, sticky=True, current=current, max_clusters=-1), [member("B", joined="False")])
     assert decided.clusters == current
     assert decided.decision.attempts == []
 
 
-def test_a_sticky_one_is_placed_once():
+def test_a_sticky_unit_is_scheduled_once():
     decided = Decided(divided(3, sticky=True, preferences={"A": Preference(weight=1)}), THREE)
     assert decided.clusters == {"A": 3}
     assert len(decided.decision.attempts) == 1
 
 
 @pytest.mark.parametrize(
-    ("asked", "clusters", "kind", "said"),
+    ("asked", "clusters", "kind", "message"),
     [
-        pytest.param(unit(), [], FailureKind.NO_FIT, "there are no clusters", id="no cluster"),
+        pytest.param(unit(), [], FailureKind.NO_FIT, "there are no clusters", id="no clusters"),
         pytest.param(
             unit(current={"A": 1}),
             [member("A", joined="False"), member("B", joined="Unknown"), member("C", joined="")],
             FailureKind.NO_FIT,
             "none of 3 clusters fits",
-            id="no cluster that joined, even where it is",
+            id="no joined cluster, not even a current one",
         ),
         pytest.param(
             unit(), [member(ready="False")], FailureKind.NO_FIT, "none of 1 clusters fits", id="no cluster that fits"
@@ -135,15 +139,15 @@ def test_a_sticky_one_is_placed_once():
         ),
     ],
 )
-def test_nothing_is_decided(asked, clusters, kind, said):
+def test_failures(asked, clusters, kind, message):
     decided = Decided(asked, clusters)
     assert decided.clusters == {}
     assert decided.decision.failure is not None
     assert decided.decision.failure.kind is kind
-    assert said in decided.decision.failure.message
+    assert message in decided.decision.failure.message
 
 
-def test_all_reasons_are_told_in_the_order_of_the_filters():
+def test_all_reasons_are_listed_in_the_order_of_the_filters():
     clusters = [
         member("A", taints=["a:NoSchedule"], ready="False"),
         member("B", ready="False"),
@@ -161,22 +165,24 @@ def test_all_reasons_are_told_in_the_order_of_the_filters():
     assert set(scores["C"]) == set(DEFAULT_PLUGINS.scores)
 
 
-def test_weights_are_told():
-    told = Decided(divided(3, preferences=EVEN), THREE).diagnosis.clusters
-    assert {each.cluster: each.weight for each in told} == {"A": 1, "B": 1, "C": 1}
+def test_weights_are_listed():
+    clusters = Decided(divided(3, preferences=EVEN), THREE).diagnosis.clusters
+    assert {each.cluster: each.weight for each in clusters} == {"A": 1, "B": 1, "C": 1}
 
 
 @pytest.mark.parametrize(
-    ("asked", "cluster", "outcome", "said"),
+    ("asked", "cluster", "outcome", "message"),
     [
         pytest.param(
             unit(max_clusters=2),
             "C",
             Outcome.NOT_SELECTED,
             "select plugins took 2 of 3 clusters that fit",
-            id="cut off",
+            id="not selected",
         ),
-        pytest.param(divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is 0 replicas", id="no share"),
+        pytest.param(
+            divided(1, preferences=EVEN), "A", Outcome.NO_REPLICAS, "its share is 0 replicas", id="a share of 0"
+        ),
         pytest.param(
             divided(0, preferences=EVEN),
             "A",
@@ -185,16 +191,16 @@ def test_weights_are_told():
             id="scaled to 0",
         ),
         pytest.param(unit(max_clusters=-1), "A", Outcome.NOT_SELECTED, "maxClusters is -1", id="a failed selection"),
-        pytest.param(unit(), "A", Outcome.ASSIGNED, "", id="nothing stands against it"),
+        pytest.param(unit(), "A", Outcome.ASSIGNED, "", id="assigned"),
     ],
 )
-def test_it_is_told_how_far_a_cluster_came(asked, cluster, outcome, said):
-    told = next(each for each in Decided(asked, THREE).diagnosis.clusters if each.cluster == cluster)
-    assert told.outcome is outcome
-    assert said in told.reason
+def test_the_outcome_of_a_cluster_and_its_reason(asked, cluster, outcome, message):
+    found = next(each for each in Decided(asked, THREE).diagnosis.clusters if each.cluster == cluster)
+    assert found.outcome is outcome
+    assert message in found.reason
 
 
-def test_requests_of_others_are_refused():
+def test_requests_without_a_unit_are_an_error():
     with pytest.raises(TypeError, match="a Placement was given to KubeAdmiral's profile"):
         schedule([cluster("a")], binding(), kubeadmiral_profile())
 
@@ -202,16 +208,16 @@ def test_requests_of_others_are_refused():
 @pytest.mark.parametrize(
     ("plugins", "expected"),
     [
-        pytest.param(PluginNames(selectors=()), {"C": None, "A": None}, id="without select plugins all that fit"),
-        pytest.param(PluginNames(filters=()), {"A": None, "B": None}, id="without filters all that joined"),
+        pytest.param(
+            PluginNames(selectors=()), {"C": None, "A": None}, id="without select plugins all clusters that fit"
+        ),
+        pytest.param(PluginNames(filters=()), {"A": None, "B": None}, id="without filters all clusters that joined"),
         pytest.param(
             PluginNames(selectors=("MaxCluster",), filters=()),
             {"A": None, "B": None},
-            id="without PrioritySort names still decide among equals",
+            id="without PrioritySort names break ties",
         ),
-        pytest.param(
-            PluginNames(scores=()), {"A": None, "C": None}, id="without scores all are equal and names decide"
-        ),
+        pytest.param(PluginNames(scores=()), {"A": None, "C": None}, id="without scores names decide"),
     ],
 )
 def test_plugins_can_be_left_out(plugins, expected):
@@ -222,13 +228,13 @@ def test_plugins_can_be_left_out(plugins, expected):
 @pytest.mark.parametrize(
     "asked",
     [
-        pytest.param(unit(max_clusters=2), id="cutting off"),
+        pytest.param(unit(max_clusters=2), id="maxClusters"),
         pytest.param(divided(7), id="dividing by capacity"),
-        pytest.param(divided(7, strategy=ReplicasStrategy.BINPACK), id="filling one after the other"),
+        pytest.param(divided(7, strategy=ReplicasStrategy.BINPACK), id="filling in order"),
     ],
 )
 @pytest.mark.parametrize("selectors", [(), ("MaxCluster",), ("MaxCluster", "PrioritySort"), ("PrioritySort",)], ids=str)
-def test_in_which_order_clusters_come_plays_no_part(selectors, asked):
+def test_the_order_of_clusters_has_no_effect(selectors, asked):
     clusters = [member(name, allocatable={"cpu": 10}) for name in "ABC"]
     found = [clusters_of(asked, each, PluginNames(selectors=selectors)) for each in permutations(clusters)]
     assert all(each == found[0] for each in found)
@@ -278,7 +284,7 @@ UNITS = st.builds(
 
 @settings(deadline=None)
 @given(UNITS, MEMBERS, st.randoms())
-def test_what_always_holds(asked, clusters, random):
+def test_invariants(asked, clusters, random):
     decided = Decided(asked, clusters)
     shuffled = Decided(asked, random.sample(clusters, len(clusters)))
     assert shuffled.clusters == decided.clusters
@@ -292,7 +298,7 @@ def test_what_always_holds(asked, clusters, random):
 
 @settings(deadline=None)
 @given(st.lists(UNITS, min_size=1, max_size=3), MEMBERS, st.lists(MEMBERS, max_size=3))
-def test_what_a_scheduler_keeps_does_not_outlive_a_change(asked, clusters, changes):
+def test_a_change_invalidates_the_caches_of_a_scheduler(asked, clusters, changes):
     scheduler = Scheduler(Fleet(clusters), kubeadmiral_profile())
     for changed in [[], *changes]:
         for each in changed:

@@ -34,7 +34,7 @@ def test_ties_are_broken_by_the_hash_of_name_and_key(key, order):
     assert planned(1, even("ABCD"), key=key) == ({order[0]: 1}, {})
 
 
-def test_the_heavier_come_first():
+def test_larger_weights_come_first():
     assert [each.name for each in ordered([Share("A", 1), Share("B", 2), Share("C", 1)], "")] == ["B", "C", "A"]
 
 
@@ -42,27 +42,30 @@ def test_the_heavier_come_first():
 @pytest.mark.parametrize(
     ("total", "shares", "expected"),
     [
-        pytest.param(50, even("ABC"), {"A": 16, "B": 17, "C": 17}, id="50 over three"),
-        pytest.param(0, even("ABC"), {}, id="none at all"),
+        pytest.param(50, even("ABC"), {"A": 16, "B": 17, "C": 17}, id="50 replicas over three clusters"),
+        pytest.param(0, even("ABC"), {}, id="no replicas"),
         pytest.param(10, [], {}, id="no cluster"),
         pytest.param(9, [Share("A", 1), Share("B", 2)], {"A": 3, "B": 6}, id="by weight"),
-        pytest.param(10, [Share("A", 1), Share("B", 2)], {"A": 3, "B": 7}, id="rounded up in order, the rest is left"),
+        pytest.param(10, [Share("A", 1), Share("B", 2)], {"A": 3, "B": 7}, id="shares are rounded up in order"),
         pytest.param(10, [Share("A", 0), Share("B", 1)], {"B": 10}, id="a weight of 0 gets nothing"),
-        pytest.param(10, [Share("A", 0), Share("B", 0)], {}, id="nothing is placed if all weights are 0"),
+        pytest.param(10, [Share("A", 0), Share("B", 0)], {}, id="if all weights are 0, nothing is assigned"),
         pytest.param(
-            10, [Share("A", 0, 2), Share("B", 0, 3)], {"A": 2, "B": 3}, id="but the minima are, if all weights are 0"
+            10, [Share("A", 0, 2), Share("B", 0, 3)], {"A": 2, "B": 3}, id="if all weights are 0, minima are assigned"
         ),
         pytest.param(10, [Share("A", 1, 8), Share("B", 1)], {"A": 9, "B": 1}, id="the minimum comes before weights"),
-        pytest.param(5, [Share("A", 1, 4), Share("B", 1, 4)], {"A": 1, "B": 4}, id="minima that cannot all be met"),
-        pytest.param(10, [Share("A", 1, 0, 2), Share("B", 1)], {"A": 2, "B": 8}, id="what a maximum leaves goes on"),
-        pytest.param(10, [Share("A", 1, 0, 2), Share("B", 1, 0, 3)], {"A": 2, "B": 3}, id="full everywhere"),
-        pytest.param(10, [Share("A", 1, 0, 0), Share("B", 1)], {"B": 10}, id="a maximum of 0"),
+        pytest.param(5, [Share("A", 1, 4), Share("B", 1, 4)], {"A": 1, "B": 4}, id="minima that exceed the total"),
         pytest.param(
-            10, [Share("A", 1, 5, 3), Share("B", 1)], {"A": 3, "B": 7}, id="a maximum below the minimum wins at last"
+            10,
+            [Share("A", 1, 0, 2), Share("B", 1)],
+            {"A": 2, "B": 8},
+            id="replicas above a maximum go to other clusters",
         ),
+        pytest.param(10, [Share("A", 1, 0, 2), Share("B", 1, 0, 3)], {"A": 2, "B": 3}, id="all clusters are full"),
+        pytest.param(10, [Share("A", 1, 0, 0), Share("B", 1)], {"B": 10}, id="a maximum of 0"),
+        pytest.param(10, [Share("A", 1, 5, 3), Share("B", 1)], {"A": 3, "B": 7}, id="a maximum below the minimum wins"),
     ],
 )
-def test_a_first_plan(total, shares, expected, mode):
+def test_a_first_division(total, shares, expected, mode):
     assert planned(total, shares, mode=mode) == (expected, {})
     assert planned(total, shares[::-1], mode=mode) == (expected, {})
 
@@ -70,57 +73,72 @@ def test_a_first_plan(total, shares, expected, mode):
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        pytest.param(REBALANCE, {"A": 5}, id="all by the minimum when rebalancing"),
-        pytest.param(AVOID, {"A": 3}, id="but growth goes up to the maximum and drops the rest"),
+        pytest.param(REBALANCE, {"A": 5}, id="with rebalancing the minimum is assigned"),
+        pytest.param(AVOID, {"A": 3}, id="otherwise growth stops at the maximum"),
     ],
 )
-def test_a_maximum_below_a_minimum_that_leaves_nothing_over(mode, expected):
+def test_a_maximum_below_a_minimum_without_remaining_replicas(mode, expected):
     assert planned(5, [Share("A", 1, 5, 3), Share("B", 1)], mode=mode) == (expected, {})
 
 
 @pytest.mark.parametrize(
     ("total", "current", "shares", "expected"),
     [
-        pytest.param(10, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 1}, id="as many: nothing moves"),
-        pytest.param(10, {"A": 10}, [Share("A", 1, 0, 2), Share("B", 1)], {"A": 10}, id="even above a maximum"),
-        pytest.param(12, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 3}, id="growth goes where there are too few"),
-        pytest.param(6, {"A": 9, "B": 1}, even("AB"), {"A": 5, "B": 1}, id="shrinking takes where there are too many"),
-        pytest.param(4, {"A": 3, "B": 3}, even("AB"), {"A": 2, "B": 2}, id="in proportion to what is too much"),
+        pytest.param(10, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 1}, id="without scaling nothing moves"),
+        pytest.param(
+            10,
+            {"A": 10},
+            [Share("A", 1, 0, 2), Share("B", 1)],
+            {"A": 10},
+            id="without scaling nothing moves even above a maximum",
+        ),
+        pytest.param(
+            12, {"A": 9, "B": 1}, even("AB"), {"A": 9, "B": 3}, id="scaling up adds where replicas are missing"
+        ),
+        pytest.param(6, {"A": 9, "B": 1}, even("AB"), {"A": 5, "B": 1}, id="scaling down removes surplus replicas"),
+        pytest.param(
+            4, {"A": 3, "B": 3}, even("AB"), {"A": 2, "B": 2}, id="scaling down removes in proportion to the surplus"
+        ),
         pytest.param(9, {"A": 3, "B": 3}, even("ABC"), {"A": 3, "B": 3, "C": 3}, id="a new cluster gets its share"),
-        pytest.param(6, {"A": 3, "X": 3}, even("AB"), {"A": 3, "B": 3}, id="what a lost cluster had moves"),
+        pytest.param(6, {"A": 3, "X": 3}, even("AB"), {"A": 3, "B": 3}, id="replicas of a removed cluster move"),
         pytest.param(
             12, {"A": 4, "B": 4}, [Share("A", 1, 0, 5), Share("B", 1)], {"A": 5, "B": 7}, id="growth stays below maxima"
         ),
     ],
 )
-def test_what_runs_is_moved_only_as_far_as_it_takes(total, current, shares, expected):
+def test_running_replicas_move_only_if_necessary(total, current, shares, expected):
     assert planned(total, shares, current) == (expected, {})
 
 
-def test_without_that_what_runs_plays_no_part():
+def test_with_rebalancing_running_replicas_have_no_effect():
     assert planned(10, even("AB"), {"A": 9, "B": 1}, mode=REBALANCE) == ({"A": 5, "B": 5}, {})
 
 
 @pytest.mark.parametrize(
     ("capacity", "mode", "expected"),
     [
-        pytest.param({"A": 25, "B": 10}, AVOID, ({"A": 25, "B": 10}, {"A": 25, "B": 25}), id="each trimmed by itself"),
-        pytest.param({"B": 10}, AVOID, ({"A": 50, "B": 10}, {}), id="nothing kept of what fits elsewhere"),
-        pytest.param({"B": 10}, KEEP, ({"A": 50, "B": 10}, {"B": 30}), id="kept if asked for"),
-        pytest.param({"B": 10}, REBALANCE, ({"A": 50, "B": 10}, {"B": 30}), id="kept when rebalancing"),
+        pytest.param(
+            {"A": 25, "B": 10},
+            AVOID,
+            ({"A": 25, "B": 10}, {"A": 25, "B": 25}),
+            id="each overflow is trimmed separately",
+        ),
+        pytest.param({"B": 10}, AVOID, ({"A": 50, "B": 10}, {}), id="overflow that fits other clusters is dropped"),
+        pytest.param({"B": 10}, KEEP, ({"A": 50, "B": 10}, {"B": 30}), id="overflow is kept if requested"),
+        pytest.param({"B": 10}, REBALANCE, ({"A": 50, "B": 10}, {"B": 30}), id="overflow is kept with rebalancing"),
     ],
 )
-def test_what_an_estimate_cuts_off(capacity, mode, expected):
+def test_overflow_above_an_estimate(capacity, mode, expected):
     assert planned(60, [Share("A", 1), Share("B", 2)], estimated=capacity, mode=mode) == expected
 
 
-def test_an_estimate_cuts_minima_off_as_well():
+def test_an_estimate_limits_minima():
     shares = [Share("A", 0, 5), Share("B", 1)]
     assert planned(8, shares, estimated={"A": 2}, mode=KEEP) == ({"A": 2, "B": 6}, {"A": 3})
 
 
 @pytest.mark.parametrize("mode", [AVOID, REBALANCE, KEEP], ids=["avoiding disruption", "rebalancing", "keeping"])
-def test_a_limit_is_hard_and_leaves_no_overflow(mode):
+def test_a_limit_is_not_exceeded_and_leaves_no_overflow(mode):
     shares = [Share("A", 1, 6), Share("B", 1)]
     assert planned(10, shares, {"A": 8, "B": 2}, limited={"A": 3}, mode=mode) == ({"A": 3, "B": 7}, {})
 
@@ -141,14 +159,14 @@ def bounded(share):
 
 
 @given(st.integers(0, 100), SOUND, CURRENT, MODES)
-def test_as_much_is_placed_as_bounds_let(total, shares, current, mode):
+def test_as_many_replicas_are_assigned_as_bounds_allow(total, shares, current, mode):
     replicas, overflow = divide_by_weight(total, shares, current, CapacityLimits(), "default/web", **mode)
     assert not overflow
     assert sum(replicas.values()) == placeable(total, shares)
 
 
 def placeable(total, shares):
-    """Minima as far as they go, then everything that clusters with a weight take."""
+    """Minima until no replicas remain, then as many as clusters with a weight take."""
     minima = min(total, sum(each.minimum for each in shares))
     weighted = [each for each in shares if each.weight]
     if any(each.maximum is None for each in weighted):
@@ -157,7 +175,7 @@ def placeable(total, shares):
 
 
 @given(st.integers(0, 100), SOUND)
-def test_bounds_hold_where_there_is_enough(total, shares):
+def test_bounds_hold_with_enough_replicas(total, shares):
     replicas, _ = distribute_by_weight(total, shares, CapacityLimits(), keep=False)
     assert all(each.maximum is None or replicas[each.name] <= each.maximum for each in shares)
     if sum(each.minimum for each in shares) <= total:
@@ -165,7 +183,7 @@ def test_bounds_hold_where_there_is_enough(total, shares):
 
 
 @given(st.integers(0, 100), SHARES, CURRENT, CAPACITIES, CAPACITIES, MODES, st.randoms())
-def test_the_order_of_clusters_plays_no_part(total, shares, current, estimated, limited, mode, random):
+def test_the_order_of_clusters_has_no_effect(total, shares, current, estimated, limited, mode, random):
     limits = CapacityLimits(estimated, limited)
     shuffled = random.sample(shares, len(shares))
     expected = divide_by_weight(total, shares, current, limits, "default/web", **mode)
@@ -173,14 +191,14 @@ def test_the_order_of_clusters_plays_no_part(total, shares, current, estimated, 
 
 
 @given(st.integers(0, 100), SHARES, CAPACITIES)
-def test_an_estimate_or_limit_is_never_passed(total, shares, capacities):
+def test_an_estimate_or_limit_is_never_exceeded(total, shares, capacities):
     for limits in (CapacityLimits(capacities), CapacityLimits({}, capacities)):
         replicas, _ = distribute_by_weight(total, shares, limits, keep=True)
         assert all(replicas[name] <= count for name, count in capacities.items() if name in replicas)
 
 
 @given(st.integers(0, 100), SOUND, CURRENT)
-def test_a_plan_is_kept_once_it_is_there(total, shares, current):
+def test_a_division_is_stable(total, shares, current):
     replicas, _ = divide_by_weight(total, shares, current, CapacityLimits(), "default/web", **AVOID)
     assert divide_by_weight(total, shares, replicas, CapacityLimits(), "default/web", **AVOID).replicas == replicas
 
@@ -189,7 +207,7 @@ HOLDING = st.tuples(st.integers(1, 5), st.integers(0, 25))
 
 
 @given(st.integers(0, 50), st.lists(HOLDING, min_size=1, max_size=2))
-def test_what_two_clusters_turn_out_to_hold_is_settled_within_three_rounds(total, clusters):
+def test_estimates_of_two_clusters_settle_within_three_rounds(total, clusters):
     total = min(total, sum(capacity for _, capacity in clusters))
     settled, running = after_rounds(3, total, clusters, AVOID)
     assert settled
@@ -197,18 +215,18 @@ def test_what_two_clusters_turn_out_to_hold_is_settled_within_three_rounds(total
 
 
 @given(st.integers(0, 120), st.lists(HOLDING, min_size=1, max_size=6))
-def test_keeping_what_does_not_fit_settles_with_any_number_of_clusters(total, clusters):
-    # Each round may show that one more cluster is full. Without keeping, a full cluster is forgotten once it is
-    # emptied, and of three or more may be tried over and over again; that is how KubeAdmiral works.
+def test_keeping_overflow_settles_with_any_number_of_clusters(total, clusters):
+    # Each round may show that one more cluster is full. Without keeping, KubeAdmiral forgets a full cluster once it
+    # is empty, and may try three or more clusters again and again.
     settled, running = after_rounds(len(clusters) + 1, total, clusters, KEEP)
     assert settled
     assert running == min(total, sum(capacity for _, capacity in clusters))
 
 
 def after_rounds(count, total, clusters, mode):
-    """Whether another round changes nothing, and how many replicas run.
+    """Return whether another round changes nothing, and how many replicas run.
 
-    Clusters are (weight, capacity); in each round, estimates exist of those that have more than they hold.
+    Clusters are (weight, capacity). In each round, clusters with more replicas than they hold have an estimate.
     """
     shares = [Share(name, weight) for name, (weight, _) in zip(NAMES, clusters, strict=False)]
     holds = {name: capacity for name, (_, capacity) in zip(NAMES, clusters, strict=False)}

@@ -33,7 +33,7 @@ POLICY = spec(
 
 
 def prepared(policy=POLICY, workload=None, **annotations):
-    """Annotations by their name without the prefix; what is no text becomes JSON."""
+    """Return annotations, given by name without prefix. Values that are no text become JSON."""
     texts = {
         PREFIX + name.replace("_", "-"): value if isinstance(value, str) else json.dumps(value)
         for name, value in annotations.items()
@@ -41,7 +41,7 @@ def prepared(policy=POLICY, workload=None, **annotations):
     return prepare(workload or web(), policy, texts, NOW)
 
 
-def test_what_a_policy_says():
+def test_a_policy_without_settings():
     unit = prepared().unit
     assert unit.key == "default/web"
     assert (unit.divide, unit.replicas, unit.strategy) == (True, 3, ReplicasStrategy.SPREAD)
@@ -58,11 +58,13 @@ def test_what_a_policy_says():
     ("fields", "expected"),
     [
         pytest.param({"schedulingMode": ""}, {"divide": False}, id="no mode is Duplicate"),
-        pytest.param({"schedulingMode": "Scatter"}, {"divide": False}, id="so is an unknown one"),
+        pytest.param({"schedulingMode": "Scatter"}, {"divide": False}, id="an unknown mode is Duplicate"),
         pytest.param({"replicasStrategy": "Binpack"}, {"strategy": ReplicasStrategy.BINPACK}, id="Binpack"),
-        pytest.param({"replicasStrategy": "Else"}, {"strategy": ReplicasStrategy.SPREAD}, id="all else is Spread"),
+        pytest.param(
+            {"replicasStrategy": "Else"}, {"strategy": ReplicasStrategy.SPREAD}, id="any other strategy is Spread"
+        ),
         pytest.param({"clusterAffinity": []}, {"required": None}, id="no terms are no condition"),
-        pytest.param({"maxClusters": -3}, {"max_clusters": -3}, id="a negative limit is left to fail"),
+        pytest.param({"maxClusters": -3}, {"max_clusters": -3}, id="a negative limit is kept, and fails later"),
         pytest.param({"placement": []}, {"candidates": frozenset(), "preferences": {}}, id="no list"),
         pytest.param(
             {
@@ -72,9 +74,9 @@ def test_what_a_policy_says():
                 ]
             },
             {"preferences": {"A": Preference(0, 8, 2, None)}},
-            id="of a cluster listed twice the last word counts",
+            id="of a duplicate cluster the last entry counts",
         ),
-        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, {"sticky": True}, id="never again"),
+        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, {"sticky": True}, id="rescheduling disabled"),
         pytest.param(
             {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": True}}},
             {"avoid_disruption": True},
@@ -83,7 +85,7 @@ def test_what_a_policy_says():
         pytest.param(
             {"reschedulePolicy": {"replicaRescheduling": {}}},
             {"avoid_disruption": False},
-            id="nothing said of disruption is no, as it is written",
+            id="without avoidDisruption it is false",
         ),
         pytest.param(
             {"autoMigration": {"keepUnschedulableReplicas": True}}, {"keep_unschedulable": True}, id="keep replicas"
@@ -100,12 +102,12 @@ def test_fields_of_a_policy(fields, expected):
     [
         pytest.param({"scheduling_mode": "Duplicate"}, {"divide": False, "replicas": 0}, id="mode"),
         pytest.param({"sticky_cluster": "true"}, {"sticky": True}, id="sticky"),
-        pytest.param({"clusterSelector": {"a": "b"}}, {"cluster_selector": {"a": "b"}}, id="selector, as a whole"),
+        pytest.param({"clusterSelector": {"a": "b"}}, {"cluster_selector": {"a": "b"}}, id="the whole selector"),
         pytest.param({"clusterSelector": "{}"}, {"cluster_selector": {}}, id="an empty selector"),
-        pytest.param({"clusterSelector": "null"}, {"cluster_selector": {}}, id="null is empty"),
+        pytest.param({"clusterSelector": "null"}, {"cluster_selector": {}}, id="a null selector is empty"),
         pytest.param({"tolerations": [{"key": "x"}]}, {"tolerations": (Toleration(key="x"),)}, id="tolerations"),
         pytest.param({"tolerations": " null "}, {"tolerations": ()}, id="no tolerations"),
-        pytest.param({"maxClusters": "0"}, {"max_clusters": 0}, id="no cluster"),
+        pytest.param({"maxClusters": "0"}, {"max_clusters": 0}, id="maxClusters 0"),
         pytest.param({"maxClusters": "+2"}, {"max_clusters": 2}, id="a number with a sign"),
         pytest.param(
             {"affinity": {"clusterAffinity": {REQUIRED: {"clusterSelectorTerms": [builtins(IN_B)]}}}},
@@ -118,7 +120,7 @@ def test_fields_of_a_policy(fields, expected):
             id="an empty list of required terms, which matches nothing",
         ),
         pytest.param({"affinity": {}}, {"required": None, "preferred": ()}, id="an empty affinity is no condition"),
-        pytest.param({"affinity": "null"}, {"required": None, "preferred": ()}, id="nor is null"),
+        pytest.param({"affinity": "null"}, {"required": None, "preferred": ()}, id="a null affinity is no condition"),
         pytest.param(
             {"affinity": {"clusterAffinity": {PREFERRED: [{"weight": 7, "preference": builtins(IN_B)}]}}},
             {"required": None, "preferred": ((7, IN_B),)},
@@ -129,11 +131,15 @@ def test_fields_of_a_policy(fields, expected):
             {"candidates": {"C"}, "preferences": {"C": Preference(0, None, 1, None)}},
             id="placements, all parts",
         ),
-        pytest.param({"placements": []}, {"candidates": set(), "preferences": {}}, id="no placements lift the list"),
-        pytest.param({"unheard_of": "x"}, {}, id="an annotation of others"),
+        pytest.param(
+            {"placements": []},
+            {"candidates": set(), "preferences": {}},
+            id="an empty list of placements allows all clusters",
+        ),
+        pytest.param({"unheard_of": "x"}, {}, id="an unrelated annotation"),
     ],
 )
-def test_annotations_take_the_place_of_what_the_policy_says(annotations, expected):
+def test_annotations_override_the_policy(annotations, expected):
     preparation = prepared(**annotations)
     unchanged = dataclasses.replace(prepared().unit, **{name: getattr(preparation.unit, name) for name in expected})
     assert {name: getattr(preparation.unit, name) for name in expected} == expected
@@ -142,27 +148,27 @@ def test_annotations_take_the_place_of_what_the_policy_says(annotations, expecte
 
 
 @pytest.mark.parametrize(
-    ("annotations", "path", "said"),
+    ("annotations", "path", "message"),
     [
         pytest.param({"scheduling_mode": "divide"}, "scheduling-mode]", "accepted are Divide, Duplicate", id="mode"),
         pytest.param({"sticky_cluster": "True"}, "sticky-cluster]", "accepted are true, false", id="sticky"),
         pytest.param({"clusterSelector": "{"}, "clusterSelector]", "not valid JSON", id="not JSON"),
-        pytest.param({"clusterSelector": {"a": 1}}, "clusterSelector].a", "", id="a value that is no text"),
+        pytest.param({"clusterSelector": {"a": 1}}, "clusterSelector].a", "", id="a value that is not a string"),
         pytest.param({"tolerations": {}}, "tolerations]", "accepted is array", id="no list"),
         pytest.param({"affinity": {"clusterAffinity": [1]}}, "affinity].clusterAffinity", "", id="another shape"),
-        pytest.param({"maxClusters": "many"}, "maxClusters]", "no decimal integer", id="no number"),
+        pytest.param({"maxClusters": "many"}, "maxClusters]", "no decimal integer", id="not a number"),
         pytest.param({"maxClusters": "1.0"}, "maxClusters]", "no decimal integer", id="a fraction"),
         pytest.param({"maxClusters": "9" * 19}, "maxClusters]", "no decimal integer", id="beyond an int64"),
         pytest.param({"maxClusters": "-1"}, "maxClusters]", "negative", id="a negative number"),
-        pytest.param({"placements": "[" * 5000}, "placements]", "", id="nested beyond all bounds"),
+        pytest.param({"placements": "[" * 5000}, "placements]", "", id="nested too deeply"),
     ],
 )
-def test_what_cannot_be_read_is_passed_over(annotations, path, said):
+def test_invalid_annotations_are_ignored(annotations, path, message):
     preparation = prepared(**annotations)
     assert preparation.unit == prepared().unit
     (note,) = preparation.notes
     assert note.path.startswith(PATH + path.partition("]")[0])
-    assert said in note.problem
+    assert message in note.problem
 
 
 @pytest.mark.parametrize(
@@ -172,7 +178,7 @@ def test_what_cannot_be_read_is_passed_over(annotations, path, said):
             {"weight": -1, "minReplicas": 2},
             {"A": Preference(0, None, 2, None), "C": Preference(2, None, None, None)},
             ["weight of 'C' is -1"],
-            id="negative weights: those of the policy stand, of whatever clusters they are",
+            id="with negative weights all weights of the policy apply",
         ),
         pytest.param(
             {"minReplicas": -1, "maxReplicas": 5},
@@ -184,17 +190,17 @@ def test_what_cannot_be_read_is_passed_over(annotations, path, said):
             {"maxReplicas": -1, "priority": -2},
             {"A": Preference(0, 9, None, 3), "C": Preference(0)},
             ["maxReplicas of 'C' is -1", "priority of 'C' is -2"],
-            id="two parts",
+            id="two invalid parts",
         ),
         pytest.param(
             {"weight": "heavy"},
             {"A": Preference(1, 9, 2, 3), "B": Preference()},
             ["'heavy' is a str; accepted is int"],
-            id="preferences that cannot be read: all of the policy's stand, the names count",
+            id="with invalid preferences those of the policy apply, and the names count",
         ),
     ],
 )
-def test_each_part_of_placements_stands_by_itself(preferences, expected, notes):
+def test_each_part_of_placements_is_validated_separately(preferences, expected, notes):
     preparation = prepared(placements=[{"cluster": "C", "preferences": preferences}])
     assert preparation.unit.candidates == {"C"}
     assert preparation.unit.preferences == expected
@@ -210,20 +216,20 @@ def test_scheduling_can_be_suppressed(annotation):
 CONFIG_MAP = UnitWorkload("v1", "ConfigMap", "settings", "default")
 
 
-def test_what_has_no_replicas_is_not_divided():
+def test_a_workload_without_replicas_is_not_divided():
     for annotations in ({}, {"scheduling_mode": "Divide"}):
         unit = prepared(workload=CONFIG_MAP, **annotations).unit
         assert (unit.divide, unit.replicas) == (False, 0)
 
 
-def test_replicas_that_are_to_be_divided_must_be_there():
+def test_a_missing_number_of_replicas_to_divide_is_an_error():
     with pytest.raises(FieldError) as raised:
         prepared(workload=web(None))
     assert raised.value.path == "spec.replicas"
     assert prepared(workload=web(None), scheduling_mode="Duplicate").unit.replicas == 0
 
 
-def test_of_what_is_requested_gpus_alone_are_looked_at():
+def test_only_requests_for_gpus_count():
     requests = quantities({"cpu": 2, "memory": "1Gi", "nvidia.com/gpu": 1, "example.com/x": 1})
     assert prepared(workload=web(requests=requests)).unit.requests == quantities({"nvidia.com/gpu": 1})
 
@@ -236,10 +242,10 @@ INFO = {"estimatedCapacity": {"A": 3, "B": -1}, "scheduledReplicas": {"A": 2}}
     ("policy", "info", "expected"),
     [
         pytest.param(MIGRATING, INFO, ({"A": 3}, {"A": 2}), id="negative estimates are dropped"),
-        pytest.param(MIGRATING, {}, ({}, {}), id="nothing known"),
+        pytest.param(MIGRATING, {}, ({}, {}), id="an empty annotation"),
         pytest.param(MIGRATING, "null", ({}, {}), id="null"),
-        pytest.param(POLICY, INFO, ({}, {}), id="a policy that migrates nothing does not look"),
-        pytest.param(POLICY, "{", ({}, {}), id="not even at what cannot be read"),
+        pytest.param(POLICY, INFO, ({}, {}), id="without autoMigration the annotation is ignored"),
+        pytest.param(POLICY, "{", ({}, {}), id="without autoMigration an invalid annotation is ignored"),
     ],
 )
 def test_automatic_migration(policy, info, expected):
@@ -250,10 +256,10 @@ def test_automatic_migration(policy, info, expected):
 @pytest.mark.parametrize(
     ("until", "evicted"),
     [
-        pytest.param("2026-03-01T12:00:01Z", {"A"}, id="a second to go"),
-        pytest.param("2026-03-01T12:00:00Z", set(), id="up to the moment"),
+        pytest.param("2026-03-01T12:00:01Z", {"A"}, id="one second before the end"),
+        pytest.param("2026-03-01T12:00:00Z", set(), id="at the end"),
         pytest.param("2026-03-01T13:30:00+02:00", set(), id="another time zone"),
-        pytest.param("2026-03-01T11:30:00-02:00", {"A"}, id="yet another"),
+        pytest.param("2026-03-01T11:30:00-02:00", {"A"}, id="still another time zone"),
     ],
 )
 def test_custom_migration(until, evicted):
@@ -270,16 +276,16 @@ def test_custom_migration(until, evicted):
         pytest.param(
             {"auto_migration_info": {"estimatedCapacity": {"A": "x"}}},
             "auto-migration-info].estimatedCapacity[A]",
-            id="no number",
+            id="a limit that is not a number",
         ),
         pytest.param(
             {"applied_migration_configuration": {"unavailableClusters": [{"cluster": "A", "validUntil": "soon"}]}},
             "applied-migration-configuration].unavailableClusters[0].validUntil",
-            id="no time",
+            id="a time that is not a time",
         ),
     ],
 )
-def test_what_controllers_wrote_is_not_passed_over(annotations, path):
+def test_invalid_annotations_of_controllers_are_an_error(annotations, path):
     with pytest.raises(FieldError) as raised:
         prepared(MIGRATING, **annotations)
     assert raised.value.path == PATH + path

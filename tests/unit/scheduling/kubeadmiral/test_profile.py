@@ -25,85 +25,91 @@ def without(names, *left_out):
 @pytest.mark.parametrize(
     ("plugins", "expected"),
     [
-        pytest.param({}, DEFAULT_PLUGINS, id="nothing changed"),
+        pytest.param({}, DEFAULT_PLUGINS, id="no change"),
         pytest.param(
-            changed("filter", enabled=[FIT]), PluginNames(filters=(*DEFAULT_FILTERS, FIT)), id="one more, at the end"
+            changed("filter", enabled=[FIT]),
+            PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
+            id="one more plugin, at the end",
         ),
         pytest.param(
             changed("score", disabled=[LEAST], enabled=[MOST]),
             PluginNames(scores=(*without(DEFAULT_SCORES, LEAST), MOST)),
-            id="one for another",
+            id="one plugin in place of another",
         ),
         pytest.param(
             changed("filter", disabled=["APIResources"], enabled=["APIResources"]),
             PluginNames(filters=(*without(DEFAULT_FILTERS, "APIResources"), "APIResources")),
-            id="a default one moved to the end",
+            id="a default plugin moved to the end",
         ),
-        pytest.param(changed("select", disabled=["*"]), PluginNames(selectors=()), id="all of a point disabled"),
+        pytest.param(
+            changed("select", disabled=["*"]),
+            PluginNames(selectors=()),
+            id="all plugins of an extension point disabled",
+        ),
         pytest.param(
             changed("select", disabled=["*"], enabled=["MaxCluster", "PrioritySort"]),
             PluginNames(selectors=("MaxCluster", "PrioritySort")),
-            id="all disabled, some in another order",
+            id="all disabled, some enabled in another order",
         ),
         pytest.param(
             changed("filter", disabled=[FIT, "unheard-of"], enabled=[FIT]),
             PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
-            id="disabling concerns the defaults only, and any name will do",
+            id="disabling affects defaults only and accepts any name",
         ),
         pytest.param(
             changed("score", disabled=["ClusterAffinity"]),
             PluginNames(scores=without(DEFAULT_SCORES, "ClusterAffinity")),
-            id="a plugin of two points is left in at the other",
+            id="a plugin of two extension points stays enabled at the other",
         ),
         pytest.param(
             {"filter": {"enabled": [{"name": FIT, "type": "Webhook", "wait": 3}]}},
             PluginNames(filters=(*DEFAULT_FILTERS, FIT)),
-            id="type and weight are not looked at",
+            id="type and weight are ignored",
         ),
     ],
 )
-def test_which_plugins_take_part(plugins, expected):
+def test_the_plugins_of_a_profile(plugins, expected):
     assert plugin_names(profile(**plugins)) == expected
 
 
 @pytest.mark.parametrize(
-    ("plugins", "path", "said"),
+    ("plugins", "path", "message"),
     [
         pytest.param(
             changed("filter", enabled=["APIResources"]),
             "spec.plugins.filter.enabled[0].name",
             "'APIResources' is enabled by default; disable it to move it",
-            id="a default one that is not disabled",
+            id="a default plugin that is not disabled",
         ),
         pytest.param(
             changed("filter", enabled=[FIT, FIT]),
             "spec.plugins.filter.enabled[1].name",
             "is a duplicate",
-            id="one twice",
+            id="a duplicate plugin",
         ),
         pytest.param(
             changed("score", disabled=["*"], enabled=["ClusterAffinity", "Nearest"]),
             "spec.plugins.score.enabled[1].name",
             "'Nearest' is an unknown plugin; accepted are TaintToleration, ",
-            id="an unknown one",
+            id="an unknown plugin",
         ),
         pytest.param(
             changed("select", enabled=["ClusterAffinity"]),
             "spec.plugins.select.enabled[0].name",
             "works at filter and score, not at select",
-            id="one that works elsewhere",
+            id="a plugin of another extension point",
         ),
         pytest.param(
             changed("select", enabled=["ClusterCapacityWeight"]),
             "spec.plugins.select.enabled[0].name",
             "divides replicas, which a profile cannot change",
-            id="one that divides replicas",
+            id="a plugin that divides replicas",
         ),
         pytest.param(
             changed("filter", enabled=["KatalystResourcesExist"]),
             "spec.plugins.filter.enabled[0].name",
             "is an unknown plugin",
-            id="one that needs katalyst",
+            id="a plugin that needs Katalyst",
         ),
         pytest.param(
             {"filter": {"enabled": [{"name": "mine", "type": "Webhook"}]}},
@@ -115,12 +121,12 @@ def test_which_plugins_take_part(plugins, expected):
             {"filter": {"enabled": [{}]}},
             "spec.plugins.filter.enabled[0].name",
             "'' is an unknown plugin",
-            id="no name",
+            id="a plugin without a name",
         ),
     ],
 )
-def test_what_a_profile_cannot_ask_for(plugins, path, said):
+def test_invalid_profiles(plugins, path, message):
     with pytest.raises(FieldError) as raised:
         plugin_names(profile(**plugins))
     assert raised.value.path == path
-    assert said in raised.value.problem
+    assert message in raised.value.problem

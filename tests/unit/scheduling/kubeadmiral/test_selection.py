@@ -10,12 +10,12 @@ from berthmaster.scheduling.kubeadmiral.unit import Preference, ReplicasStrategy
 
 
 def scored(**scores):
-    """Candidates in this order."""
+    """Return candidates in the given order."""
     rows, values = np.arange(len(scores)), np.array(list(scores.values()), dtype=np.int64)
     return Candidates(Fleet(member(name) for name in scores), rows, np.zeros_like(rows), None, values)
 
 
-def test_clusters_are_sorted_before_they_are_cut_off():
+def test_clusters_are_sorted_before_max_cluster():
     assert DEFAULT_SELECTORS == ("PrioritySort", "MaxCluster")
 
 
@@ -23,21 +23,21 @@ def test_clusters_are_sorted_before_they_are_cut_off():
     ("asked", "order"),
     [
         pytest.param(unit(), ["c", "a", "b"], id="by score, then name"),
+        pytest.param(unit(preferences={"b": Preference(priority=1)}), ["b", "a", "c"], id="a priority replaces scores"),
         pytest.param(
-            unit(preferences={"b": Preference(priority=1)}), ["b", "a", "c"], id="a priority takes the place of scores"
+            unit(preferences={"b": Preference(priority=0)}), ["a", "b", "c"], id="a priority of 0 replaces scores"
         ),
-        pytest.param(unit(preferences={"b": Preference(priority=0)}), ["a", "b", "c"], id="even a priority of 0 does"),
-        pytest.param(unit(preferences={"b": Preference(weight=9)}), ["c", "a", "b"], id="weights play no part"),
+        pytest.param(unit(preferences={"b": Preference(weight=9)}), ["c", "a", "b"], id="weights have no effect"),
         pytest.param(
-            divided(3, strategy=ReplicasStrategy.BINPACK), ["a", "b", "c"], id="scores play no part in Binpack"
+            divided(3, strategy=ReplicasStrategy.BINPACK), ["a", "b", "c"], id="scores have no effect in Binpack"
         ),
         pytest.param(
             divided(3, strategy=ReplicasStrategy.BINPACK, preferences={"c": Preference(priority=2)}),
             ["c", "a", "b"],
-            id="priorities do",
+            id="priorities sort in Binpack",
         ),
         pytest.param(
-            unit(strategy=ReplicasStrategy.BINPACK), ["c", "a", "b"], id="the strategy plays no part in Duplicate"
+            unit(strategy=ReplicasStrategy.BINPACK), ["c", "a", "b"], id="the strategy has no effect in Duplicate"
         ),
     ],
 )
@@ -54,24 +54,24 @@ def test_scores_may_be_negative():
     ("limit", "left"),
     [
         pytest.param(None, ["a", "b", "c"], id="no limit"),
-        pytest.param(0, [], id="no cluster at all"),
-        pytest.param(2, ["a", "b"], id="the first two of equal scores"),
-        pytest.param(9, ["a", "b", "c"], id="more than there are"),
+        pytest.param(0, [], id="a limit of 0"),
+        pytest.param(2, ["a", "b"], id="two of equal scores are the first two"),
+        pytest.param(9, ["a", "b", "c"], id="a limit above the number of clusters"),
     ],
 )
 def test_max_cluster(limit, left):
     assert max_cluster(unit(max_clusters=limit), scored(a=1, b=1, c=1)).names() == left
 
 
-def test_max_cluster_takes_the_best_of_what_is_not_sorted():
+def test_max_cluster_selects_the_best_of_unsorted_candidates():
     assert max_cluster(unit(max_clusters=1), scored(a=1, b=3, c=2)).names() == ["b"]
 
 
-def test_cutting_off_first_and_sorting_then_keeps_to_what_was_left():
+def test_sorting_after_max_cluster_keeps_its_selection():
     left = max_cluster(unit(max_clusters=2), scored(c=1, b=1, a=1))
     assert priority_sort(unit(), left).names() == ["b", "c"]
 
 
-def test_a_negative_limit_is_refused():
+def test_a_negative_limit_fails():
     refused = max_cluster(unit(max_clusters=-1), scored(a=1))
     assert refused == Failure(FailureKind.SELECT_FAILED, "maxClusters is -1; accepted are 0 and more")

@@ -67,7 +67,7 @@ def test_without_policy_and_clusters():
 @pytest.mark.parametrize(
     "text", ["", "{", "[]", "null", "{}", '{"replicaCount": "x"}'], ids=lambda text: f"text {text or 'that is empty'}"
 )
-def test_what_is_no_snapshot(text):
+def test_text_that_is_not_a_snapshot_is_an_error(text):
     with pytest.raises(FieldError):
         Snapshot.parse(text)
 
@@ -75,7 +75,7 @@ def test_what_is_no_snapshot(text):
 @pytest.mark.parametrize(
     ("cluster", "hashed"),
     [
-        pytest.param(member(serves=[]), (b"{}", b"[]", b"[]"), id="nothing"),
+        pytest.param(member(serves=[]), (b"{}", b"[]", b"[]"), id="an empty cluster"),
         pytest.param(
             member(labels={"b": "2", "a": "1"}, taints=["x=y:NoSchedule", "a:NoExecute"], serves=[DEPLOYMENTS]),
             (
@@ -83,12 +83,12 @@ def test_what_is_no_snapshot(text):
                 b'[["a","","NoExecute"],["x","y","NoSchedule"]]',
                 b'[["apps/v1","Deployment","deployments"]]',
             ),
-            id="some of each",
+            id="some of each part",
         ),
     ],
 )
 def test_what_is_hashed(cluster, hashed):
-    # A change of this makes every object that was ever scheduled be scheduled again.
+    # A change of these hashes triggers scheduling of all objects.
     assert cluster_hashes(cluster) == tuple(str(fnv1_32(each)) for each in hashed)
 
 
@@ -98,15 +98,17 @@ def test_what_is_hashed(cluster, hashed):
         pytest.param({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, {"labels"}, id="a label"),
         pytest.param({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": "2", "a": "1"}}, set(), id="order of labels"),
         pytest.param({"taints": ["a:NoSchedule"]}, {"taints": ["a:NoExecute"]}, {"taints"}, id="the effect of a taint"),
-        pytest.param({"taints": ["a:NoSchedule"]}, {"taints": ["a=x:NoSchedule"]}, {"taints"}, id="its value"),
+        pytest.param(
+            {"taints": ["a:NoSchedule"]}, {"taints": ["a=x:NoSchedule"]}, {"taints"}, id="the value of a taint"
+        ),
         pytest.param({"taints": ["a:X", "b:X"]}, {"taints": ["b:X", "a:X"]}, set(), id="order of taints"),
-        pytest.param({}, {"serves": [DEPLOYMENTS]}, {"api_resource_types"}, id="a kind less"),
+        pytest.param({}, {"serves": [DEPLOYMENTS]}, {"api_resource_types"}, id="a removed kind"),
         pytest.param({}, {"serves": [CONFIG_MAPS, DEPLOYMENTS]}, set(), id="order of kinds"),
         pytest.param({}, {"ready": "False", "deleting": True}, set(), id="conditions and deletion"),
         pytest.param({}, {"allocatable": {"cpu": 1}}, set(), id="resources"),
     ],
 )
-def test_what_marks_tell_apart(before, after, changed):
+def test_which_changes_of_a_cluster_count(before, after, changed):
     then, now = (cluster_hashes(member(**fields)) for fields in (before, after))
     assert {name for name in then._fields if getattr(then, name) != getattr(now, name)} == changed
 
@@ -119,9 +121,9 @@ def test_clusters_that_did_not_join_are_left_out():
     ("changed", "counts"),
     [
         pytest.param({"clusterSelector": {"b": "2", "a": "1"}}, False, id="order of labels"),
-        pytest.param({"clusterSelector": {"a": "1"}}, True, id="a label less"),
+        pytest.param({"clusterSelector": {"a": "1"}}, True, id="a removed label"),
         pytest.param({"autoMigration": {"keepUnschedulableReplicas": True}}, False, id="auto-migration"),
-        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, True, id="when to reschedule"),
+        pytest.param({"reschedulePolicy": {"disableRescheduling": True}}, True, id="the reschedule policy"),
         pytest.param({"disableFollowerScheduling": True}, True, id="followers"),
         pytest.param({"tolerations": []}, False, id="an empty list"),
     ],
@@ -133,7 +135,7 @@ def test_which_changes_of_a_policy_count(changed, counts):
 
 
 @pytest.mark.parametrize("name", TRIGGER_ANNOTATIONS)
-def test_annotations_that_are_watched(name):
+def test_annotations_that_trigger_scheduling(name):
     assert taken(annotations={name: "x"}).scheduling_annotations_hash != taken().scheduling_annotations_hash
     other = {name: "x", "kubeadmiral.io/no-scheduling": "true", "team": "a"}
     assert taken(annotations=other) == taken(annotations={name: "x"})

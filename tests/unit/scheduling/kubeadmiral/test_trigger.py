@@ -14,7 +14,7 @@ NOTHING = TriggerResult(ObjectTrigger.NONE)
 
 
 def when(*on, **spec):
-    """A policy that reschedules for these changes alone."""
+    """Return a policy that reschedules for these changes only."""
     return policy(reschedulePolicy={"rescheduleWhen": {name: name in on for name in SWITCHES}}, **spec)
 
 
@@ -31,18 +31,18 @@ def deferred(*reasons):
 
 
 @pytest.mark.parametrize("stored", [None, ""], ids=["absent", "empty"])
-def test_without_a_snapshot_it_is_the_first_time(stored):
+def test_without_a_snapshot_the_object_was_never_scheduled(stored):
     for asked in (when(), None):
         assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.FIRST)
 
 
-def test_if_all_is_as_it_was_nothing_is_done_and_nothing_deferred():
+def test_without_a_change_nothing_is_triggered_or_deferred():
     for asked in (when(*SWITCHES), policy(), None):
         assert decided(taken(asked), taken(asked), asked) == NOTHING
 
 
 @pytest.mark.parametrize("stored", ["{", "[]", '{"clusters": 3}'])
-def test_a_snapshot_that_cannot_be_read_is_none(stored):
+def test_an_invalid_snapshot_triggers_scheduling(stored):
     asked = policy(reschedulePolicy={"disableRescheduling": True})
     assert decided(stored, taken(asked), asked) == TriggerResult(ObjectTrigger.UNREADABLE)
 
@@ -50,9 +50,9 @@ def test_a_snapshot_that_cannot_be_read_is_none(stored):
 @pytest.mark.parametrize(
     ("before", "now"),
     [
-        pytest.param(taken(when()), taken(None), id="the policy is gone"),
-        pytest.param(taken(None), taken(None, clusters=[A]), id="a cluster is gone"),
-        pytest.param("{", taken(None), id="the snapshot cannot be read"),
+        pytest.param(taken(when()), taken(None), id="the policy was removed"),
+        pytest.param(taken(None), taken(None, clusters=[A]), id="a cluster was removed"),
+        pytest.param("{", taken(None), id="the snapshot is invalid"),
     ],
 )
 def test_without_a_policy_any_difference_counts(before, now):
@@ -75,29 +75,32 @@ DISABLED = {"reschedulePolicy": {"disableRescheduling": True}}
             ObjectTrigger.REQUESTS,
             id="what a replica requests",
         ),
-        pytest.param({"name": "other"}, {}, ObjectTrigger.POLICY, id="the policy, by name"),
+        pytest.param({"name": "other"}, {}, ObjectTrigger.POLICY, id="the name of the policy"),
         pytest.param(
-            {}, {"annotations": {INFO: "{}"}}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration found something"
+            {}, {"annotations": {INFO: "{}"}}, ObjectTrigger.AUTO_MIGRATION, id="new information of auto-migration"
         ),
-        pytest.param({"annotations": {INFO: "{}"}}, {}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration is off"),
+        pytest.param({"annotations": {INFO: "{}"}}, {}, ObjectTrigger.AUTO_MIGRATION, id="auto-migration was disabled"),
         pytest.param(
             {"annotations": {INFO: "{}"}},
             {"annotations": {INFO: "{ }"}},
             ObjectTrigger.AUTO_MIGRATION,
-            id="auto-migration, by text",
+            id="another text of auto-migration",
         ),
         pytest.param(
-            {"name": "other"}, {"workload": web(4), "clusters": []}, ObjectTrigger.REPLICAS, id="the first of several"
+            {"name": "other"},
+            {"workload": web(4), "clusters": []},
+            ObjectTrigger.REPLICAS,
+            id="the first of several changes",
         ),
     ],
 )
-def test_changes_that_nothing_stands_against(before, now, trigger):
+def test_changes_that_no_setting_disables(before, now, trigger):
     was = policy(before.pop("name", "policy"), autoMigration={}, **DISABLED)
     asked = policy(autoMigration={}, **DISABLED)
     assert decided(taken(was, **before), taken(asked, **now), asked) == TriggerResult(trigger)
 
 
-def test_of_automatic_migration_nothing_counts_without_it_in_the_policy():
+def test_information_of_auto_migration_counts_only_with_it_in_the_policy():
     asked = when(*SWITCHES)
     assert decided(taken(asked), taken(asked, annotations={INFO: "{}"}), asked) == NOTHING
 
@@ -109,13 +112,13 @@ def test_of_automatic_migration_nothing_counts_without_it_in_the_policy():
         pytest.param(
             {"reschedulePolicy": {"disableRescheduling": True, "rescheduleWhen": {"clusterJoined": True}}},
             "disableRescheduling:true",
-            id="whatever else is said",
+            id="rescheduling is disabled, whatever else is enabled",
         ),
-        pytest.param({}, "rescheduleWhen:nil", id="no word of rescheduling"),
-        pytest.param({"reschedulePolicy": {}}, "rescheduleWhen:nil", id="no word of when"),
+        pytest.param({}, "rescheduleWhen:nil", id="no reschedule policy"),
+        pytest.param({"reschedulePolicy": {}}, "rescheduleWhen:nil", id="no rescheduleWhen"),
     ],
 )
-@pytest.mark.parametrize("clusters", [[A], [member("a", taints=["x:NoExecute"]), B]], ids=["lost", "tainted"])
+@pytest.mark.parametrize("clusters", [[A], [member("a", taints=["x:NoExecute"]), B]], ids=["removed", "tainted"])
 def test_policies_that_never_reschedule(spec, reason, clusters):
     asked = policy(**spec)
     assert decided(taken(asked), taken(asked, clusters=clusters), asked) == deferred(reason)
@@ -134,7 +137,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_each_switch_is_about_one_change(switch):
+def test_each_setting_is_for_one_change(switch):
     trigger, spec, clusters = CHANGES[switch]
     others = [name for name in SWITCHES if name != switch]
     on, off = when(switch, **spec), when(*others, **spec)
@@ -151,40 +154,48 @@ def test_each_switch_is_about_one_change(switch):
             TWO,
             [member("a", labels={"az": "1"}, taints=["x:PreferNoSchedule"]), B],
             TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
-            id="about taints there is no switch",
+            id="taints have no setting",
         ),
         pytest.param(
-            [], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="a lost cluster counts like other taints"
+            [], TWO, [A], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="a removed cluster counts as changed taints"
         ),
         pytest.param(
             ["clusterLabelsChanged"],
             TWO,
             [A],
             TriggerResult(ObjectTrigger.CLUSTER_LABELS),
-            id="or like other labels, if they do",
+            id="a removed cluster counts as changed labels if these count",
         ),
-        pytest.param([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="so do all that are lost"),
+        pytest.param([], TWO, [], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="all clusters were removed"),
         pytest.param(
-            [], TWO, [A, member("b", joined="False")], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="one that left"
+            [],
+            TWO,
+            [A, member("b", joined="False")],
+            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
+            id="a cluster left the federation",
         ),
-        pytest.param(SWITCHES, TWO, [A, member("b", ready="False")], NOTHING, id="readiness counts for nothing"),
+        pytest.param(SWITCHES, TWO, [A, member("b", ready="False")], NOTHING, id="readiness does not count"),
         pytest.param(
             [],
             TWO,
             [member("a", serves=[DEPLOYMENTS]), B, member("c", taints=["x:NoExecute"])],
             deferred("clusterLabelsChanged:false", "clusterAPIResourcesChanged:false", "clusterJoined:false"),
-            id="all reasons are told, and a new cluster has no taints that count",
+            id="all reasons are listed, and taints of a new cluster do not count",
         ),
         pytest.param(
             ["clusterJoined"],
             TWO,
             [member("a"), B, member("c")],
             TriggerResult(ObjectTrigger.CLUSTER_JOINED),
-            id="what is deferred does not keep a later change from counting",
+            id="a deferred change does not hide a later one",
         ),
         pytest.param([], [], TWO, deferred("clusterJoined:false"), id="the first clusters join"),
         pytest.param(
-            ["clusterJoined"], [A], [B, member("c")], TriggerResult(ObjectTrigger.CLUSTER_TAINTS), id="others, not more"
+            ["clusterJoined"],
+            [A],
+            [B, member("c")],
+            TriggerResult(ObjectTrigger.CLUSTER_TAINTS),
+            id="other clusters, but not more",
         ),
     ],
 )
@@ -193,7 +204,7 @@ def test_changes_of_clusters(on, before, now, verdict):
     assert decided(taken(asked, clusters=before), taken(asked, clusters=now), asked) == verdict
 
 
-def test_a_change_that_is_deferred_is_deferred_until_it_is_undone():
+def test_a_change_is_deferred_until_it_is_reverted():
     asked = when()
     before = taken(asked)
     changed = taken(asked, clusters=[*TWO, member("c")])
@@ -201,12 +212,12 @@ def test_a_change_that_is_deferred_is_deferred_until_it_is_undone():
     assert decided(before, taken(asked), asked) == NOTHING
 
 
-def test_verdicts():
+def test_a_deferred_change_does_not_schedule():
     assert TriggerResult(ObjectTrigger.REPLICAS).schedules
     assert not deferred("a:false", "b:false").schedules
 
 
-def test_a_snapshot_with_other_hashes_makes_it_be_scheduled_once():
+def test_a_snapshot_of_kubeadmiral_triggers_scheduling_once():
     asked = when()
     theirs = json.loads(taken(asked).text) | {"schedulingAnnotationsHash": "1"}
     assert decided(json.dumps(theirs), taken(asked), asked) == TriggerResult(ObjectTrigger.ANNOTATIONS)
