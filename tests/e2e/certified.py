@@ -19,7 +19,7 @@ from e2e.service import COMMAND, Service
 
 COMMAND_LIMIT_S: Final = 60.0
 SYNC_S: Final = 0.5  # the delay of a mounted Secret
-OVERLAP_S: Final = 4.0  # longer than a mounted Secret takes, and than the API server takes to act on a configuration
+OVERLAP_S: Final = 4.0  # longer than the delay of a mounted Secret and of a changed configuration
 KINDS: Final = {"mutate": "MutatingWebhookConfiguration", "validate": "ValidatingWebhookConfiguration"}
 
 
@@ -55,7 +55,7 @@ class Kubelet:
             try:
                 self.sync()
             except RefusedError:
-                continue  # it has been deleted: what is mounted stays
+                continue  # a mounted Secret survives its deletion
 
 
 class Installation:
@@ -93,7 +93,7 @@ class Installation:
         return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": self.namespace}}
 
     def flags(self) -> list[str]:
-        """The options of every command."""
+        """Return the options of every command."""
         return [
             f"--kubeconfig={self._plane.kubeconfig}",
             f"--namespace={self.namespace}",
@@ -135,7 +135,7 @@ class Installation:
         return [set(x509.load_pem_x509_certificates(pem)) for pem in decoded]
 
     def leaf(self) -> x509.Certificate:
-        """The stored serving certificate."""
+        """Return the stored leaf."""
         data = self._plane.api.get(self.secret(self.serving))["data"]
         return x509.load_pem_x509_certificate(base64.b64decode(data["tls.crt"]))
 

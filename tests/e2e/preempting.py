@@ -1,4 +1,4 @@
-"""Policies that preempt, and resources as Karmada's detector leaves them once it has claimed them for a policy."""
+"""Policies that preempt, and resources with the claims of Karmada's detector."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ DROP: Final = "policy.berthmaster.io/priority-drop"
 def policy(
     kind: str, namespace: str, of: Mapping[str, Any], priority: int = 0, *, always: bool = True, drop: str = ""
 ) -> JSON:
-    """A policy for one resource, with the permanent id that Karmada's webhook would have given it."""
+    """Return a policy for one resource, with a permanent id as Karmada's webhook adds it."""
     metadata = of["metadata"]
     where = {"namespace": metadata["namespace"]} if "namespace" in metadata else {}
     selector = {"apiVersion": of["apiVersion"], "kind": of["kind"], "name": metadata["name"], **where}
@@ -59,18 +59,18 @@ def deployment(namespace: str) -> JSON:
 
 
 def cluster_role() -> JSON:
-    """A ClusterRole; its name has a colon, as those of Kubernetes do."""
+    """Return a ClusterRole whose name has a colon, as the names of Kubernetes' own do."""
     group = "rbac.authorization.k8s.io"
     return {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": unique("e2e:reader")}, "rules": []}
 
 
 def a_namespace() -> JSON:
-    """A Namespace."""
+    """Return a Namespace."""
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique("taken")}}
 
 
 def claim(api: Api, resource: JSON, by: JSON) -> JSON:
-    """What Karmada's detector writes when a policy claims a resource, over whatever stands there."""
+    """Write the claim of a policy as Karmada's detector does. It replaces any other claim."""
     metadata = by["metadata"]
     prefix = P if by["kind"] == "PropagationPolicy" else C
     identity = metadata["labels"][f"{prefix}permanent-id"]
@@ -83,7 +83,7 @@ def claim(api: Api, resource: JSON, by: JSON) -> JSON:
 
 
 def claims(stored: JSON) -> JSON:
-    """The part of a resource's labels and annotations that says who has it."""
+    """Return the labels and annotations of a resource's claim."""
     found = {**stored["metadata"].get("labels", {}), **stored["metadata"].get("annotations", {})}
     return {key: value for key, value in found.items() if key.startswith((P, C))}
 
@@ -101,7 +101,7 @@ def claims_of(by: JSON) -> JSON:
 
 
 def start(processes: Processes, plane: ControlPlane, *flags: str, user: str = "") -> Controllers:
-    """A process of the preemption controller alone, with just the rights it needs; it leads."""
+    """Start a process that runs only the preemption controller, with only its rights. Wait until it leads."""
     namespace, name = plane.new_namespace(), user or unique("preemption")
     rules = [
         (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
@@ -122,13 +122,13 @@ def taken(api: Api, resource: JSON, by: JSON) -> None:
 
 
 def kept(api: Api, resource: JSON, since: JSON) -> None:
-    """Nothing happens to a resource for a while."""
+    """Check that a resource does not change for a while."""
     time.sleep(QUIET_S)
     assert api.get(resource)["metadata"]["resourceVersion"] == since["metadata"]["resourceVersion"]
 
 
 def cleared(api: Api, fallen: JSON) -> None:
-    """Wait until the record of a priority drop is gone."""
+    """Wait until the record of a priority drop is removed."""
     wait_for(
         "the record to be cleared",
         lambda: DROP not in api.get(fallen)["metadata"].get("annotations", {}) or None,
@@ -137,7 +137,7 @@ def cleared(api: Api, fallen: JSON) -> None:
 
 
 def remove(api: Api, *policies: JSON) -> None:
-    """Cluster-wide policies would stay for other tests."""
+    """Delete the cluster-scoped policies, which other tests would see."""
     for each in policies:
         if each["kind"] == CPP and api.exists(each):
             api.delete(each)

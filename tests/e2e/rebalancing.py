@@ -1,4 +1,4 @@
-"""Bindings in a namespace, and WorkloadRebalancers that name their workloads."""
+"""Bindings in a namespace, and WorkloadRebalancers of their workloads."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ NEXT_WEEK: Final = (datetime.now(UTC) + timedelta(days=7)).strftime("%Y-%m-%dT%H
 
 
 def access(control_plane: ControlPlane, namespace: str) -> Path:
-    """The kubeconfig of a user with exactly the rights that the docs list; the lease is in the namespace."""
+    """Return the kubeconfig of a user with exactly the documented rights. The lease is in the namespace."""
     rules = [
         (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
         for rule in rules_of(["workload-rebalancer"])
@@ -28,7 +28,7 @@ def access(control_plane: ControlPlane, namespace: str) -> Path:
 
 
 class Scene:
-    """A namespace with bindings, and rebalancers that name their workloads."""
+    """A namespace with bindings, and rebalancers of their workloads."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self.api = api
@@ -39,13 +39,13 @@ class Scene:
         return deployments(name=name, namespace=self.namespace)
 
     def bind(self, name: str, scheduled: str = LAST_WEEK) -> JSON:
-        """The binding of a Deployment that was scheduled at some time."""
+        """Create the binding of a Deployment that was scheduled at a time."""
         made = manifest(WORK, "ResourceBinding", self.namespace, {"resource": self.workload(name)})
         made["metadata"]["name"] = f"{name}-deployment"
         return self._bound(made, scheduled)
 
     def bind_cluster_role(self, name: str) -> JSON:
-        """The binding of a ClusterRole."""
+        """Create the binding of a ClusterRole."""
         resource = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": name}
         made = manifest(WORK, "ClusterResourceBinding", None, {"resource": resource})
         made["metadata"]["name"] = f"{name.replace(':', '.')}-clusterrole".lower()
@@ -58,22 +58,22 @@ class Scene:
         return made
 
     def rebalance(self, *names: str, **spec: Any) -> JSON:
-        """A new rebalancer of some Deployments."""
+        """Create a rebalancer of Deployments."""
         return self.create(workload_rebalancer(*map(self.workload, names), **spec))
 
     def create(self, rebalancer: JSON) -> JSON:
-        """A new rebalancer, as it is stored."""
+        """Create a rebalancer. Return the stored object."""
         self._made.append(rebalancer)
         return self.api.create(rebalancer).object
 
     def clear(self) -> None:
-        """Rebalancers belong to no namespace: take away what is left of them."""
+        """Delete the remaining rebalancers, which are cluster-scoped."""
         for each in self._made:
             if self.api.exists(each):
                 self.api.delete(each)
 
     def change(self, rebalancer: JSON, *names: str, **spec: Any) -> JSON:
-        """Another spec for it."""
+        """Change the spec of a rebalancer."""
         named = {"workloads": [self.workload(name) for name in names]} if names else {}
         return self.api.patch(rebalancer, {"spec": {**named, **spec}}).object
 
@@ -82,7 +82,7 @@ class Scene:
         return {each["workload"]["name"]: each.get("result", "") for each in observed}
 
     def finished(self, rebalancer: JSON) -> JSON:
-        """Wait until its latest spec is dealt with; its status."""
+        """Wait until the latest spec is done. Return the status."""
         generation = self.api.get(rebalancer)["metadata"]["generation"]
 
         def status() -> JSON | None:

@@ -1,4 +1,4 @@
-"""The life of an installation's certificates, against a real API server that is host and target."""
+"""The certificates of an installation. One real API server is host and target."""
 
 import base64
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ SETTLED_S = 60.0
 
 @pytest.fixture
 def service(processes: Processes, tmp_path: Path) -> Iterator[Service]:
-    """The webhook's address, without a replica."""
+    """The webhook's address. No replica runs yet."""
     with closing(Service(processes, tmp_path, "companion")) as one:
         yield one
 
 
 @pytest.fixture
 def installation(control_plane: ControlPlane, service: Service, tmp_path: Path) -> Iterator[Installation]:
-    """Names of one installation; whatever a failed test leaves registered is taken away."""
+    """One installation. Its registered objects are deleted after the test."""
     one = Installation(control_plane, service, HOOKS, tmp_path)
     yield one
     for each in one.manifests():
@@ -45,7 +45,7 @@ def installation(control_plane: ControlPlane, service: Service, tmp_path: Path) 
 
 @pytest.fixture
 def kubelet(api: Api, installation: Installation, service: Service) -> Iterator[Kubelet]:
-    """Mounts the serving Secret into the webhook's files, once it is started."""
+    """A kubelet that mounts the serving Secret. The test starts it."""
     with closing(Kubelet(api, installation.namespace, installation.serving, service)) as one:
         yield one
 
@@ -60,7 +60,7 @@ def failed_calls(plane: ControlPlane, installation: Installation) -> int:
     return sum(count(plane, total, name, label) for name in names)
 
 
-def test_the_life_of_an_installation(
+def test_install_renew_rotate_and_remove(
     control_plane: ControlPlane, api: Api, service: Service, installation: Installation, kubelet: Kubelet,
     namespace: str,
 ):  # fmt: skip
@@ -112,7 +112,7 @@ def test_the_life_of_an_installation(
 
 
 def alone(installation: Installation, predecessor: x509.Certificate) -> bool:
-    """Whether all trust one authority, and it is another one."""
+    """Return whether all configurations trust one authority, and not the predecessor."""
     trusted = installation.trusted()
     return list(map(len, trusted)) == [1] and trusted != [{predecessor}]
 
@@ -131,7 +131,7 @@ def created(api: Api, namespace: str) -> bool:
     return True
 
 
-def test_a_webhook_that_does_not_answer_is_not_registered(api: Api, service: Service, installation: Installation):
+def test_an_unreachable_webhook_is_not_registered(api: Api, service: Service, installation: Installation):
     words = ("register", "apply", "-f", str(installation.file), "--timeout-s=1")
     installation.run(*words, code=2)
     assert not any(map(api.exists, installation.manifests()))
@@ -140,7 +140,7 @@ def test_a_webhook_that_does_not_answer_is_not_registered(api: Api, service: Ser
     assert not any(map(api.exists, installation.manifests()))
 
 
-def test_a_bundle_belongs_to_certs_and_nothing_else_does(api: Api, installation: Installation):
+def test_certs_owns_the_bundle_field_only(api: Api, installation: Installation):
     mutating, _ = installation.manifests()
     api.apply(mutating, manager="helm")
     installation.run("certs", "bootstrap")
@@ -159,7 +159,7 @@ def test_a_bundle_belongs_to_certs_and_nothing_else_does(api: Api, installation:
     assert {hook["timeoutSeconds"] for hook in api.get(mutating)["webhooks"]} == {7}
 
 
-def test_a_plugin_of_kubeadmiral_gets_its_bundle(api: Api, installation: Installation):
+def test_a_scheduler_plugin_gets_its_bundle(api: Api, installation: Installation):
     name = unique("plugin")
     spec = {"payloadVersions": ["v1alpha1"], "urlPrefix": "https://extender.svc:9443", "filterPath": "/filter"}
     plugin = {**manifest(KUBEADMIRAL, "SchedulerPluginWebhookConfiguration", None, spec), "metadata": {"name": name}}
@@ -172,7 +172,7 @@ def test_a_plugin_of_kubeadmiral_gets_its_bundle(api: Api, installation: Install
     api.delete(plugin)
 
 
-def test_looking_and_acting_leave_events_where_people_look(api: Api, installation: Installation):
+def test_writes_record_events_on_their_objects(api: Api, installation: Installation):
     installation.run("certs", "bootstrap")
     events = api.list("events.k8s.io/v1", "Event", installation.namespace)
     recorded = {(event["regarding"]["name"], event["reason"], event["type"]) for event in events}
@@ -185,7 +185,7 @@ def bundles_of(api: Api, target: dict) -> set[str]:
 
 
 def owned(content: dict, manager: str) -> dict:
-    """What a manager owns of the first webhook."""
+    """Return the fields of the first webhook that a manager owns."""
     fields = next(each["fieldsV1"] for each in content["metadata"]["managedFields"] if each["manager"] == manager)
     (entry,) = fields["f:webhooks"].values()
     return entry

@@ -1,4 +1,4 @@
-"""Preemption on a real API server, by a process that may do no more than the docs list."""
+"""Preemption on a real API server, by a process with only the documented rights."""
 
 from collections.abc import Callable, Iterator
 
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module")
 def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[Controllers]:
-    """One process for all tests that do not start or stop it themselves."""
+    """Start one process for all tests that do not start or stop it themselves."""
     running = start(processes, control_plane)
     yield running
     assert running.measure("berthmaster_controllers_reconciles_total", result="crash") == 0
@@ -39,18 +39,18 @@ def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[C
 @pytest.mark.parametrize(
     ("holder", "challenger", "takes"),
     [
-        pytest.param((PP, 1), (PP, 2), True, id="a PropagationPolicy from one of lower priority"),
-        pytest.param((PP, 2), (PP, 2), False, id="not from one of its own"),
-        pytest.param((PP, 3), (PP, 2), False, id="nor from one of a higher"),
-        pytest.param((CPP, 9), (PP, -9), True, id="from a ClusterPropagationPolicy whatever the priority"),
-        pytest.param((CPP, 1), (CPP, 2), True, id="a ClusterPropagationPolicy from one of lower priority"),
-        pytest.param((CPP, 2), (CPP, 2), False, id="not from its equal"),
-        pytest.param((CPP, 3), (CPP, 2), False, id="nor from one of a higher"),
-        pytest.param((PP, -9), (CPP, 9), False, id="and never from a PropagationPolicy"),
+        pytest.param((PP, 1), (PP, 2), True, id="a PropagationPolicy from one with lower priority"),
+        pytest.param((PP, 2), (PP, 2), False, id="not from one with equal priority"),
+        pytest.param((PP, 3), (PP, 2), False, id="not from one with higher priority"),
+        pytest.param((CPP, 9), (PP, -9), True, id="from every ClusterPropagationPolicy"),
+        pytest.param((CPP, 1), (CPP, 2), True, id="a ClusterPropagationPolicy from one with lower priority"),
+        pytest.param((CPP, 2), (CPP, 2), False, id="not from a ClusterPropagationPolicy with equal priority"),
+        pytest.param((CPP, 3), (CPP, 2), False, id="not from one with higher priority"),
+        pytest.param((PP, -9), (CPP, 9), False, id="never from a PropagationPolicy"),
     ],
 )
 @pytest.mark.usefixtures("controllers")
-def test_what_a_policy_takes_as_it_appears(
+def test_takeover_by_a_new_policy(
     api: Api, namespace: str, holder: tuple[str, int], challenger: tuple[str, int], *, takes: bool
 ):
     web = deployment(namespace)
@@ -70,7 +70,7 @@ def test_what_a_policy_takes_as_it_appears(
 
 @pytest.mark.parametrize("make", [cluster_role, a_namespace], ids=["ClusterRole", "Namespace"])
 @pytest.mark.usefixtures("controllers")
-def test_a_cluster_scoped_resource_goes_to_cluster_policies_alone(api: Api, namespace: str, make: Callable[[], JSON]):
+def test_only_cluster_policies_take_over_cluster_scoped_resources(api: Api, namespace: str, make: Callable[[], JSON]):
     thing = make()
     api.create(thing)
     weak = policy(CPP, namespace, thing, 1, always=False)
@@ -85,7 +85,7 @@ def test_a_cluster_scoped_resource_goes_to_cluster_policies_alone(api: Api, name
 
 
 @pytest.mark.usefixtures("controllers")
-def test_a_cluster_policy_that_does_not_name_the_namespace_takes_nothing_in_it(api: Api, namespace: str):
+def test_a_cluster_policy_needs_the_namespace_of_a_namespaced_resource(api: Api, namespace: str):
     web = deployment(namespace)
     api.create(web)
     weak, loose = policy(CPP, namespace, web, 1, always=False), policy(CPP, namespace, web, 2)
@@ -97,8 +97,10 @@ def test_a_cluster_policy_that_does_not_name_the_namespace_takes_nothing_in_it(a
     remove(api, weak, loose)
 
 
-def test_what_falls_to_a_weaker_policy_is_taken_back(api: Api, namespace: str, controllers: Controllers):
-    """Karmada notices no sooner than the stronger policy changes."""
+def test_a_resource_that_falls_to_a_weaker_policy_is_taken_over_again(
+    api: Api, namespace: str, controllers: Controllers
+):
+    """Karmada notices this only when the stronger policy changes."""
     web = deployment(namespace)
     api.create(web)
     weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
@@ -119,14 +121,14 @@ def test_what_falls_to_a_weaker_policy_is_taken_back(api: Api, namespace: str, c
 @pytest.mark.parametrize(
     "change",
     [
-        pytest.param(lambda _: {"spec": {"priority": 5}}, id="it rises"),
-        pytest.param(lambda _: {"spec": {"preemption": "Always"}}, id="it begins to preempt"),
+        pytest.param(lambda _: {"spec": {"priority": 5}}, id="its priority rises"),
+        pytest.param(lambda _: {"spec": {"preemption": "Always"}}, id="it starts to preempt"),
         pytest.param(lambda named: {"spec": {"resourceSelectors": [named]}}, id="it names the resource"),
         pytest.param(lambda _: {"metadata": {"labels": {f"{P}permanent-id": "late"}}}, id="it gets its permanent id"),
     ],
 )
 @pytest.mark.usefixtures("controllers")
-def test_what_a_policy_takes_as_it_changes(api: Api, namespace: str, change: Callable[[JSON], JSON]):
+def test_takeover_by_a_changed_policy(api: Api, namespace: str, change: Callable[[JSON], JSON]):
     web = deployment(namespace)
     api.create(web)
     weak, strong = policy(PP, namespace, web, 3, always=False), policy(PP, namespace, web, 4)

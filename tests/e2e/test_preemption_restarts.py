@@ -11,14 +11,16 @@ from e2e.processes import Processes
 pytestmark = pytest.mark.e2e
 
 
-def test_without_its_gate_nothing_is_taken(processes: Processes, control_plane: ControlPlane, api: Api, namespace: str):
+def test_without_the_feature_gate_nothing_is_taken_over(
+    processes: Processes, control_plane: ControlPlane, api: Api, namespace: str
+):
     web = deployment(namespace)
     api.create(web)
     weak, strong = policy(PP, namespace, web, 1, always=False), policy(PP, namespace, web, 2)
     api.create(weak)
     before = claim(api, web, weak)
     api.create(strong)
-    karmada.install_clusters(api)  # for the binding scheduler, the one that is left
+    karmada.install_clusters(api)  # the binding scheduler still runs and needs them
     running = start_controllers(processes, control_plane, control_plane.new_namespace())
     wait_for_leader([running], LIMIT_S)
     kept(api, web, before)
@@ -26,8 +28,8 @@ def test_without_its_gate_nothing_is_taken(processes: Processes, control_plane: 
 
 
 @pytest.mark.parametrize("kind", [PP, CPP])
-@pytest.mark.parametrize("priority", [5, 9, 3], ids=["inside", "at the top", "at the bottom"])
-def test_a_drop_from_when_no_controller_ran_is_handled(
+@pytest.mark.parametrize("priority", [5, 9, 3], ids=["inside the range", "at its top", "at its bottom"])
+def test_a_drop_recorded_while_no_controller_ran_is_handled(
     api: Api, namespace: str, preempting: Run, kind: str, priority: int
 ):
     web = deployment(namespace)

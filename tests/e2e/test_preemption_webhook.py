@@ -1,4 +1,4 @@
-"""Preemption together with our webhook, which records the priority drops that the controller handles."""
+"""Preemption with our webhook, which records the priority drops that the controller handles."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -26,7 +26,7 @@ def drop_handler() -> str:
 def webhook(
     control_plane: ControlPlane, processes: Processes, drop_handler: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Service]:
-    """Our webhook in Karmada's place: it gives permanent ids and records drops."""
+    """Our webhook in standalone mode: it adds permanent ids and records drops."""
     samples = [
         each for kind, each in policies_of_every_kind(control_plane.new_namespace()).items() if kind in {PP, CPP}
     ]
@@ -37,7 +37,7 @@ def webhook(
 
 
 @pytest.mark.usefixtures("webhook")
-def test_a_drop_that_our_webhook_records_is_handled_and_cleared(
+def test_a_drop_that_our_webhook_records_is_handled_and_removed(
     api: Api, namespace: str, preempting: Run, drop_handler: str
 ):
     web = deployment(namespace)
@@ -54,7 +54,7 @@ def test_a_drop_that_our_webhook_records_is_handled_and_cleared(
 
 
 @pytest.mark.usefixtures("webhook")
-def test_who_may_not_clear_a_record_says_so(api: Api, namespace: str, preempting: Run):
+def test_a_record_that_the_controller_may_not_remove_is_reported(api: Api, namespace: str, preempting: Run):
     web = deployment(namespace)
     api.create(web)
     holder = api.create(policy(PP, namespace, web, 9, always=False)).object

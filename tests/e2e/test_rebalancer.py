@@ -1,4 +1,4 @@
-"""WorkloadRebalancers on a real API server, by a process that may do no more than the docs list."""
+"""WorkloadRebalancers on a real API server, by a process with only the documented rights."""
 
 import time
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.fixture(scope="module", autouse=True)
 def _process(processes: Processes, control_plane: ControlPlane) -> Iterator[None]:
-    """The process, for all tests of this module."""
+    """Run one process for all tests of this module."""
     namespace = control_plane.new_namespace()
     flags = ("--controllers=workload-rebalancer", "--concurrent-rebalancers=2")
     user = access(control_plane, namespace)
@@ -38,7 +38,7 @@ def scene(api: Api, namespace: str) -> Iterator[Scene]:
 
 
 def note_of(scene: Scene, thing: JSON, reason: str) -> str:
-    """The note of the event with a reason about an object, once it is there."""
+    """Wait for the event with a reason about an object. Return its note."""
     metadata = thing["metadata"]
 
     def look() -> str | None:
@@ -60,7 +60,7 @@ def test_bindings_are_marked_and_the_status_lists_all(scene: Scene):
     assert f"Deployment {scene.namespace}/ghost" in note_of(scene, made, "RebalanceFailed")
 
 
-def test_added_it_is_done_and_listed(scene: Scene):
+def test_an_added_workload_is_marked_and_listed(scene: Scene):
     scene.bind("web")
     early, late = scene.bind("early"), scene.bind("late", scheduled=NEXT_WEEK)
     made = scene.rebalance("web")
@@ -73,7 +73,7 @@ def test_added_it_is_done_and_listed(scene: Scene):
     assert "/late. Create a new WorkloadRebalancer" in note_of(scene, made, "NothingRescheduled")
 
 
-def test_removed_it_is_kept_if_it_succeeded_else_dropped(scene: Scene):
+def test_a_removed_workload_stays_listed_only_if_it_succeeded(scene: Scene):
     scene.bind("web")
     scene.bind("api")
     made = scene.rebalance("web", "api", "ghost")
@@ -84,7 +84,7 @@ def test_removed_it_is_kept_if_it_succeeded_else_dropped(scene: Scene):
     assert scene.results(made) == {"api": "Successful", "web": "Successful"}
 
 
-def test_reordered_nothing_is_marked_anew(scene: Scene):
+def test_a_reordered_spec_marks_nothing(scene: Scene):
     bindings = [scene.bind(name) for name in ("web", "api")]
     made = scene.rebalance("web", "api")
     listed = scene.finished(made)["observedWorkloads"]
@@ -94,7 +94,7 @@ def test_reordered_nothing_is_marked_anew(scene: Scene):
     assert [scene.api.get(each)["metadata"]["resourceVersion"] for each in bindings] == versions
 
 
-def test_a_new_workload_defers_the_end(scene: Scene):
+def test_a_new_workload_delays_the_deletion(scene: Scene):
     scene.bind("web")
     scene.bind("api")
     made = scene.rebalance("web", ttlSecondsAfterFinished=6)
@@ -102,7 +102,7 @@ def test_a_new_workload_defers_the_end(scene: Scene):
     time.sleep(3.5)
     scene.change(made, "web", "api")
     scene.finished(made)
-    time.sleep(3.0)  # the first six seconds are over
+    time.sleep(3.0)  # the first six seconds have passed
     assert scene.results(made) == {"api": "Successful", "web": "Successful"}
     scene.gone(made)
 
@@ -115,7 +115,7 @@ def test_a_changed_time_to_live_counts(scene: Scene):
     scene.gone(made)
 
 
-def test_a_time_to_live_that_is_taken_back_does_not_count(scene: Scene):
+def test_a_removed_time_to_live_does_not_count(scene: Scene):
     scene.bind("web")
     made = scene.rebalance("web", ttlSecondsAfterFinished=2)
     scene.finished(made)
@@ -125,14 +125,14 @@ def test_a_time_to_live_that_is_taken_back_does_not_count(scene: Scene):
     assert scene.api.exists(made)
 
 
-def test_with_zero_it_goes_at_once(scene: Scene):
+def test_a_zero_time_to_live_deletes_at_once(scene: Scene):
     web = scene.bind("web")
     made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
     scene.gone(made, 5.0)
     assert scene.mark_of(web) == made["metadata"]["creationTimestamp"]
 
 
-def test_without_a_time_to_live_it_stays(scene: Scene):
+def test_without_a_time_to_live_it_is_kept(scene: Scene):
     scene.bind("web")
     made = scene.rebalance("web")
     scene.finished(made)

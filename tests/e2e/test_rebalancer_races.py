@@ -43,7 +43,7 @@ class Meddled:
         return self._client.send(request)
 
     def before_first(self, method: str, path: str, act: Callable[[], object]) -> None:
-        """Act before the first request of a method to a path."""
+        """Call a function before the first request with a method and a path."""
         acts = [act]
 
         def hook(request: APIRequest) -> None:
@@ -54,7 +54,7 @@ class Meddled:
 
 
 class Running:
-    """The controller at work."""
+    """A running controller."""
 
     def __init__(self, kubeconfig: Path) -> None:
         self.client = Meddled(kubeconfig)
@@ -68,13 +68,13 @@ class Running:
         self.controller.start()
 
     def record(self, *_: Any) -> None:
-        """Events are looked at elsewhere."""
+        """Ignore events."""
 
     def reconciled(self, *_: Any) -> None:
-        """So are metrics."""
+        """Ignore metrics."""
 
     def writes_to(self, name: str) -> list[str]:
-        """The methods of all writes to an object so far."""
+        """Return the methods of all writes to an object."""
         return [write.split()[0] for write in list(self.client.writes) if f"/{name}" in write]
 
     def stop(self) -> None:
@@ -101,14 +101,14 @@ def scene(api: Api, namespace: str) -> Iterator[Scene]:
     made.clear()
 
 
-def test_with_zero_no_write_is_in_vain(scene: Scene, running: Running):
+def test_a_zero_time_to_live_needs_two_writes(scene: Scene, running: Running):
     scene.bind("web")
     made = scene.rebalance("web", "ghost", ttlSecondsAfterFinished=0)
     scene.gone(made, 5.0)
     assert running.writes_to(made["metadata"]["name"]) == ["PATCH", "DELETE"]
 
 
-def test_without_a_time_to_live_nothing_is_waited_for(scene: Scene, running: Running):
+def test_a_removed_time_to_live_leaves_nothing_queued(scene: Scene, running: Running):
     scene.bind("web")
     made = scene.rebalance("web", ttlSecondsAfterFinished=3600)
     scene.finished(made)
@@ -117,12 +117,12 @@ def test_without_a_time_to_live_nothing_is_waited_for(scene: Scene, running: Run
     wait_for("nothing to wait for", lambda: len(running.controller.queue) == 0, LIMIT_S)
 
 
-def test_the_last_read_before_the_end_is_a_fresh_one(scene: Scene, running: Running):
+def test_a_fresh_read_precedes_the_deletion(scene: Scene, running: Running):
     web, api_binding = scene.bind("web"), scene.bind("api")
     made = scene.rebalance("web", ttlSecondsAfterFinished=2)
     scene.finished(made)
     wait_for("it to wait for its time", lambda: len(running.controller.queue) == 1, LIMIT_S)
-    running.informer.stop()  # from here on the controller hears of nothing
+    running.informer.stop()  # the controller observes nothing from now on
     scene.change(made, "web", "api")
     status = scene.finished(made)
     assert {each["result"] for each in status["observedWorkloads"]} == {"Successful"}
@@ -130,7 +130,7 @@ def test_the_last_read_before_the_end_is_a_fresh_one(scene: Scene, running: Runn
     scene.gone(made)
 
 
-def test_the_end_holds_only_for_what_was_read(scene: Scene, running: Running):
+def test_the_deletion_is_valid_only_for_the_version_that_was_read(scene: Scene, running: Running):
     scene.bind("web")
     api_binding = scene.bind("api")
     made = workload_rebalancer(scene.workload("web"), ttlSecondsAfterFinished=0)
@@ -146,7 +146,7 @@ def test_the_end_holds_only_for_what_was_read(scene: Scene, running: Running):
     assert scene.api.get(made)["metadata"]["uid"] == created["metadata"]["uid"]
 
 
-def test_what_others_write_to_a_binding_is_kept_and_a_later_mark_does_not_go_back(scene: Scene, running: Running):
+def test_a_later_mark_of_another_client_is_kept(scene: Scene, running: Running):
     web, api_binding = scene.bind("web"), scene.bind("api")
     path = f"/apis/{WORK}/namespaces/{scene.namespace}/resourcebindings/web-deployment"
     running.client.before_first(
@@ -157,10 +157,10 @@ def test_what_others_write_to_a_binding_is_kept_and_a_later_mark_does_not_go_bac
     assert scene.results(made) == {"api": "Successful", "web": "Successful"}
     assert scene.mark_of(web) == NEXT_WEEK
     assert scene.mark_of(api_binding) == made["metadata"]["creationTimestamp"]
-    assert running.writes_to("web-deployment") == ["PATCH"]  # refused, and looked at anew
+    assert running.writes_to("web-deployment") == ["PATCH"]  # refused, then read again
 
 
-def test_a_kind_that_is_not_served_is_not_taken_for_a_missing_binding(scene: Scene, kubeconfig: Path):
+def test_an_unserved_kind_is_not_a_missing_binding(scene: Scene, kubeconfig: Path):
     scene.bind("web")
     client = load_client(kubeconfig)
     refusals = {}
@@ -173,7 +173,7 @@ def test_a_kind_that_is_not_served_is_not_taken_for_a_missing_binding(scene: Sce
     assert not refusals["v1alpha9"][1]
 
 
-def test_cut_off_in_the_middle_nothing_is_lost_and_nothing_written_twice(scene: Scene, kubeconfig: Path):
+def test_a_crash_loses_no_mark_and_writes_none_twice(scene: Scene, kubeconfig: Path):
     bindings = [scene.bind(f"web{number}") for number in range(20)]
     first = Running(kubeconfig)
 
@@ -197,7 +197,7 @@ def test_cut_off_in_the_middle_nothing_is_lost_and_nothing_written_twice(scene: 
     assert len(marks) == len(set(marks)) == len(bindings)
 
 
-def test_of_two_at_once_neither_undoes_what_the_other_did(scene: Scene, kubeconfig: Path):
+def test_two_controllers_do_not_undo_each_others_writes(scene: Scene, kubeconfig: Path):
     bindings = [scene.bind(f"web{number}") for number in range(20)]
     both = [Running(kubeconfig), Running(kubeconfig)]
     try:
@@ -210,7 +210,7 @@ def test_of_two_at_once_neither_undoes_what_the_other_did(scene: Scene, kubeconf
         time.sleep(1.0)
         assert scene.api.get(made)["metadata"]["resourceVersion"] == before
         generations = {scene.api.get(each)["metadata"]["generation"] for each in bindings}
-        assert generations == {2}  # created, and marked once
+        assert generations == {2}  # created and marked once
     finally:
         for one in both:
             one.stop()
