@@ -6,10 +6,10 @@ their version, and patches the changed fields of the status without a guard.
 
 import json
 from collections.abc import Generator
-from datetime import timedelta
 from typing import Any
 
 import msgspec
+from fake_clock import FakeClock
 from faults import nothing
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,8 +34,8 @@ class ControlPlane:
 
     def __init__(self, content: JSON, marks: dict[str, Any]) -> None:
         self.api = KubeInMemory()
-        self.minutes = 0
-        self.context = ControllerContext(self.api, self, self, self)
+        self.clock = FakeClock.at(LATER)
+        self.context = ControllerContext(self.api, self.clock, self, self)
         self.ours = RebalancerReconciler(self.context)
         self.marks: dict[str, str] = {}
         for name, marked in marks.items():
@@ -43,12 +43,6 @@ class ControlPlane:
         self.api.put(NIGHT, content)
         self.karmada = Karmada(self)
         self.sync()
-
-    def now(self):
-        return LATER + timedelta(minutes=self.minutes)
-
-    def monotonic_s(self) -> float:
-        return 0.0
 
     def record(self, *_: object) -> None:
         pass
@@ -103,7 +97,7 @@ class Karmada:
                 yield
                 retries += self._tried(each, known["metadata"]["creationTimestamp"])
         if retries == 0 and status != known.get("status"):
-            status["finishTime"] = text(self.plane.now())
+            status["finishTime"] = text(self.plane.clock.now())
         changes = {field: value for field, value in status.items() if value != known.get("status", {}).get(field)}
         if changes:
             yield
@@ -179,7 +173,7 @@ def test_both_controllers_converge_for_every_interleaving(spec, edited, bindings
 
     def between(_) -> None:
         advance(pace.pop() if pace else 0)
-        plane.minutes += 1
+        plane.clock.skew_s += 60
 
     plane.api.before = between
     if karmada_first:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from fake_clock import FakeClock
 from faults import nothing, only, refuse
 from kube_in_memory import KubeInMemory
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, item, manifest, put_binding, text, workload
@@ -35,17 +36,11 @@ class Bench:
 
     def __init__(self) -> None:
         self.api = KubeInMemory()
-        self.seconds = 0.0
+        self.clock = FakeClock.at(LATER)
         self.events: list[str] = []
-        self.context = ControllerContext(self.api, self, self, self)
+        self.context = ControllerContext(self.api, self.clock, self, self)
         self.reconciler = RebalancerReconciler(self.context)
         self.informer = self.context.informers[REBALANCERS]
-
-    def now(self):
-        return LATER + timedelta(seconds=self.seconds)
-
-    def monotonic_s(self) -> float:
-        return self.seconds
 
     def record(self, regarding, _kind, reason, *_) -> None:
         self.events.append(f"{reason} {regarding.name}")
@@ -190,7 +185,7 @@ def test_an_unavailable_server_ends_the_pass(bench, status):
 
 def a_slow_server(bench, takes_s):
     def take_time(_request: APIRequest) -> None:
-        bench.seconds += takes_s
+        bench.clock.passed_s += takes_s
 
     bench.api.before = only(take_time, "PATCH", part="-deployment")
 
@@ -202,7 +197,7 @@ def test_a_long_list_takes_several_passes(bench):
     bench.create(manifest(names, ttl_s=30))
     a_slow_server(bench, 10.0)
     assert bench.reconcile() == Requeue(0.0)
-    assert bench.seconds < 2 * LONGEST_PASS_S
+    assert bench.clock.passed_s < 2 * LONGEST_PASS_S
     assert 0 < list(bench.results().values()).count("Successful") < len(names), "the status lists what is done"
     assert "finishTime" not in bench.status()
     for _ in names:
@@ -220,13 +215,13 @@ def test_a_slowly_failing_server_does_not_exceed_the_pass(bench):
     bench.create(manifest(names))
 
     def fail_late(request: APIRequest) -> None:
-        bench.seconds += 10.0
+        bench.clock.passed_s += 10.0
         refuse(500, "InternalError")(request)
 
     bench.api.before = only(fail_late, "PATCH", part="-deployment")
     with pytest.raises(ApiError, match="20 of 20 workloads are not marked yet"):
         bench.reconcile()
-    assert bench.seconds < 2 * LONGEST_PASS_S
+    assert bench.clock.passed_s < 2 * LONGEST_PASS_S
 
 
 def test_an_unreadable_binding_does_not_stop_the_others(bench):
@@ -242,7 +237,7 @@ def test_an_unreadable_binding_does_not_stop_the_others(bench):
 def test_an_added_workload_is_marked_and_listed(bench):
     bench.create(manifest(["web"]))
     bench.reconcile()
-    bench.seconds = 60
+    bench.clock.passed_s = 60
     bench.edit_spec(workloads=[workload("web"), workload("api")])
     bench.reconcile()
     assert bench.results() == {"api": "Successful", "web": "Successful"}
@@ -295,7 +290,7 @@ def test_a_reordered_spec_marks_nothing(bench):
 
 def test_without_a_time_to_live_it_is_kept(bench):
     bench.create(manifest())
-    bench.seconds = 10**9
+    bench.clock.passed_s = 10**9
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is not None
 
@@ -311,9 +306,9 @@ def test_it_is_deleted_after_its_time_to_live(bench):
     bench.create(manifest(ttl_s=90))
     assert bench.reconcile() == Requeue(90)
     bench.see()
-    bench.seconds = 89
+    bench.clock.passed_s = 89
     assert bench.reconcile() == Requeue(1)
-    bench.seconds = 90
+    bench.clock.passed_s = 90
     assert bench.reconcile() is None
     assert bench.api.get(NIGHT) is None
 
@@ -326,7 +321,7 @@ def test_a_long_wait_is_split(bench):
 def test_a_changed_time_to_live_counts_from_the_change(bench):
     bench.create(manifest(ttl_s=90))
     bench.reconcile()
-    bench.seconds = 80
+    bench.clock.passed_s = 80
     bench.edit_spec(ttlSecondsAfterFinished=30)
     assert bench.reconcile() == Requeue(30)
     bench.edit_spec(ttlSecondsAfterFinished=None)
@@ -338,7 +333,7 @@ def test_a_new_workload_delays_the_deletion_despite_a_stale_cache(bench):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
-    bench.seconds = 90
+    bench.clock.passed_s = 90
     bench.api.edit(NIGHT, spec={"workloads": [workload("web"), workload("api")]})
     assert bench.reconcile() == Requeue(90)
     assert bench.results() == {"api": "Successful", "web": "Successful"}
@@ -365,7 +360,7 @@ def test_a_change_right_before_the_deletion_wins(bench, spec, left):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
-    bench.seconds = 90
+    bench.clock.passed_s = 90
     bench.before_once("DELETE", "/night", lambda: bench.api.edit(NIGHT, spec=spec))
     assert bench.reconcile() == left
     assert bench.api.get(NIGHT) is not None
@@ -375,7 +370,7 @@ def test_a_recreated_rebalancer_is_not_deleted(bench):
     bench.create(manifest(["web"], ttl_s=90))
     bench.reconcile()
     bench.see()
-    bench.seconds = 90
+    bench.clock.passed_s = 90
     another = manifest(["api"])
     another["metadata"] |= {"uid": "2", "creationTimestamp": text(LATER)}
 
