@@ -1,4 +1,4 @@
-"""A server at the level of bytes: what a client says over which connection, and answers as told."""
+"""A server that records the bytes of requests and sends scripted responses."""
 
 import socket
 import ssl
@@ -7,25 +7,25 @@ from collections.abc import Sequence
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 HANG_UP = b""
-"""Not an answer: the connection is closed instead."""
+"""Close the connection instead of a response."""
 _LIMIT_S = 10.0
 
 
 class HttpPeer:
-    """Answers requests in the order in which they come, the last answer for ever; to CONNECT it is a proxy.
+    """Sends the responses in order and repeats the last one. It acts as a proxy for CONNECT requests.
 
     Attributes:
-        port: where it listens on loopback.
-        asked: heads and bodies so far.
-        connections: how many there were.
-        shown: the subject that each client's certificate showed; empty for none.
+        port: the port on loopback.
+        requests: the heads and bodies so far.
+        connections: the number of connections so far.
+        subjects: the common name of each client certificate; empty for none.
     """
 
-    def __init__(self, answers: Sequence[bytes] = (OK,), tls: ssl.SSLContext | None = None) -> None:
-        self.asked: list[tuple[str, bytes]] = []
+    def __init__(self, responses: Sequence[bytes] = (OK,), tls: ssl.SSLContext | None = None) -> None:
+        self.requests: list[tuple[str, bytes]] = []
         self.connections = 0
-        self.shown: list[str] = []
-        self._answers = list(answers)
+        self.subjects: list[str] = []
+        self._responses = list(responses)
         self._tls = tls
         self._open: list[socket.socket] = []
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -34,12 +34,12 @@ class HttpPeer:
 
     @property
     def heads(self) -> list[list[str]]:
-        """The lines of each head."""
-        return [head.split("\r\n") for head, _ in self.asked]
+        """The lines of the head of each request."""
+        return [head.split("\r\n") for head, _ in self.requests]
 
     def close(self) -> None:
         if self._listening.fileno() >= 0:
-            self._listening.shutdown(socket.SHUT_RDWR)  # or whoever waits there would take one more
+            self._listening.shutdown(socket.SHUT_RDWR)  # else the waiting thread accepts one more connection
         for each in (self._listening, *self._open):
             each.close()
 
@@ -56,38 +56,38 @@ class HttpPeer:
 
     def _serve(self, client: socket.socket) -> None:
         try:
-            self._talk(self._through_tls(client) if self._tls else client)
+            self._respond(self._through_tls(client) if self._tls else client)
         except OSError:
-            pass  # it went away, or does not trust us
+            pass  # the client closed the connection or does not trust the server
         finally:
             client.close()
 
     def _through_tls(self, client: socket.socket) -> socket.socket:
         assert self._tls is not None
         while client.recv(8, socket.MSG_PEEK).startswith(b"CONNECT"):
-            self.asked.append(self._request(client))
+            self.requests.append(self._request(client))
             client.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         wrapped = self._tls.wrap_socket(client, server_side=True)
         self._open.append(wrapped)
         certificate = wrapped.getpeercert() or {}
-        self.shown.append(dict(pair for (pair,) in certificate.get("subject", ())).get("commonName", ""))
+        self.subjects.append(dict(pair for (pair,) in certificate.get("subject", ())).get("commonName", ""))
         return wrapped
 
-    def _talk(self, client: socket.socket) -> None:
+    def _respond(self, client: socket.socket) -> None:
         with client:
             while True:
-                self.asked.append(self._request(client))
-                answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
-                if answer == HANG_UP:
+                self.requests.append(self._request(client))
+                response = self._responses.pop(0) if len(self._responses) > 1 else self._responses[0]
+                if response == HANG_UP:
                     return
-                client.sendall(answer)
+                client.sendall(response)
 
     @staticmethod
     def _request(client: socket.socket) -> tuple[str, bytes]:
-        said = b""
-        while b"\r\n\r\n" not in said:
-            said += HttpPeer._more(client)
-        head, _, body = said.partition(b"\r\n\r\n")
+        received = b""
+        while b"\r\n\r\n" not in received:
+            received += HttpPeer._more(client)
+        head, _, body = received.partition(b"\r\n\r\n")
         lengths = [
             line.partition(b":")[2] for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
         ]

@@ -1,196 +1,268 @@
-"""The one way to an API server: the official client's configuration, and connections that are kept."""
+"""The client of a real API server: the official client's configuration over kept HTTP/1.1 connections."""
 
+import socket
 import weakref
 from collections import deque
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import Final, cast
+from typing import Any, Final, cast
 from urllib.parse import urlencode
 
+import urllib3
 import yaml
 from kubernetes import client, config
+from kubernetes.client.rest import is_socks_proxy_url
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.util import Url, parse_url
 
 from berthmaster.kube.client import APIResponse
-from berthmaster.kube.dialing import Dialing, told
-from berthmaster.kube.link import HungUpError, Link, Reading
+from berthmaster.kube.http1 import HTTP1Connection, HTTP1Response, HungUpError, describe
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
-from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.errors import ApiError, InputError, shown
 from berthmaster.version import __version__
 
 MAX_IDLE_CONNECTIONS: Final = 64
-"""How many connections are kept for the next request."""
-_MAX_PROBLEM_BYTES: Final = 64 * 1024
+CONNECT_TIMEOUT_S: Final = 10.0
+_MAX_ERROR_BYTES: Final = 64 * 1024
 _USER_AGENT: Final = f"berthmaster/{__version__}"
-_FINE: Final = (200, 201, 202)
-_LONGEST_RETRY_AFTER_S: Final = 60.0
-# The client walks through a file that may hold anything, and complains of it in all these ways.
+_SUCCESS: Final = (200, 201, 202)
+_MAX_RETRY_AFTER_S: Final = 60.0
+# What the official client raises for an unusable kubeconfig.
 _UNUSABLE: Final = (
     config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError,
 )  # fmt: skip
+_CONNECTION_OPTIONS: Final = frozenset({"socket_options"})
+_TLS_OPTIONS: Final = _CONNECTION_OPTIONS | {
+    "assert_hostname", "ca_cert_data", "ca_certs", "cert_file", "cert_reqs", "key_file", "server_hostname",
+}  # fmt: skip
+
+
+def load_client(kubeconfig: Path | None, context: str | None = None) -> "HTTPClient":
+    """Make a client from a kubeconfig file. Without one, use the service account of the pod.
+
+    Raises:
+        InputError: the file is not usable, or this process does not run in a cluster.
+    """
+    configuration = client.Configuration()
+    try:
+        if kubeconfig is None:
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
+        else:
+            config.load_kube_config(  # type: ignore[no-untyped-call] # it has no types
+                str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+            )
+    except _UNUSABLE as error:
+        source = kubeconfig or "the configuration inside a cluster"
+        raise InputError(f"{source}: {describe(error)}; give a kubeconfig file with access to the API server") from None
+    return HTTPClient(configuration)
 
 
 class HTTPClient:
-    """A connection with the official client's configuration. Safe for several threads.
-
-    The client's pool is not used: each request would cost six times as much, most of it for locks and looks at sockets
-    that make threads wait for each other.
-    """
+    """An ``APIClient`` with the official client's configuration. Safe for several threads."""
 
     def __init__(self, configuration: client.Configuration) -> None:
-        configuration.keep_alive = True  # so that a host that vanished is noticed
+        configuration.keep_alive = True  # TCP keep-alives detect a host that is gone
         self._configuration = configuration
-        self._dialing = Dialing(configuration)
-        self._idle: deque[Link] = deque()
-        weakref.finalize(self, _close, self._idle)
+        self._dialer = _Dialer(configuration)
+        self._idle: deque[HTTP1Connection] = deque()
+        weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request; see ``APIClient``."""
-        message = self._message(request)
+        """See ``APIClient``."""
+        message = self._encode(request)
         try:
-            link, reading = self._asked(request, message)
+            connection, response = self._exchange(request, message)
         except ApiError as error:
-            raise ApiError(0, "", f"{_name(request)}: {error}") from None
-        if reading.status not in _FINE:
-            raise self._refused(request, link, reading)
-        return _Streamed(self, request, link, reading)
+            raise ApiError(0, "", f"{request}: {error}") from None
+        if response.status not in _SUCCESS:
+            raise self._error(request, connection, response)
+        return _StreamedResponse(self, request, connection, response)
 
-    def release(self, link: Link, reading: Reading) -> None:
-        """An answer is not read any further: keep the connection for the next request if that is possible."""
-        if reading.whole and reading.reusable and len(self._idle) < MAX_IDLE_CONNECTIONS:
-            link.rest()
-            self._idle.append(link)
+    def release(self, connection: HTTP1Connection, response: HTTP1Response) -> None:
+        """Keep a connection for the next request if its response was read completely, else close it."""
+        if response.complete and response.reusable and len(self._idle) < MAX_IDLE_CONNECTIONS:
+            connection.mark_idle()
+            self._idle.append(connection)
         else:
-            link.close()
+            connection.close()
 
-    def _asked(self, request: APIRequest, message: bytes) -> tuple[Link, Reading]:
-        """Send a message over a connection that is there, or a new one.
+    def _exchange(self, request: APIRequest, message: bytes) -> tuple[HTTP1Connection, HTTP1Response]:
+        """Send a message over an idle connection or a new one.
 
-        What changes nothing is asked once more if the server has hung up since it was asked last.
+        A read is sent once more if the server has closed the idle connection. A write is not: the server may have
+        processed it.
         """
-        link = self._kept()
-        if link is not None:
+        connection = self._take_idle()
+        if connection is not None:
             try:
-                return link, link.ask(message, request.read_timeout_s)
+                return connection, connection.ask(message, request.read_timeout_s)
             except HungUpError:
                 if not request.is_read:
                     raise
-        link = Link(self._dialing.open(request.read_timeout_s))
-        return link, link.ask(message, request.read_timeout_s)
+        connection = HTTP1Connection(self._dialer.connect(request.read_timeout_s))
+        return connection, connection.ask(message, request.read_timeout_s)
 
-    def _kept(self) -> Link | None:
-        while self._idle:
+    def _take_idle(self) -> HTTP1Connection | None:
+        while True:
             try:
-                link = self._idle.pop()
+                connection = self._idle.pop()
             except IndexError:
-                return None  # another thread was quicker
-            if link.usable:
-                return link
-            link.close()
-        return None
+                return None
+            if connection.usable:
+                return connection
+            connection.close()
 
-    def _message(self, request: APIRequest) -> bytes:
-        """A request as it goes over the wire."""
-        target = self._dialing.prefix + request.path
+    def _encode(self, request: APIRequest) -> bytes:
+        target = self._dialer.prefix + request.path
         if request.query:
             target = f"{target}?{urlencode(request.query)}"
-        lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._dialing.host}"]
+        lines = [f"{request.method} {target} HTTP/1.1", f"Host: {self._dialer.host}"]
         lines += [f"{name}: {value}" for name, value in self._headers(request).items()]
         if any("\r" in line or "\n" in line for line in lines):
-            raise InputError(f"{_name(request)}: a line break in a header, which is not shown: it may be a token")
+            raise InputError(f"{request}: a header has a line break; its value may be a token and is not shown")
         head = "\r\n".join([*lines, "", ""])
         return head.encode("latin-1", "replace") + request.body
 
     def _headers(self, request: APIRequest) -> dict[str, str]:
-        """Who asks, and in which language; tokens are read anew by the client when they are old."""
         headers = {"Accept": request.accept, "User-Agent": _USER_AGENT}
         if request.body:
             headers["Content-Type"] = request.content_type
         if request.body or not request.is_read:
             headers["Content-Length"] = str(len(request.body))
         try:
+            # The official client refreshes expired tokens here.
             settings = cast("dict[str, dict[str, str]]", self._configuration.auth_settings())
         except _UNUSABLE as error:
-            raise ApiError(0, "", f"{_name(request)}: there is no new token: {told(error)}") from None
+            raise ApiError(0, "", f"{request}: failed to refresh the token: {describe(error)}") from None
         headers |= {each["key"]: each["value"] for each in settings.values() if each["value"]}
         return headers | dict(request.headers)
 
-    def _refused(self, request: APIRequest, link: Link, reading: Reading) -> ApiError:
-        """An error status; a body that is a ``v1.Status`` says more."""
+    def _error(self, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response) -> ApiError:
+        """Make the error of a response that is not a success. A ``v1.Status`` in its body has the details."""
         body = b""
-        try:
-            for part in reading.chunks():
+        with suppress(ApiError):  # an incomplete body is better than none
+            for part in response.chunks():
                 body += part
-                if len(body) > _MAX_PROBLEM_BYTES:
+                if len(body) > _MAX_ERROR_BYTES:
                     break
-        except ApiError:
-            pass  # what has come of it has to do
-        self.release(link, reading)
+        self.release(connection, response)
         status = decode_status(body)
-        message = f"{_name(request)}: {reading.status} {status.message or reading.reason}".rstrip()
-        return ApiError(reading.status, status.reason, message, _retry_after_s(reading))
+        message = f"{request}: {response.status} {status.message or response.reason}".rstrip()
+        return ApiError(response.status, status.reason, message, _retry_after_s(response))
 
 
-def load_client(kubeconfig: Path | None, context: str | None = None) -> HTTPClient:
-    """A connection to the API server of a kubeconfig file, or, without one, of the cluster that this runs in.
+class _StreamedResponse(AbstractContextManager["_StreamedResponse"]):
+    """See ``APIResponse``."""
 
-    Raises:
-        InputError: the file cannot be used, or this runs in no cluster.
-    """
-    configuration = client.Configuration()
-    try:
-        if kubeconfig is None:
-            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # it has none
-        else:
-            config.load_kube_config(  # type: ignore[no-untyped-call] # it has none
-                str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
-            )
-    except _UNUSABLE as error:
-        where = kubeconfig or "the configuration inside a cluster"
-        raise InputError(f"{where}: {told(error)}; name a kubeconfig file with access to the API server") from None
-    return HTTPClient(configuration)
-
-
-class _Streamed(AbstractContextManager["_Streamed"]):
-    """An answer, read over a connection that goes back to where it came from."""
-
-    def __init__(self, owner: HTTPClient, request: APIRequest, link: Link, reading: Reading) -> None:
+    def __init__(
+        self, owner: HTTPClient, request: APIRequest, connection: HTTP1Connection, response: HTTP1Response
+    ) -> None:
         self._owner = owner
         self._request = request
-        self._link = link
-        self._reading = reading
-        self._over = False
+        self._connection = connection
+        self._response = response
+        self._released = False
 
     def __exit__(self, *_: object) -> None:
-        self._over = True
-        self._owner.release(self._link, self._reading)
+        self._released = True
+        self._owner.release(self._connection, self._response)
 
     def chunks(self) -> Iterator[bytes]:
         try:
-            yield from self._reading.chunks()
+            yield from self._response.chunks()
         except ApiError as error:
-            raise ApiError(0, "", f"{_name(self._request)}: {error}") from None
+            raise ApiError(0, "", f"{self._request}: {error}") from None
 
     def header(self, name: str) -> list[str]:
-        return self._reading.header(name)
+        return self._response.header(name)
 
     def abort(self) -> None:
-        if not self._over:  # else the connection is for others by now
-            self._link.interrupt()
+        if not self._released:  # another request may use the connection by now
+            self._connection.shutdown()
 
 
-def _close(idle: deque[Link]) -> None:
-    """Nobody sends anything any more."""
-    for link in idle:
-        link.close()
+class _Dialer:
+    """Opens connections to the API server: urllib3 connects with the options of the official client.
+
+    Certificates, server names, proxies and TCP keep-alives are theirs.
+
+    Attributes:
+        host: the ``Host`` header.
+        prefix: the first part of each request target: the path of the server's URL, preceded by the URL's scheme and
+            host if a proxy forwards plain HTTP.
+    """
+
+    def __init__(self, configuration: client.Configuration) -> None:
+        server = parse_url(configuration.host)
+        if server.scheme not in {"http", "https"} or not server.host:
+            raise InputError(f"{shown(configuration.host)} is not the URL of an API server")
+        manager = _pool_manager(configuration)
+        self._server = server
+        self._options = manager.connection_pool_kw
+        self._proxy: Url | None = None
+        if isinstance(manager, urllib3.ProxyManager):
+            self._proxy, self._proxy_config = manager.proxy, manager.proxy_config
+            self._proxy_headers = manager.proxy_headers
+        self.host = server.netloc or server.host
+        self.prefix = (server.path or "").rstrip("/")
+        if self._proxy is not None and server.scheme == "http":
+            self.prefix = f"http://{self.host}{self.prefix}"
+
+    def connect(self, timeout_s: float) -> socket.socket:
+        """Open a socket, with TLS for ``https``.
+
+        Raises:
+            ApiError: the server is unreachable or not trusted.
+        """
+        connection = self._connection(min(timeout_s, CONNECT_TIMEOUT_S))
+        try:
+            connection.connect()
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            connection.close()
+            raise ApiError(0, "", describe(error)) from None
+        connected: socket.socket = connection.sock  # urllib3's connection does not close it
+        return connected
+
+    def _connection(self, timeout_s: float) -> Any:  # noqa: ANN401 - urllib3 declares its socket as any object
+        first = self._proxy or self._server
+        options: dict[str, Any] = {"port": first.port, "timeout": timeout_s}
+        if self._proxy is not None:
+            options |= {"proxy": self._proxy, "proxy_config": self._proxy_config}
+        kind, known = HTTPConnection, _CONNECTION_OPTIONS
+        if "https" in {first.scheme, self._server.scheme}:
+            kind, known = HTTPSConnection, _TLS_OPTIONS
+        options |= {name: value for name, value in self._options.items() if name in known}
+        connection = kind(_socket_host(first), **options)
+        if self._proxy is not None and self._server.scheme == "https":
+            connection.set_tunnel(
+                _socket_host(self._server), self._server.port or 443, self._proxy_headers, self._proxy.scheme or "http"
+            )
+        return connection
 
 
-def _retry_after_s(reading: Reading) -> float:
-    """How long the server wants to be left alone; a date, which API servers never send, counts as silence."""
-    text = next(iter(reading.header("Retry-After")), "")
-    return min(float(text), _LONGEST_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0
+def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
+    """Return the pool manager of the official client, for its options."""
+    try:
+        if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
+            return client.ApiClient(configuration).rest_client.pool_manager
+    except urllib3.exceptions.ProxySchemeUnknown:
+        pass
+    raise InputError(f"the proxy {shown(configuration.proxy)} is not supported; use an http or https proxy")
 
 
-def _name(request: APIRequest) -> str:
-    return f"{request.method} {request.path}"
+def _socket_host(url: Url) -> str:
+    """Return a host for sockets: IPv6 addresses without brackets."""
+    return (url.host or "").strip("[]")
+
+
+def _close_all(connections: deque[HTTP1Connection]) -> None:
+    for connection in connections:
+        connection.close()
+
+
+def _retry_after_s(response: HTTP1Response) -> float:
+    """Return the seconds of ``Retry-After``. A date, which API servers never send, counts as 0."""
+    text = next(iter(response.header("Retry-After")), "")
+    return min(float(text), _MAX_RETRY_AFTER_S) if text.isascii() and text.isdigit() else 0.0

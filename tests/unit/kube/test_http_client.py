@@ -1,4 +1,4 @@
-"""The way to an API server over real sockets: what is sent, what is kept, whom it trusts, and through which proxy."""
+"""The client of real API servers over real sockets: requests, kept connections, errors, trust, proxies."""
 
 import gc
 import ssl
@@ -54,13 +54,13 @@ def client_of(server: HttpPeer, path: str = "", scheme: str = "http", **settings
     return HTTPClient(configured(f"{scheme}://127.0.0.1:{server.port}{path}", **settings))
 
 
-# What is sent.
+# Requests.
 
 
-def test_a_request_goes_over_the_wire_as_it_was_prepared(peer):
+def test_the_bytes_of_a_request(peer):
     server = peer()
     assert ask(client_of(server), WRITE) == b"hi"
-    [(head, body)] = server.asked
+    [(head, body)] = server.requests
     first, *headers = head.split("\r\n")
     assert first == f"PATCH {PATH}?fieldValidation=Ignore HTTP/1.1"
     assert sorted(headers) == [
@@ -80,9 +80,12 @@ def test_a_request_goes_over_the_wire_as_it_was_prepared(peer):
             {"api_key": {"authorization": "Bearer s3cret"}}, READ, "authorization: Bearer s3cret", id="a token"
         ),
         pytest.param(
-            {}, READ._replace(headers=(("Impersonate-User", "me"),)), "Impersonate-User: me", id="one of its own"
+            {},
+            READ._replace(headers=(("Impersonate-User", "me"),)),
+            "Impersonate-User: me",
+            id="a header of the request",
         ),
-        pytest.param({}, APIRequest("/x", method="DELETE"), "Content-Length: 0", id="no body where one could be"),
+        pytest.param({}, APIRequest("/x", method="DELETE"), "Content-Length: 0", id="the length of an empty body"),
     ],
 )
 def test_a_header_is_sent(peer, settings, request_, line):
@@ -91,35 +94,35 @@ def test_a_header_is_sent(peer, settings, request_, line):
     assert line in server.heads[0]
 
 
-def test_a_path_of_the_servers_own_goes_before(peer):
+def test_the_path_of_the_servers_url_comes_first(peer):
     server = peer()
     ask(client_of(server, "/k8s/clusters/c-1/"), READ)
     assert server.heads[0][0] == f"GET /k8s/clusters/c-1{PATH} HTTP/1.1"
 
 
-def test_a_line_break_in_a_header_is_refused_and_its_value_not_shown(peer):
+def test_a_line_break_in_a_header_is_rejected_without_showing_its_value(peer):
     server = peer()
     client = client_of(server, api_key={"authorization": "Bearer s3cret\r\nX: y"})
-    with pytest.raises(InputError, match="a line break in a header") as refused:
+    with pytest.raises(InputError, match="a header has a line break") as refused:
         client.send(READ)
     assert "s3cret" not in str(refused.value)
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_a_token_that_cannot_be_renewed_is_an_error_to_be_tried_again(peer):
+def test_a_token_that_cannot_be_refreshed_is_a_retryable_error(peer):
     def renew(_configuration: Configuration) -> None:
-        raise ConfigException("the helper has failed")
+        raise ConfigException("the helper failed")
 
     client = client_of(peer(), api_key={"authorization": "Bearer old"}, refresh_api_key_hook=renew)
-    with pytest.raises(ApiError, match=f"GET {PATH}: there is no new token: the helper has failed") as failed:
+    with pytest.raises(ApiError, match=f"GET {PATH}: failed to refresh the token: the helper failed") as failed:
         client.send(READ)
     assert failed.value.status == 0
 
 
-# Which connections are kept.
+# Kept connections.
 
 
-def test_requests_that_follow_each_other_share_a_connection(peer):
+def test_consecutive_requests_share_a_connection(peer):
     server = peer()
     client = client_of(server)
     for _ in range(5):
@@ -130,11 +133,13 @@ def test_requests_that_follow_each_other_share_a_connection(peer):
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", id="the server says so"),
-        pytest.param(b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", id="an error is cut off"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nhi", id="the server asks for it"
+        ),
+        pytest.param(b"HTTP/1.1 503 Busy\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n", id="an incomplete error"),
     ],
 )
-def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
+def test_a_connection_that_is_not_reusable_is_not_kept(peer, answer):
     server = peer(answer, OK)
     client = client_of(server)
     try:
@@ -145,7 +150,7 @@ def test_a_connection_that_cannot_be_used_again_is_not_kept(peer, answer):
     assert server.connections == 2
 
 
-def test_an_answer_that_nobody_read_to_its_end_takes_its_connection_along(peer):
+def test_an_incompletely_read_response_closes_its_connection(peer):
     server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhi", OK)
     client = client_of(server)
     with client.send(READ):
@@ -154,7 +159,7 @@ def test_an_answer_that_nobody_read_to_its_end_takes_its_connection_along(peer):
     assert server.connections == 2
 
 
-def test_an_error_leaves_the_connection_for_the_next_request(peer):
+def test_the_connection_of_an_error_is_kept(peer):
     server = peer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", OK)
     client = client_of(server)
     with pytest.raises(ApiError):
@@ -163,43 +168,43 @@ def test_an_error_leaves_the_connection_for_the_next_request(peer):
     assert server.connections == 1
 
 
-def test_a_read_is_asked_once_more_when_the_server_has_hung_up_meanwhile(peer):
+def test_a_read_is_sent_again_if_the_server_closed_the_idle_connection(peer):
     server = peer(OK, HANG_UP, OK)
     client = client_of(server)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
     assert server.connections == 2
 
 
-def test_a_silent_server_is_not_asked_twice(peer):
+def test_a_read_is_not_sent_again_after_a_timeout(peer):
     server = peer(OK, b"HTTP/1.1 200 OK\r\n")
     client = client_of(server)
     ask(client, READ)
-    with pytest.raises(ApiError, match="the server was silent for too long"):
+    with pytest.raises(ApiError, match="the server sent nothing before the read timeout"):
         ask(client, READ._replace(read_timeout_s=0.1))
-    assert (server.connections, len(server.asked)) == (1, 2)
+    assert (server.connections, len(server.requests)) == (1, 2)
 
 
-def test_a_write_is_never_sent_twice(peer):
+def test_a_write_is_never_sent_again(peer):
     server = peer(OK, HANG_UP, OK)
     client = client_of(server)
     ask(client, WRITE)
-    with pytest.raises(ApiError, match=f"PATCH {PATH}: the server hung up before it answered") as lost:
+    with pytest.raises(ApiError, match=f"PATCH {PATH}: the server closed the connection before it responded") as lost:
         ask(client, WRITE)
-    assert (lost.value.status, len(server.asked)) == (0, 2)
+    assert (lost.value.status, len(server.requests)) == (0, 2)
 
 
-def test_kept_connections_end_with_the_last_who_could_use_them(peer):
+def test_idle_connections_are_closed_with_the_client(peer):
     server = peer()
     client = client_of(server)
     ask(client, READ)
-    link = client._idle[0]
+    connection = client._idle[0]
     del client
     gc.collect()
     with pytest.raises(ApiError):
-        link.ask(b"", 1.0)
+        connection.ask(b"", 1.0)
 
 
-def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
+def test_a_late_abort_does_not_affect_the_next_request(peer):
     server = peer()
     client = client_of(server)
     with client.send(READ) as answer:
@@ -209,7 +214,7 @@ def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
     assert server.connections == 1
 
 
-# What the server says.
+# Errors.
 
 
 @pytest.mark.parametrize(
@@ -218,32 +223,32 @@ def test_the_end_of_a_reading_does_not_end_the_next_one(peer):
         pytest.param(
             b'HTTP/1.1 409 Conflict\r\nContent-Length: 50\r\n\r\n{"reason":"Conflict","message":"stale"}',
             ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-            id="what has come of it has to do",
+            id="an incomplete body",
         ),
         pytest.param(
             b'HTTP/1.1 409 Conflict\r\nContent-Length: 39\r\n\r\n{"reason":"Conflict","message":"stale"}',
             ApiError(409, "Conflict", f"GET {PATH}: 409 stale"),
-            id="a Status says more",
+            id="a Status",
         ),
         pytest.param(
             b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
             ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 3.0),
-            id="how long to leave it alone",
+            id="with Retry-After",
         ),
         pytest.param(
             b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n",
             ApiError(429, "", f"GET {PATH}: 429 Too Many Requests", 60.0),
-            id="not for a day",
+            id="with a long Retry-After",
         ),
         pytest.param(
             b"HTTP/1.1 301 Moved Permanently\r\nLocation: http://elsewhere/\r\nContent-Length: 0\r\n\r\n",
             ApiError(301, "", f"GET {PATH}: 301 Moved Permanently"),
-            id="nobody follows it elsewhere",
+            id="a redirect",
         ),
-        pytest.param(b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP"), id="no HTTP"),
+        pytest.param(b"hello\r\n\r\n", ApiError(0, "", f"GET {PATH}: the server does not speak HTTP"), id="not HTTP"),
     ],
 )
-def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
+def test_an_error_names_the_request_and_the_response(peer, answer, error):
     with pytest.raises(ApiError) as caught:
         ask(client_of(peer(answer)), READ._replace(read_timeout_s=0.1))
     found = caught.value
@@ -251,7 +256,7 @@ def test_an_error_says_what_was_asked_and_what_came(peer, answer, error):
     assert str(found).startswith(str(error))
 
 
-def test_nobody_there_is_an_error_that_names_the_request(peer):
+def test_a_connect_error_names_the_request(peer):
     server = peer()
     client = client_of(server)
     server.close()
@@ -259,7 +264,7 @@ def test_nobody_there_is_an_error_that_names_the_request(peer):
         client.send(READ)
 
 
-# Whom it trusts.
+# Trust.
 
 
 @pytest.fixture
@@ -268,7 +273,7 @@ def authority(tmp_path) -> Authority:
 
 
 def serving(authority: Authority) -> ssl.SSLContext:
-    """A server of that authority, which looks at clients' certificates."""
+    """The TLS context of a server that requests client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(*authority.issue("server"))
     context.verify_mode = ssl.CERT_OPTIONAL
@@ -279,57 +284,57 @@ def serving(authority: Authority) -> ssl.SSLContext:
 @pytest.mark.parametrize(
     "settings",
     [
-        pytest.param({}, id="by its own address"),
-        pytest.param({"tls_server_name": "localhost"}, id="by the name that the kubeconfig gives"),
+        pytest.param({}, id="by its address"),
+        pytest.param({"tls_server_name": "localhost"}, id="by the server name of the kubeconfig"),
     ],
 )
-def test_a_server_of_the_right_authority_is_trusted(peer, authority, settings):
+def test_a_server_with_a_certificate_of_the_authority_is_trusted(peer, authority, settings):
     server = peer(tls=serving(authority))
     client = client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **settings)
     assert [ask(client, READ), ask(client, READ)] == [b"hi", b"hi"]
-    assert (server.connections, server.shown) == (1, [""])
+    assert (server.connections, server.subjects) == (1, [""])
 
 
-def test_a_client_certificate_is_shown(peer, authority):
+def test_a_client_certificate_is_sent(peer, authority):
     certificate, key = authority.issue("me")
     server = peer(tls=serving(authority))
     files = {"cert_file": str(certificate), "key_file": str(key)}
     ask(client_of(server, scheme="https", ssl_ca_cert=str(authority.ca), **files), READ)
-    assert server.shown == ["me"]
+    assert server.subjects == ["me"]
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        pytest.param({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED", id="an authority that nobody knows"),
+        pytest.param({"ssl_ca_cert": None}, "CERTIFICATE_VERIFY_FAILED", id="an unknown authority"),
         pytest.param({"tls_server_name": "elsewhere"}, "CERTIFICATE_VERIFY_FAILED.*elsewhere", id="another server"),
     ],
 )
-def test_a_server_that_is_not_the_right_one_is_told_nothing(peer, authority, settings, problem):
+def test_an_untrusted_server_gets_no_request(peer, authority, settings, problem):
     server = peer(tls=serving(authority))
     client = client_of(server, scheme="https", **{"ssl_ca_cert": str(authority.ca), **settings})
     with pytest.raises(ApiError, match=problem):
         client.send(READ)
-    assert server.asked == []
+    assert server.requests == []
 
 
-def test_a_kubeconfig_may_say_that_nobody_is_verified(peer, authority):
+def test_a_kubeconfig_may_disable_verification(peer, authority):
     server = peer(tls=serving(authority))
     assert ask(client_of(server, scheme="https", verify_ssl=False), READ) == b"hi"
 
 
-# Through which proxy.
+# Proxies.
 
 
-def test_a_proxy_forwards_what_is_not_encrypted(peer):
+def test_a_proxy_forwards_plain_http(peer):
     proxy = peer()
     client = HTTPClient(configured("http://api.example:8080/k8s", proxy=f"http://127.0.0.1:{proxy.port}"))
     assert ask(client, READ) == b"hi"
     assert proxy.heads[0][:2] == [f"GET http://api.example:8080/k8s{PATH} HTTP/1.1", "Host: api.example:8080"]
 
 
-def test_a_proxy_passes_on_what_is_encrypted_and_sees_nothing_of_it(peer, authority):
-    proxy = peer(tls=serving(authority))  # it is also who is behind it
+def test_a_proxy_tunnels_https(peer, authority):
+    proxy = peer(tls=serving(authority))  # it is also the API server behind the proxy
     client = HTTPClient(
         configured(
             "https://localhost:6443",
@@ -346,31 +351,33 @@ def test_a_proxy_passes_on_what_is_encrypted_and_sees_nothing_of_it(peer, author
     assert not any(line.startswith("Proxy-") for line in inside)
 
 
-def test_what_the_environment_says_of_proxies_counts(peer, monkeypatch):
+def test_proxies_from_the_environment(peer, monkeypatch):
     proxy, server = peer(), peer()
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     ask(client_of(server), READ)
     ask(HTTPClient(configured("http://api.example")), READ)
-    assert (len(server.asked), len(proxy.asked)) == (1, 1)
+    assert (len(server.requests), len(proxy.requests)) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        pytest.param({"host": "api.example"}, "'api.example' is not the URL of an API server", id="no URL"),
+        pytest.param({"host": "api.example"}, "'api.example' is not the URL of an API server", id="not a URL"),
         pytest.param({"host": "ftp://api.example"}, "is not the URL of an API server", id="another protocol"),
-        pytest.param({"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' cannot be used", id="SOCKS"),
+        pytest.param(
+            {"proxy": "socks5://127.0.0.1:1"}, "the proxy 'socks5://127.0.0.1:1' is not supported", id="SOCKS"
+        ),
     ],
 )
-def test_a_configuration_that_leads_nowhere_is_refused(settings, problem):
+def test_an_unusable_configuration_is_rejected(settings, problem):
     with pytest.raises(InputError, match=problem):
         HTTPClient(configured(settings.pop("host", "https://api.example"), **settings))
 
 
-def test_a_silent_server_is_given_up_in_time(peer):
+def test_a_silent_server_times_out(peer):
     server = peer(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nh")
     began = time.monotonic()
-    with pytest.raises(ApiError, match=f"GET {PATH}: the server was silent for too long"):
+    with pytest.raises(ApiError, match=f"GET {PATH}: the server sent nothing before the read timeout"):
         ask(client_of(server), READ._replace(read_timeout_s=0.1))
     assert time.monotonic() - began < 5
