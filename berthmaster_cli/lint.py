@@ -13,6 +13,7 @@ import yaml
 from berthmaster.manifests import read_documents
 from berthmaster.manifests.document import Document
 from berthmaster.version import __version__
+from berthmaster_cli.console import print_data
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.lint import OWN_RULES, lint
@@ -88,13 +89,9 @@ class LineFinder:
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
 @click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
 @click.option(
-    "-n",
-    "--namespace",
-    default="default",
-    show_default=True,
-    metavar="NAME",
+    "-n", "--namespace", default="default", show_default=True, metavar="NAME",
     help="The namespace of objects that name none.",
-)
+)  # fmt: skip
 @rule_options
 def command(
     paths: tuple[str, ...],
@@ -153,9 +150,9 @@ def write(findings: Sequence[LintFinding], output: str, *, documents: int) -> No
     match output:
         case "json":
             summary = {"documents": documents, "errors": errors, "warnings": warnings}
-            _write_json({"findings": findings, "summary": summary})
+            print_data({"findings": findings, "summary": summary}, "json")
         case "sarif":
-            _write_json(_sarif(findings))
+            print_data(_sarif(findings), "json")
         case "github":
             for each in findings:
                 click.echo(_github(each))
@@ -167,10 +164,6 @@ def write(findings: Sequence[LintFinding], output: str, *, documents: int) -> No
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def _write_json(value: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def _github(finding: LintFinding) -> str:
