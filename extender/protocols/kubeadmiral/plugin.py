@@ -9,8 +9,7 @@ changes nothing and KubeAdmiral retries, so these return the error.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
@@ -42,8 +41,7 @@ _DEFAULTED: Final = frozenset({400, 408, 413, 500, 503})
 R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
 
 
-@dataclass(frozen=True, slots=True)
-class PluginAnswer(Generic[R]):
+class PluginAnswer(NamedTuple, Generic[R]):
     """An answer, with what metrics and logs say about it.
 
     Attributes:
