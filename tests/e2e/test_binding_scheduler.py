@@ -1,4 +1,4 @@
-"""Karmada's bindings, scheduled on a real API server by a process that may do no more than the docs list."""
+"""The binding scheduler on a real API server, with exactly the access rights that the docs list."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -32,7 +32,7 @@ def fleet_plane(control_plane: ControlPlane) -> ControlPlane:
 
 
 def run(processes: Processes, plane: ControlPlane, *flags: str) -> tuple[Controllers, str]:
-    """A process with just the rights it needs, and the scheduler name it takes bindings of."""
+    """Start a process with exactly the rights that it needs; return it and its scheduler name."""
     name, namespace = unique("scheduler"), plane.new_namespace()
     rules = [
         (role_rule(rule, "berthmaster-controllers"), namespace if rule.scope == "lease" else None)
@@ -62,7 +62,7 @@ def scheduler(processes: Processes, fleet_plane: ControlPlane) -> Iterator[str]:
 
 @pytest.fixture
 def join(fleet_plane: ControlPlane) -> Iterator[Join]:
-    """A function that has a cluster join (arguments of ``karmada.cluster``); it leaves after the test."""
+    """A function that adds a cluster (arguments of ``karmada.cluster``); it is removed after the test."""
     api, joined = fleet_plane.api, []
 
     def one(*given: Any, **more: Any) -> JSON:
@@ -81,7 +81,7 @@ def name_of(thing: JSON) -> str:
 
 
 def until(api: Api, target: JSON, what: str, check: Callable[[JSON], bool]) -> JSON:
-    """The object, once a check holds for it."""
+    """Wait until a check is true for the object, and return it."""
 
     def look() -> JSON | None:
         found = api.get(target)
@@ -96,9 +96,7 @@ def until_assigned(api: Api, target: JSON, clusters: dict[str, int]) -> JSON:
     )
 
 
-def test_a_binding_goes_to_the_first_group_that_holds_it_and_says_so(
-    api: Api, namespace: str, scheduler: str, join: Join
-):
+def test_a_binding_is_assigned_to_the_first_group_with_capacity(api: Api, namespace: str, scheduler: str, join: Join):
     first, second = join(cpu="1"), join()
     placement = divided(("small", [name_of(first)]), ("large", [name_of(second)]))
     made = api.create(binding(namespace, placement, replicas=3, schedulerName=scheduler)).object
@@ -116,7 +114,7 @@ def test_a_binding_goes_to_the_first_group_that_holds_it_and_says_so(
         assert f"scheduled to group large: {name_of(second)}:3" in events[0]["note"]
 
 
-def test_what_fits_nowhere_says_how_many_clusters_were_ruled_out_by_what(
+def test_an_unschedulable_binding_reports_how_many_clusters_each_filter_rejected(
     api: Api, namespace: str, scheduler: str, join: Join
 ):
     tainted = join(taints=[{"key": "gpu", "effect": "NoSchedule"}])
@@ -131,7 +129,9 @@ def test_what_fits_nowhere_says_how_many_clusters_were_ruled_out_by_what(
     assert (events[0]["reason"], events[0]["type"]) == ("ScheduleBindingFailed", "Warning")
 
 
-def test_what_fits_nowhere_is_scheduled_when_its_cluster_joins(api: Api, namespace: str, scheduler: str, join: Join):
+def test_an_unschedulable_binding_is_scheduled_when_its_cluster_joins(
+    api: Api, namespace: str, scheduler: str, join: Join
+):
     name = unique("late")
     made = api.create(binding(namespace, divided(("only", [name])), schedulerName=scheduler)).object
     until(api, made, "a refusal", lambda each: condition(each).get("reason") == "NoClusterFit")
@@ -143,7 +143,7 @@ def test_what_fits_nowhere_is_scheduled_when_its_cluster_joins(api: Api, namespa
     assert condition(found)["reason"] == "Success"
 
 
-def test_what_lacks_room_is_scheduled_when_its_cluster_gains_some(api: Api, namespace: str, scheduler: str, join: Join):
+def test_a_binding_is_scheduled_when_its_cluster_gains_capacity(api: Api, namespace: str, scheduler: str, join: Join):
     member = join(cpu="1")
     made = api.create(binding(namespace, divided(("only", [name_of(member)])), schedulerName=scheduler)).object
     until(api, made, "a refusal", lambda each: condition(each).get("reason") == "Unschedulable")
@@ -153,7 +153,7 @@ def test_what_lacks_room_is_scheduled_when_its_cluster_gains_some(api: Api, name
     until_assigned(api, made, {name_of(member): 2})
 
 
-def test_a_workload_that_grows_keeps_what_it_has(api: Api, namespace: str, scheduler: str, join: Join):
+def test_a_workload_that_grows_keeps_its_replicas(api: Api, namespace: str, scheduler: str, join: Join):
     first, second = join(cpu="3"), join(cpu="100")
     names = [name_of(first), name_of(second)]
     made = api.create(binding(namespace, divided(("both", names)), replicas=1, schedulerName=scheduler)).object
@@ -165,7 +165,7 @@ def test_a_workload_that_grows_keeps_what_it_has(api: Api, namespace: str, sched
     assert all(after[name] >= replicas for name, replicas in before.items())
 
 
-def test_a_rebalance_brings_it_back_to_the_preferred_group(api: Api, namespace: str, scheduler: str, join: Join):
+def test_rescheduling_returns_a_workload_to_the_preferred_group(api: Api, namespace: str, scheduler: str, join: Join):
     preferred, other = join(cpu="0"), join()
     placement = divided(("preferred", [name_of(preferred)]), ("other", [name_of(other)]))
     made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
@@ -175,7 +175,7 @@ def test_a_rebalance_brings_it_back_to_the_preferred_group(api: Api, namespace: 
     marker = api.create(
         binding(namespace, divided(("preferred", [name_of(preferred)])), schedulerName=scheduler)
     ).object
-    until_assigned(api, marker, {name_of(preferred): 2})  # its new room is known
+    until_assigned(api, marker, {name_of(preferred): 2})  # its new capacity is known
 
     api.patch(made, {"spec": {"rescheduleTriggeredAt": "2126-01-01T00:00:00Z"}})
 
@@ -183,18 +183,18 @@ def test_a_rebalance_brings_it_back_to_the_preferred_group(api: Api, namespace: 
     found = until(
         api, made, "the new group", lambda each: each["status"]["schedulerObservingAffinityName"] == "preferred"
     )
-    assert found["status"]["lastScheduledTime"] == "2126-01-01T00:00:00Z", "not before what asked for it"
+    assert found["status"]["lastScheduledTime"] == "2126-01-01T00:00:00Z", "not before the trigger"
 
 
 @pytest.mark.parametrize(
     ("spec", "labels"),
     [
-        pytest.param({"schedulerName": "default-scheduler"}, {}, id="another scheduler's"),
+        pytest.param({"schedulerName": "default-scheduler"}, {}, id="another scheduler"),
         pytest.param({"suspension": {"scheduling": True}}, {}, id="suspended"),
-        pytest.param({}, {karmada.LABEL: None}, id="claimed by no policy"),
+        pytest.param({}, {karmada.LABEL: None}, id="no policy"),
     ],
 )
-def test_a_binding_is_left_alone_until_it_is_ours(
+def test_a_binding_is_ignored_until_it_is_eligible(
     api: Api, namespace: str, scheduler: str, join: Join, spec: JSON, labels: JSON
 ):
     member = join()
@@ -226,7 +226,7 @@ def test_a_cluster_scoped_binding_is_scheduled_too(api: Api, scheduler: str, joi
     api.delete(made)
 
 
-def test_nothing_is_written_when_nothing_changes(api: Api, namespace: str, scheduler: str, join: Join):
+def test_nothing_is_written_if_nothing_changes(api: Api, namespace: str, scheduler: str, join: Join):
     member = join()
     placement = {"clusterAffinity": {"clusterNames": [name_of(member)]}, "replicaScheduling": DUPLICATED}
     made = api.create(binding(namespace, placement, schedulerName=scheduler)).object
@@ -239,7 +239,7 @@ def test_nothing_is_written_when_nothing_changes(api: Api, namespace: str, sched
     assert api.get(made)["metadata"]["resourceVersion"] == found["metadata"]["resourceVersion"]
 
 
-def test_a_cluster_that_no_longer_fits_by_its_label_loses_a_duplicated_workload(
+def test_a_cluster_whose_label_no_longer_matches_loses_a_duplicated_workload(
     api: Api, namespace: str, scheduler: str, join: Join
 ):
     tier = unique("tier")
@@ -256,16 +256,16 @@ def test_a_cluster_that_no_longer_fits_by_its_label_loses_a_duplicated_workload(
     until_assigned(api, made, {name_of(members[1]): 2})
 
 
-def test_a_burst_does_not_give_the_same_room_away_twice(api: Api, namespace: str, scheduler: str, join: Join):
+def test_a_burst_assigns_no_capacity_twice(api: Api, namespace: str, scheduler: str, join: Join):
     members = [name_of(join(cpu="10")), name_of(join(cpu="10"))]
     placement = divided(("both", members))
     made = [api.create(binding(namespace, placement, replicas=1, schedulerName=scheduler)).object for _ in range(25)]
 
-    settled = [until(api, each, "a condition", lambda found: bool(condition(found))) for each in made]
+    finished = [until(api, each, "a condition", lambda found: bool(condition(found))) for each in made]
 
-    taken = [name for each in settled for name in assigned(each)]
+    taken = [name for each in finished for name in assigned(each)]
     assert {name: taken.count(name) for name in members} == dict.fromkeys(members, 10)
-    assert sum(condition(each)["reason"] == "Unschedulable" for each in settled) == 5
+    assert sum(condition(each)["reason"] == "Unschedulable" for each in finished) == 5
 
 
 def test_clusters_that_stay_not_ready_are_replaced(
@@ -287,7 +287,7 @@ def test_clusters_that_stay_not_ready_are_replaced(
     controllers.process.stop()
 
 
-def test_a_workload_stays_on_a_cluster_that_is_not_ready_if_nobody_else_holds_it(
+def test_a_workload_stays_on_a_cluster_that_is_not_ready_without_a_replacement(
     api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
 ):
     controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")

@@ -125,24 +125,30 @@ def decide(
         return BindingDecision(
             trigger, binding, request, _unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
         )
+    decision = _schedule(state, binding, request, trigger, now_s, explain=explain)
+    if decision.result.ok and decision.write is not None:  # its clusters are new, and so is the time to requeue
+        requeue_after_s = decision.requeue_after_s
+    return replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+
+
+def _schedule(
+    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, now_s: float, *, explain: bool
+) -> BindingDecision:
     decision = state.scheduler.schedule(request)
     attempts = _explained(state.scheduler, request, decision) if explain else ()
-    decided = partial(BindingDecision, trigger, binding, request, warning=warning, attempts=attempts)
+    decided = partial(BindingDecision, trigger, binding, request, attempts=attempts)
     if decision.failure is not None:
         result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
         if not decision.clears_assignment:
-            return decided(result, requeue_after_s=requeue_after_s)
-        write = assignment_write(binding, request.placement, {}, "")
-        return decided(result, write, requeue_after_s=requeue_after_s, clusters={})
+            return decided(result)
+        return decided(result, assignment_write(binding, request.placement, {}, ""), clusters={})
     group = decision.group or ""
     write = assignment_write(binding, request.placement, decision.assignment, group)
-    if write is not None:
-        requeue_after_s = _next_loss_s(state, decision.assignment, binding, now_s)
     return decided(
         SchedulingResult(SUCCESS, _scheduled_message(group, decision.assignment), group),
         write,
         refresh=write is not None or binding.reschedule_requested,
-        requeue_after_s=requeue_after_s,
+        requeue_after_s=_next_loss_s(state, decision.assignment, binding, now_s),
         clusters=decision.assignment,
     )
 
