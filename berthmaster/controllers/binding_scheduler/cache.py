@@ -2,7 +2,6 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -187,8 +186,9 @@ class ClusterCache:
         with self._lock:
             self._free(self._assumed.forget(key, names))
             if (decision := self._unconfirmed.get(key)) is not None and decision.assumed_before:
-                left = {name: each for name, each in decision.assumed_before.items() if name not in names}
-                self._unconfirmed[key] = replace(decision, assumed_before=left)
+                decision.assumed_before = {
+                    name: each for name, each in decision.assumed_before.items() if name not in names
+                }
 
     def remove_binding(self, key: Key, binding: Binding) -> None:
         """Forget everything about a binding that was deleted."""
@@ -261,10 +261,9 @@ class ClusterCache:
                 # Estimators do not see assumed replicas yet.
                 bounds = {name: max(0, bound - self._assumed.held(name, requests)) for name, bound in bounds.items()}
             decision = decide(self._state, binding, now_s, bounds, explain=explain)
-            if decision.clusters is None:
-                return decision
-            before = self._assume(key, decision.request, decision.clusters, now_s)
-            return decision if before is None else replace(decision, assumed_before=before)
+            if decision.clusters is not None:
+                decision.assumed_before = self._assume(key, decision.request, decision.clusters, now_s)
+            return decision
 
     def _bounds(self, binding: Binding) -> Mapping[str, int] | None:
         """Ask the estimators, without the lock. None if no estimator matters for this binding."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, Final
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import PendingReplicas
@@ -51,7 +50,7 @@ class ClusterState:
     failover: FailoverOptions
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BindingDecision:
     """What the scheduler does for a binding.
 
@@ -65,7 +64,8 @@ class BindingDecision:
         warning: a message for an event; empty for none.
         requeue_after_s: when to reconcile the binding again; None for never.
         clusters: the decided replicas by cluster; None if the assignment stays.
-        assumed_before: what was assumed for the binding before this decision; None if that did not change.
+        assumed_before: what was assumed for the binding before this decision; None if that did not change. The
+            cache sets it.
         attempts: the steps of the decision, one entry per group; empty unless they were asked for.
     """
 
@@ -125,31 +125,36 @@ def decide(
         return BindingDecision(
             trigger, binding, request, _unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
         )
-    decision = _schedule(state, binding, request, trigger, now_s, explain=explain)
-    if decision.result.ok and decision.write is not None:  # its clusters are new, and so is the time to requeue
-        requeue_after_s = decision.requeue_after_s
-    return replace(decision, warning=warning, requeue_after_s=requeue_after_s)
+    decision = _schedule(state, binding, request, trigger, explain=explain)
+    decision.warning = warning
+    if decision.result.ok and decision.write is not None and decision.clusters is not None:
+        requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
+    decision.requeue_after_s = requeue_after_s
+    return decision
 
 
 def _schedule(
-    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, now_s: float, *, explain: bool
+    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool
 ) -> BindingDecision:
     decision = state.scheduler.schedule(request)
     attempts = _explained(state.scheduler, request, decision) if explain else ()
-    decided = partial(BindingDecision, trigger, binding, request, attempts=attempts)
     if decision.failure is not None:
         result = SchedulingResult(REASONS[decision.failure.kind], _failure(state.scheduler, request, decision))
         if not decision.clears_assignment:
-            return decided(result)
-        return decided(result, assignment_write(binding, request.placement, {}, ""), clusters={})
+            return BindingDecision(trigger, binding, request, result, attempts=attempts)
+        write = assignment_write(binding, request.placement, {}, "")
+        return BindingDecision(trigger, binding, request, result, write, clusters={}, attempts=attempts)
     group = decision.group or ""
     write = assignment_write(binding, request.placement, decision.assignment, group)
-    return decided(
+    return BindingDecision(
+        trigger,
+        binding,
+        request,
         SchedulingResult(SUCCESS, _scheduled_message(group, decision.assignment), group),
         write,
         refresh=write is not None or binding.reschedule_requested,
-        requeue_after_s=_next_loss_s(state, decision.assignment, binding, now_s),
         clusters=decision.assignment,
+        attempts=attempts,
     )
 
 
