@@ -55,7 +55,9 @@ def load_client(kubeconfig: Path | None, context: str | None = None) -> "HTTPCli
             )
     except _UNUSABLE as error:
         source = kubeconfig or "the configuration inside a cluster"
-        raise InputError(f"{source}: {describe(error)}; give a kubeconfig file with access to the API server") from None
+        raise InputError(
+            f"{source}: {describe(error)}; specify a kubeconfig file with access to the API server"
+        ) from None
     return HTTPClient(configuration)
 
 

@@ -131,7 +131,7 @@ def test_invalid_options_are_rejected(invoke, arguments, message):
     ("arguments", "message"),
     [
         pytest.param(["--leader-elect-lease-s=10"], "must be longer than the renew deadline", id="a short lease"),
-        pytest.param(["--kubeconfig=nowhere"], "name a kubeconfig file", id="no access"),
+        pytest.param(["--kubeconfig=nowhere"], "specify a kubeconfig file", id="no access"),
     ],
 )
 def test_options_are_checked_before_anything_starts(arguments, message):

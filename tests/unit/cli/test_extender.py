@@ -12,7 +12,7 @@ from berthmaster_cli.main import main
         pytest.param(["--watch", "pods"], "'pods' is not one of", id="an unknown kind"),
         pytest.param(["--watch", "policies"], "one kind of cluster must be watched", id="policies without clusters"),
         pytest.param(["--watch", "nodes", "-f", "."], "give one of them", id="two sources"),
-        pytest.param(["--watch", "nodes", "--kubeconfig", "nowhere"], "name a kubeconfig file", id="no access"),
+        pytest.param(["--watch", "nodes", "--kubeconfig", "nowhere"], "specify a kubeconfig file", id="no access"),
         pytest.param(["--kube-scheduler-members", "a in b"], "is not a selector", id="an invalid selector"),
     ],
 )

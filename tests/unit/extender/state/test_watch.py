@@ -333,6 +333,6 @@ def test_access_that_cannot_work_shows_before_anything_starts(tmp_path, content)
     if content is not None:
         (tmp_path / "kubeconfig").write_text(content)
     source = watch_source(WatchOptions(["nodes"], tmp_path / "kubeconfig"), SystemClock())
-    with pytest.raises(InputError, match="name a kubeconfig file") as caught:
+    with pytest.raises(InputError, match="specify a kubeconfig file") as caught:
         source.prepare()
     assert "\n" not in str(caught.value)
