@@ -104,20 +104,17 @@ class ServerTime:
 
     All replicas agree on the current time, whatever their machines' clocks say. A replica with a wrong clock would
     otherwise consider valid certificates expired and replace them with unusable ones.
-
-    Attributes:
-        ahead: how far the local clock is ahead of the server's. It is zero if they agree or the server's is unknown.
     """
 
     def __init__(self, client: APIClient, namespace: str, clock: Clock) -> None:
         self._client = client
         self._namespace = namespace
         self._clock = clock
-        self.ahead = timedelta(0)
+        self._ahead = timedelta(0)
 
     def now(self) -> datetime:
         """Return the current time of the server."""
-        return self._clock.now() - self.ahead
+        return self._clock.now() - self._ahead
 
     def adjust(self) -> None:
         """Read the server's time from a dry-run creation of a Secret.
@@ -133,4 +130,4 @@ class ServerTime:
             return
         if server_now is not None:
             ahead = self._clock.now() - server_now
-            self.ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)
+            self._ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)

@@ -122,12 +122,6 @@ class ResourceWatches:
         self._running: dict[NamedKind, _Watch] = {}
         self._closed = False
 
-    @property
-    def kinds(self) -> set[NamedKind]:
-        """The watched kinds."""
-        with self._lock:
-            return set(self._running)
-
     def sync(self, kind: NamedKind) -> bool:
         """Start or stop the watch of a kind: it runs if a policy names the kind and the API server serves it.
 

@@ -29,7 +29,7 @@ def stage():
 
 
 def watched(stage):
-    return stage.controller._watches.kinds
+    return set(stage.controller._watches._running)
 
 
 def until(check):
