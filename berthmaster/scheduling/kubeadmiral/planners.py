@@ -99,10 +99,7 @@ def distribute_by_weight(total: int, shares: Sequence[Share], limits: CapacityLi
         active = distribution.pass_over(active)
         if distribution.grown == before:
             break
-    overflow = distribution.overflow
-    if not keep:
-        trimmed = {name: min(count, distribution.remaining) for name, count in overflow.items()}
-        overflow = {name: count for name, count in trimmed.items() if count > 0}
+    overflow = distribution.overflow if keep else _trimmed(distribution.overflow, distribution.remaining)
     return Division(distribution.replicas, overflow)
 
 
@@ -151,6 +148,11 @@ class _Distribution:
             return replicas
         self.overflow[name] = self.overflow.get(name, 0) + replicas - estimated
         return estimated
+
+
+def _trimmed(overflow: Mapping[str, int], limit: int) -> dict[str, int]:
+    """Return the overflow of each cluster, at most ``limit``, without clusters that have none."""
+    return {name: min(count, limit) for name, count in overflow.items() if min(count, limit) > 0}
 
 
 def _reduced(maximum: int | None, settled: int) -> int | None:
@@ -205,8 +207,7 @@ def divide_in_order(
     if not avoid_disruption:
         return Division(desired, overflow)
     if not keep:
-        trimmed = {name: min(count, total - running) for name, count in overflow.items()}
-        overflow = {name: count for name, count in trimmed.items() if count > 0}
+        overflow = _trimmed(overflow, total - running)
     difference = sum(desired.values()) - sum(settled.values())
     if difference < 0:
         surplus = [each for each in reversed(shares) if desired[each.name] < settled[each.name]]

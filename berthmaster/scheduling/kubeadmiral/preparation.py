@@ -13,7 +13,6 @@ from berthmaster.scheduling.kubeadmiral.unit import (
     GPU,
     ReplicasStrategy,
     SchedulingUnit,
-    candidates_of,
     parts_of,
     preferences_of,
 )
@@ -101,7 +100,7 @@ def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUn
         required=policy.cluster_affinity or None,
         tolerations=policy.tolerations,
         max_clusters=policy.max_clusters,
-        candidates=candidates_of(policy.placement),
+        candidates=frozenset(each.cluster for each in policy.placement),
         preferences=preferences_of(parts_of(policy.placement)),
         sticky=rescheduling is not None and rescheduling.disable_rescheduling,
         avoid_disruption=replica_rescheduling is not None and bool(replica_rescheduling.avoid_disruption),

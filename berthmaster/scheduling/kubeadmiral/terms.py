@@ -57,7 +57,7 @@ def rows_matching(terms: Iterable[ClusterSelectorTerm], fleet: Fleet) -> BoolArr
 
 
 def labels_matching(term: ClusterSelectorTerm, fleet: Fleet) -> BoolArray:
-    """The rows whose labels satisfy all expressions of a term.
+    """Return a mask of the rows whose labels satisfy all expressions of a term.
 
     Raises:
         InvalidTermError: one of them is invalid.

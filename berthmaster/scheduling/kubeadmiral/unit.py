@@ -183,11 +183,6 @@ PART_NAMES: Final[Mapping[str, str]] = {
 """The fields of a Preference with their names in a policy."""
 
 
-def candidates_of(placement: Iterable[DesiredPlacement]) -> frozenset[str]:
-    """Return the listed clusters."""
-    return frozenset(each.cluster for each in placement)
-
-
 def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:
     """Return the preferences by field. If a cluster is listed twice, the last entry counts."""
     parts: dict[str, dict[str, int]] = {name: {} for name in PART_NAMES}

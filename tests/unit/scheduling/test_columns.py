@@ -1,9 +1,11 @@
 import numpy as np
 import pytest
+from builders import cluster
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.scheduling.columns import Column, Journal
+from berthmaster.scheduling.columns import Column, InternedValues, Journal
+from berthmaster.scheduling.fleet import Fleet
 
 
 class Doubled(Column[np.int64]):
@@ -74,3 +76,24 @@ def test_a_journal_contains_every_row_that_changed(batches):
         remembered = journal.since(version)
         assert remembered is None or list(remembered) == changed
     assert journal.version == sum(map(len, batches))
+
+
+def test_equal_values_share_a_code_until_the_last_user_releases_it():
+    interned = InternedValues()
+    first, second, other = interned.take("a"), interned.take("a"), interned.take("b")
+    assert first == second != other
+    interned.release(first)
+    assert interned.take("c") not in (first, other)
+    interned.release(second)
+    assert interned.take("d") == first
+
+
+def test_a_fleet_with_many_changes_does_not_grow():
+    fleet = Fleet([cluster("steady", region="r", labels={"k": "v"})])
+    for number in range(50):
+        fleet.apply(cluster("busy", region=f"r{number}", labels={f"k{number}": "v"}, taints=[f"t{number}:NoSchedule"]))
+    fleet.remove("busy")
+    assert len(fleet.regions.values) <= 3
+    assert len(fleet.taints.values) <= 3
+    assert set(fleet.labels._rows) == {"k"}
+    assert list(fleet.region_code[[fleet.row_of["steady"]]]) == [fleet.regions.take("r")]
