@@ -67,7 +67,7 @@ def create_app(middleware: "Middleware", routes: Sequence[Route]) -> Flask:
     return create_flask_app("berthmaster.extender", endpoints, middleware.refuse)
 
 
-class ServiceMetrics(Protocol):
+class RequestMetrics(Protocol):
     """Count requests."""
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
@@ -80,7 +80,7 @@ class Middleware:
     def __init__(
         self,
         services: Services,
-        metrics: ServiceMetrics,
+        metrics: RequestMetrics,
         *,
         request_timeout_s: float,
         stream_timeout_s: float,

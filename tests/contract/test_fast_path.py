@@ -17,7 +17,7 @@ from extender.app import Middleware, all_routes
 from extender.app import create_app as create_extender
 from extender.metrics import PrometheusServiceMetrics
 from extender.protocols.native import examples
-from extender.protocols.services import Limits, Services
+from extender.protocols.services import RequestLimits, Services
 from extender.state.state import State
 from webhook.app import Reviewer
 from webhook.app import create_app as create_webhook
@@ -37,7 +37,7 @@ def extender(authenticate=lambda _environ: True):
     workloads = [SimulatedWorkload(binding.spec.resource, (), binding)]
     with state.feeding(datetime(2026, 1, 15, tzinfo=UTC)) as memory:
         memory.take(World({each.name: each for each in clusters}, workloads))
-    metrics, limits = PrometheusServiceMetrics(), Limits(BODY_BYTES, 16384, 1000)
+    metrics, limits = PrometheusServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
     services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
     middleware = Middleware(services, metrics, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
     return create_extender(middleware, all_routes()).wsgi_app
