@@ -1,7 +1,9 @@
 """Who holds a resource after a reconcile."""
 
+import io
 import json
 import logging
+import re
 from itertools import permutations
 
 import pytest
@@ -10,6 +12,7 @@ from preempting import READER, WEB, C, P, Stage, an_api, owner, policy, refusing
 
 from berthmaster.controllers.preemption.takeover import ORPHAN_WAIT_S
 from berthmaster.model.claims import Resource
+from berthmaster.runtime.logs import JSONFormatter
 
 WEB_KEY = Resource("apps/v1", "Deployment", "default", "web")
 WEAK = policy("weak", 1, always=False)
@@ -416,3 +419,24 @@ def test_a_reconcile_without_a_takeover_is_a_debug_record(logged, objects, step)
     Stage(*objects).work()
     assert logged("INFO") == []
     assert step in [message for message, _ in logged("DEBUG")]
+
+
+def test_a_record_of_a_worker_carries_the_reconcile_id(logged):
+    lines = io.StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(JSONFormatter())
+    logger = logging.getLogger("berthmaster.preemption")
+    logger.addHandler(handler)
+    stage = Stage(template(WEAK), WEAK, STRONG)
+    stage.controller.start()
+    try:
+        for _ in range(500):
+            if logged("INFO"):
+                break
+            stage.controller._threads[0].join(0.01)
+    finally:
+        stage.controller.stop()
+        logger.removeHandler(handler)
+    (record,) = [each for each in map(json.loads, lines.getvalue().splitlines()) if each["message"] == "takeover"]
+    assert re.fullmatch("[0-9a-f]{16}", record["reconcile_id"])
+    assert (record["before"], record["after"]) == ("PropagationPolicy default/weak", "PropagationPolicy default/strong")
