@@ -1,4 +1,4 @@
-"""What the kinds of patches make of an object."""
+"""The effect of each kind of patch on an object."""
 
 import json
 from copy import deepcopy
@@ -14,18 +14,18 @@ APPLY: Final = "application/apply-patch+yaml"
 
 
 def patched(before: Any, request: APIRequest) -> Any:
-    """An object after a patch of the kind that its content type says."""
+    """Return an object after a patch. The content type is the kind of patch."""
     patch = json.loads(request.body)
     if request.content_type == JSON_PATCH:
         return jsonpatch.apply_patch(deepcopy(before), patch)
-    assert request.content_type in (MERGE_PATCH, APPLY), f"nobody was to patch with {request.content_type}"
+    assert request.content_type in (MERGE_PATCH, APPLY), f"unexpected content type {request.content_type}"
     return merged(before, patch, keyed=request.content_type == APPLY)
 
 
 def merged(before: Any, patch: Any, *, keyed: bool = False) -> Any:
-    """A JSON merge patch applied (RFC 7396), to a copy; ``keyed`` merges lists of things with names by those names.
+    """Apply a JSON merge patch (RFC 7396) to a copy. ``keyed`` merges lists of objects by name.
 
-    That is what server-side apply does to such lists if all that is in them belongs to whoever applies.
+    Server-side apply merges such lists this way if the field manager owns all entries.
     """
     if keyed and isinstance(before, list) and all(isinstance(each, dict) and "name" in each for each in before):
         named = {each["name"]: each for each in before}

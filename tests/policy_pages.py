@@ -1,4 +1,4 @@
-"""The examples of ``docs/policies.md``: each is a part of a spec, put into an object that is otherwise in order."""
+"""The examples of ``docs/policies.md``. Each is a part of a spec, in an otherwise valid object."""
 
 import json
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _STRICT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID
 
 
 def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:
-    """An object of which only a part of the spec was given. ``shape`` is a kind, or KubeAdmiral for its policy."""
+    """Return an object with a part of a spec. ``shape`` is a kind, or KubeAdmiral for its policy."""
     api_version, kind, base = _SHAPES[shape]
     namespace = {"namespace": _NAMESPACE} if kind == "PropagationPolicy" else {}
     return {
@@ -39,14 +39,14 @@ def made(shape: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def lint_example(shape: str, spec: Mapping[str, Any]) -> Linted:
-    """What ``berthmaster lint`` finds."""
+    """Return the findings of ``berthmaster lint``."""
     found = lint(made(shape, spec), _STRICT, _NAMESPACE)
     assert found is not None
     return found
 
 
 def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, Any]) -> list[FieldProblem | str]:
-    """What the validating webhook warns of when an object is changed."""
+    """Return the warnings of the validating webhook on an update."""
     old = completed(made(shape, stored))
     outcome = _reviewed("validate", completed(made(shape, sent), old), old)
     assert not outcome.denials
@@ -54,7 +54,7 @@ def update_warnings(shape: str, stored: Mapping[str, Any], sent: Mapping[str, An
 
 
 def completed(document: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
-    """An object as the mutating webhook leaves it."""
+    """Return an object after the mutating webhook."""
     return _reviewed("mutate", document, old).mutated or document
 
 

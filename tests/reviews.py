@@ -1,4 +1,4 @@
-"""AdmissionReviews for tests, and what an API server would make of the answers."""
+"""AdmissionReviews for tests, and the effect of the answers in an API server."""
 
 import base64
 import json
@@ -28,7 +28,7 @@ def admission_review(
     uid: str = UID,
     **request: Any,
 ) -> dict[str, Any]:
-    """The review of an object; an update if there is an old one."""
+    """Return the review of an object; an update if there is an old object."""
     subject = obj or old or {}
     group, _, version = subject.get("apiVersion", "").rpartition("/")
     metadata = subject.get("metadata") or {}
@@ -49,7 +49,7 @@ def admission_review(
 
 
 def answer(path: str, document: Mapping[str, Any], settings: AdmissionSettings = COMPANION) -> dict[str, Any]:
-    """The response to a review, over the bytes of the wire."""
+    """Return the response to a review, through the wire format."""
     request = wire.decode(json.dumps(document).encode())
     outcome = review(ROUTES[path], request, AdmissionContext(settings, lambda: FRESH_ID))
     response: dict[str, Any] = json.loads(wire.encode(request.uid, outcome))["response"]
@@ -57,20 +57,20 @@ def answer(path: str, document: Mapping[str, Any], settings: AdmissionSettings =
 
 
 def patched(obj: Any, response: Mapping[str, Any]) -> Any:
-    """An object after the patch of a response, applied by somebody else's implementation."""
+    """Return an object after the patch of a response. A library applies the patch."""
     if "patch" not in response:
         return obj
     return jsonpatch.apply_patch(obj, base64.b64decode(response["patch"]).decode())
 
 
 def operations(response: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The patch of a response."""
+    """Return the patch of a response."""
     decoded: list[dict[str, Any]] = json.loads(base64.b64decode(response.get("patch", "W10=")))
     return decoded
 
 
 def denied_fields(response: Mapping[str, Any]) -> list[str]:
-    """The field paths in the message of a denial, as a person would read them there."""
+    """Return the field paths in the message of a denial."""
     message = (response.get("status") or {}).get("message", "")
     lines = message.splitlines()
     named = lines if len(lines) <= 1 else [line.removeprefix("- ") for line in lines[1:]]

@@ -35,8 +35,8 @@ def extender(authenticate=lambda _environ: True):
     clusters = [convert(Cluster, raw) for raw in examples.CLUSTERS]
     binding = convert(Binding, examples.BINDING)
     workloads = [SimulatedWorkload(binding.spec.resource, (), binding)]
-    with state.feeding(datetime(2026, 1, 15, tzinfo=UTC)) as memory:
-        memory.take(World({each.name: each for each in clusters}, workloads))
+    with state.updating(datetime(2026, 1, 15, tzinfo=UTC)) as cache:
+        cache.replace(World({each.name: each for each in clusters}, workloads))
     metrics, limits = PrometheusServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
     services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
     middleware = Middleware(services, metrics, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)

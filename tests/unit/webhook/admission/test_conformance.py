@@ -1,4 +1,4 @@
-"""1,500 decisions of karmada-webhook, made again in standalone mode."""
+"""1,500 recorded decisions of karmada-webhook, compared with standalone mode."""
 
 import gzip
 import json
@@ -52,10 +52,10 @@ def decide(vector):
     fields = [each for each in denied_fields(validation) if not each.startswith(IMMUTABLE)]
     shown = without_empty(mutated)
     annotations = shown["metadata"].get("annotations", {})
-    annotations.pop("policy.berthmaster.io/priority-drop", None)  # ours alone
+    annotations.pop("policy.berthmaster.io/priority-drop", None)  # karmada-webhook does not have it
     return without_empty(shown), validation["allowed"], code, fields
 
 
-def test_a_fresh_id_is_what_the_caller_gave():
+def test_a_new_policy_gets_a_new_id():
     vector = next(each for each in vectors() if each["operation"] == "CREATE")
     assert FRESH_ID in decide(vector)[0]["metadata"]["labels"].values()

@@ -28,26 +28,26 @@ def policy(**spec):
     ("spec", "field", "expected"),
     [
         pytest.param({}, "reschedulePolicy", RESCHEDULE, id="an absent reschedulePolicy"),
-        pytest.param({"reschedulePolicy": {}}, "reschedulePolicy", RESCHEDULE, id="an empty one"),
+        pytest.param({"reschedulePolicy": {}}, "reschedulePolicy", RESCHEDULE, id="an empty reschedulePolicy"),
         pytest.param(
             {"reschedulePolicy": {"rescheduleWhen": {"clusterJoined": True}}},
             "reschedulePolicy",
             {**RESCHEDULE, "rescheduleWhen": {**WHEN, "clusterJoined": True}},
-            id="one that says something",
+            id="a reschedulePolicy with rescheduleWhen",
         ),
         pytest.param(
             {"reschedulePolicy": {"replicaRescheduling": {"avoidDisruption": False}, "disableRescheduling": True}},
             "reschedulePolicy",
             {"disableRescheduling": True, "rescheduleWhen": WHEN, "replicaRescheduling": {"avoidDisruption": False}},
-            id="what is said stays",
+            id="present fields stay",
         ),
-        pytest.param({}, "replicasStrategy", "Spread", id="the strategy"),
-        pytest.param({}, "autoMigration", None, id="no migration unless asked for"),
+        pytest.param({}, "replicasStrategy", "Spread", id="replicasStrategy"),
+        pytest.param({}, "autoMigration", None, id="autoMigration has no default"),
         pytest.param(
             {"autoMigration": {}},
             "autoMigration",
             {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False},
-            id="a migration that says nothing",
+            id="an empty autoMigration",
         ),
     ],
 )
@@ -78,13 +78,13 @@ PREFERENCES = "spec.placement[0].preferences"
 @pytest.mark.parametrize(
     ("spec", "fields"),
     [
-        pytest.param({}, [], id="the least there is"),
-        pytest.param({"schedulingMode": None}, ["spec.schedulingMode"], id="no mode"),
-        pytest.param({"schedulingMode": "Divided"}, ["spec.schedulingMode"], id="an unknown mode"),
-        pytest.param({"replicasStrategy": "Pack"}, ["spec.replicasStrategy"], id="an unknown strategy"),
-        pytest.param({"maxClusters": 0}, ["spec.maxClusters"], id="no clusters at most"),
-        pytest.param({"maxClusters": -1}, ["spec.maxClusters"], id="fewer than none"),
-        pytest.param({"maxClusters": 1}, [], id="one cluster at most"),
+        pytest.param({}, [], id="a minimal spec"),
+        pytest.param({"schedulingMode": None}, ["spec.schedulingMode"], id="no schedulingMode"),
+        pytest.param({"schedulingMode": "Divided"}, ["spec.schedulingMode"], id="an unknown schedulingMode"),
+        pytest.param({"replicasStrategy": "Pack"}, ["spec.replicasStrategy"], id="an unknown replicasStrategy"),
+        pytest.param({"maxClusters": 0}, ["spec.maxClusters"], id="maxClusters 0"),
+        pytest.param({"maxClusters": -1}, ["spec.maxClusters"], id="a negative maxClusters"),
+        pytest.param({"maxClusters": 1}, [], id="maxClusters 1"),
         pytest.param(placed(weight=100, minReplicas=2, maxReplicas=2), [], id="preferences at their limits"),
         pytest.param(placed(weight=101), [f"{PREFERENCES}.weight"], id="a weight above 100"),
         pytest.param(placed(weight=-1), [f"{PREFERENCES}.weight"], id="a negative weight"),
@@ -97,36 +97,46 @@ PREFERENCES = "spec.placement[0].preferences"
         pytest.param(
             {"placement": [{"cluster": "a"}, {"cluster": "b"}, {"cluster": "a"}, {}]},
             ["spec.placement[2].cluster", "spec.placement[3].cluster"],
-            id="a cluster twice, and none",
+            id="a duplicate cluster and an empty name",
         ),
         pytest.param(expressed("Gt", ["3"]), [], id="Gt with an integer"),
         pytest.param(expressed("Gt", ["x"]), [EXPRESSION], id="Gt with a word"),
-        pytest.param(expressed("Lt", ["1", "2"]), [EXPRESSION], id="Lt with two"),
+        pytest.param(expressed("Lt", ["1", "2"]), [EXPRESSION], id="Lt with two values"),
         pytest.param(expressed("Exists", ["a"]), [EXPRESSION], id="Exists with a value"),
-        pytest.param(expressed("In", []), [EXPRESSION], id="In with none"),
+        pytest.param(expressed("In", []), [EXPRESSION], id="In without a value"),
         pytest.param(expressed("Like", ["a"]), [EXPRESSION], id="an unknown operator"),
-        pytest.param(expressed("In", ["a"], "metadata.name", "matchFields"), [], id="a field"),
+        pytest.param(expressed("In", ["a"], "metadata.name", "matchFields"), [], id="a match field"),
         pytest.param(
-            expressed("Exists", [], "spec.x", "matchFields"), [f"{FIELD}.key", f"{FIELD}.operator"], id="a wrong field"
+            expressed("Exists", [], "spec.x", "matchFields"),
+            [f"{FIELD}.key", f"{FIELD}.operator"],
+            id="an unknown match field",
         ),
-        pytest.param(expressed("In", ["a", "b"], "metadata.name", "matchFields"), [f"{FIELD}.values"], id="two names"),
+        pytest.param(
+            expressed("In", ["a", "b"], "metadata.name", "matchFields"),
+            [f"{FIELD}.values"],
+            id="a match field with two values",
+        ),
         pytest.param({"clusterAffinity": [{}]}, ["spec.clusterAffinity[0]"], id="an empty term"),
-        pytest.param({"clusterSelector": {"a b": "c"}}, ["spec.clusterSelector[a b]"], id="an impossible label"),
-        pytest.param(tolerating(operator="Exists"), [], id="a toleration of all"),
+        pytest.param({"clusterSelector": {"a b": "c"}}, ["spec.clusterSelector[a b]"], id="an invalid label"),
+        pytest.param(tolerating(operator="Exists"), [], id="a toleration of every taint"),
         pytest.param(tolerating(operator="Exists", value="x"), ["spec.tolerations[0].value"], id="Exists with a value"),
         pytest.param(
-            tolerating(operator="Near", key="k"), ["spec.tolerations[0].operator"], id="an unknown operator there"
+            tolerating(operator="Near", key="k"),
+            ["spec.tolerations[0].operator"],
+            id="a toleration with an unknown operator",
         ),
-        pytest.param(tolerating(value="x"), ["spec.tolerations[0].operator"], id="a toleration of any key by value"),
+        pytest.param(tolerating(value="x"), ["spec.tolerations[0].operator"], id="a toleration by value without a key"),
         pytest.param(tolerating(key="k", effect="Never"), ["spec.tolerations[0].effect"], id="an unknown effect"),
         pytest.param(
-            tolerating(key="k", tolerationSeconds=3), ["spec.tolerations[0].effect"], id="seconds without NoExecute"
+            tolerating(key="k", tolerationSeconds=3),
+            ["spec.tolerations[0].effect"],
+            id="tolerationSeconds without NoExecute",
         ),
         pytest.param({"autoMigration": {"when": {"podUnschedulableFor": "1h30m"}}}, [], id="a duration"),
         pytest.param(
             {"autoMigration": {"when": {"podUnschedulableFor": "soon"}}},
             ["spec.autoMigration.when.podUnschedulableFor"],
-            id="no duration",
+            id="an invalid duration",
         ),
         pytest.param(
             {"autoMigration": {"when": {"podUnschedulableFor": "-1m"}}},
@@ -135,13 +145,13 @@ PREFERENCES = "spec.placement[0].preferences"
         ),
     ],
 )
-def test_what_is_refused(spec, fields):
+def test_checks(spec, fields):
     response = answer(VALIDATE, admission_review(policy(**spec)))
     assert denied_fields(response) == fields
     assert response["allowed"] is (fields == [])
 
 
-def test_a_value_of_the_wrong_type_is_named():
+def test_the_answer_names_a_value_of_the_wrong_type():
     response = answer(VALIDATE, admission_review(policy(maxClusters="many")))
     assert response["status"]["code"] == 400
     assert "spec.maxClusters" in response["status"]["message"]

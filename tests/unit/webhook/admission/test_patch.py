@@ -20,12 +20,12 @@ def encoded(operations):
 
 
 def reachable(draft, path):
-    """Whether every parent on the way is an object, or missing."""
+    """Return whether every parent on the path is an object or missing."""
     return all(isinstance(draft.get(*path[:depth]), dict | None) for depth in range(1, len(path)))
 
 
 @given(DOCUMENTS, st.lists(st.tuples(st.sampled_from(["set", "append", "remove"]), PATHS, VALUES), max_size=6))
-def test_the_patch_makes_the_draft_of_the_original_and_leaves_that_alone(original, changes):
+def test_the_patch_of_the_original_gives_the_draft_and_the_original_is_unchanged(original, changes):
     before = json.dumps(original)
     draft = Draft(original)
     for change, path, value in changes:
@@ -41,11 +41,11 @@ def test_the_patch_makes_the_draft_of_the_original_and_leaves_that_alone(origina
     assert jsonpatch.apply_patch(original, encoded(draft.operations)) == draft.document
 
 
-def test_a_draft_that_is_not_changed_has_no_patch():
+def test_an_unchanged_draft_has_no_patch():
     assert Draft({"a": 1}).operations == ()
 
 
-def test_missing_parents_come_in_one_operation():
+def test_one_operation_adds_all_missing_parents():
     draft = Draft({"metadata": {}})
     draft.set("v", "metadata", "labels", "example.org/x")
     assert encoded(draft.operations) == ('[{"op":"add","path":"/metadata/labels","value":{"example.org/x":"v"}}]')
@@ -61,5 +61,5 @@ def test_an_element_of_a_list_is_changed_in_place():
 @pytest.mark.parametrize(
     ("tokens", "expected"), [(("a/b", "~"), "/a~1b/~0"), (("list", 0), "/list/0"), ((), ""), (("",), "/")]
 )
-def test_pointers_escape_what_rfc_6901_says(tokens, expected):
+def test_pointers_are_escaped(tokens, expected):
     assert pointer(tokens) == expected

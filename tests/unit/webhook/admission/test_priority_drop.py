@@ -1,4 +1,4 @@
-"""Who may preempt after a history of priorities, told by a model that remembers all of it."""
+"""The record of priority drops, compared with a model that keeps the whole history."""
 
 import json
 
@@ -46,7 +46,7 @@ def opened(text):
 
 
 @given(st.lists(PRIORITIES, min_size=2, max_size=7), st.data())
-def test_the_record_is_exactly_who_gained_since_somebody_looked(history, data):
+def test_the_record_is_the_range_since_the_last_handling(history, data):
     stored = policy(history[0])
     handled_at = history[0]
     peak = history[0]
@@ -54,7 +54,7 @@ def test_the_record_is_exactly_who_gained_since_somebody_looked(history, data):
         forged = data.draw(st.sampled_from([None, "keep", "{}", '{"from": 99, "to": -99}', "not json"]))
         text = annotation(stored) if forged == "keep" else forged
         stored, _ = updated(stored, policy(priority, text))
-        # A policy between the lowest that was handled and the highest since: above the present priority, it may act.
+        # The peak is the highest priority since the last handling.
         peak = max(peak, priority) if priority < peak else priority
         assert opened(annotation(stored)) == set(range(priority + 1, peak + 1))
         if data.draw(st.booleans()):
@@ -77,18 +77,18 @@ def test_a_second_call_changes_nothing(before, after, recorded, sent):
 @pytest.mark.parametrize(
     ("stored", "before", "after", "expected"),
     [
-        pytest.param(None, 9, 3, '{"from": 9, "to": 3}', id="a drop is recorded with its old priority included"),
+        pytest.param(None, 9, 3, '{"from": 9, "to": 3}', id="a drop includes the old priority"),
         pytest.param('{"from": 9, "to": 3}', 3, 1, '{"from": 9, "to": 1}', id="two drops merge to the widest range"),
-        pytest.param('{"from": 9, "to": 3}', 3, 5, '{"from": 9, "to": 5}', id="a partial rise narrows it"),
-        pytest.param('{"from": 9, "to": 3}', 3, 9, None, id="a rise to where it began removes it"),
-        pytest.param('{"from": 9, "to": 3}', 3, 12, None, id="a rise above where it began removes it"),
-        pytest.param('{"from": 9, "to": 3}', 3, 3, '{"from": 9, "to": 3}', id="an unrelated update keeps it"),
+        pytest.param('{"from": 9, "to": 3}', 3, 5, '{"from": 9, "to": 5}', id="a partial rise narrows the record"),
+        pytest.param('{"from": 9, "to": 3}', 3, 9, None, id="a rise to the start removes the record"),
+        pytest.param('{"from": 9, "to": 3}', 3, 12, None, id="a rise above the start removes the record"),
+        pytest.param('{"from": 9, "to": 3}', 3, 3, '{"from": 9, "to": 3}', id="an unrelated update keeps the record"),
         pytest.param(None, 3, 9, None, id="a rise records nothing"),
         pytest.param(None, None, -1, '{"from": 0, "to": -1}', id="no priority is priority 0"),
-        pytest.param("garbage", 3, 3, None, id="what no review can have written is removed"),
-        pytest.param('{"from": 3, "to": 9}', 9, 9, None, id="an empty interval is none"),
-        pytest.param('{"from": 9, "to": 7}', 5, 5, '{"from": 9, "to": 5}', id="a drop that was missed is made up for"),
-        pytest.param('{"from": 99999999999, "to": 0}', 0, 0, None, id="beyond an int32 nothing is a priority"),
+        pytest.param("garbage", 3, 3, None, id="an invalid record is removed"),
+        pytest.param('{"from": 3, "to": 9}', 9, 9, None, id="an empty interval is removed"),
+        pytest.param('{"from": 9, "to": 7}', 5, 5, '{"from": 9, "to": 5}', id="a missed drop is added"),
+        pytest.param('{"from": 99999999999, "to": 0}', 0, 0, None, id="a priority above int32 is invalid"),
     ],
 )
 def test_the_record_after_an_update(stored, before, after, expected):
@@ -97,14 +97,14 @@ def test_the_record_after_an_update(stored, before, after, expected):
 
 
 @pytest.mark.parametrize("sent", [None, '{"from": 100, "to": 0}', '{"from":9,"to":3}', "{}"])
-def test_a_hand_on_the_annotation_is_undone_and_told(sent):
+def test_a_manual_change_of_the_annotation_is_undone_with_a_warning(sent):
     stored = '{"from": 9, "to": 3}'
     mutated, response = updated(policy(3, stored), policy(3, sent))
     assert annotation(mutated) == stored
     assert any("is kept by the admission webhook" in each for each in response["warnings"])
 
 
-def test_only_a_handler_may_clear_it_and_only_without_touching_the_priority():
+def test_only_a_handler_may_clear_the_record_and_only_without_a_change_of_the_priority():
     stored = policy(3, '{"from": 9, "to": 3}')
     assert annotation(updated(stored, policy(3), HANDLER)[0]) is None
     assert annotation(updated(stored, policy(3), "mallory")[0]) == '{"from": 9, "to": 3}'
@@ -112,14 +112,14 @@ def test_only_a_handler_may_clear_it_and_only_without_touching_the_priority():
     assert annotation(updated(stored, policy(3, '{"from": 5, "to": 3}'), HANDLER)[0]) == '{"from": 9, "to": 3}'
 
 
-def test_a_policy_is_created_without_a_record():
+def test_a_new_policy_has_no_record():
     new = policy(3, '{"from": 9, "to": 3}')
     response = answer(PATH, admission_review(new))
     assert annotation(patched(new, response)) is None
     assert "has not dropped" in response["warnings"][0]
 
 
-def test_the_author_and_the_audit_log_are_told_which_range_opens():
+def test_the_warning_and_the_audit_log_name_the_range():
     _, response = updated(policy(9), policy(3))
     assert response["auditAnnotations"] == {"priority-drop": '{"from": 9, "to": 3}'}
     [warning] = response["warnings"]
@@ -135,7 +135,7 @@ def test_a_dry_run_answers_the_same():
     assert answer(PATH, review) == wet
 
 
-def test_nothing_is_said_when_nothing_happens():
+def test_an_update_without_a_drop_gives_no_message():
     response = answer(PATH, admission_review(policy(3), policy(3)))
     assert operations(response) == []
     assert "warnings" not in response
@@ -143,11 +143,11 @@ def test_nothing_is_said_when_nothing_happens():
 
 
 @given(PRIORITIES, PRIORITIES)
-def test_what_is_written_is_read(a, b):
+def test_a_written_record_is_read(a, b):
     drop = PriorityDrop(from_=max(a, b) + 1, to=min(a, b))
     assert parse_priority_drop(format_priority_drop(drop)) == drop
     assert json.loads(format_priority_drop(drop)) == {"from": drop.from_, "to": drop.to}
 
 
-def test_a_record_is_none_without_a_drop():
+def test_there_is_no_record_without_a_drop():
     assert record_after(None, 1, 1) is None

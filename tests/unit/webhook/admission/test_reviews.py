@@ -1,4 +1,4 @@
-"""Karmada's policies in companion mode, and what holds in both."""
+"""The reviews of Karmada's policies in both modes."""
 
 import gzip
 import json
@@ -45,18 +45,20 @@ COMPLETE = policy(
         pytest.param({}, ["preemption"], "Never", id="preemption is Never"),
         pytest.param({}, ["priority"], 0, id="priority is 0"),
         pytest.param({"priority": None}, ["priority"], 0, id="a null priority is 0"),
-        pytest.param({}, ["resourceSelectors", 0, "namespace"], "shop", id="a selector gets the request's namespace"),
+        pytest.param(
+            {}, ["resourceSelectors", 0, "namespace"], "shop", id="a selector gets the namespace of the request"
+        ),
         pytest.param(
             {"placement": {"spreadConstraints": [{"maxGroups": 2}]}},
             ["placement", "spreadConstraints", 0],
             {"maxGroups": 2, "spreadByField": "cluster", "minGroups": 1},
-            id="a constraint spreads by cluster, over one group at least",
+            id="a constraint spreads by cluster with minGroups 1",
         ),
         pytest.param(
             {"placement": {"spreadConstraints": [{"spreadByLabel": "x", "minGroups": 3}]}},
             ["placement", "spreadConstraints", 0],
             {"spreadByLabel": "x", "minGroups": 3},
-            id="a constraint by label stays one",
+            id="a constraint by label keeps its label",
         ),
         pytest.param(
             {"placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}}},
@@ -68,7 +70,7 @@ COMPLETE = policy(
             {"failover": {"application": {"decisionConditions": {}, "purgeMode": "Gracefully"}}},
             ["failover", "application", "gracePeriodSeconds"],
             600,
-            id="a graceful purge waits ten minutes",
+            id="a graceful purge has a grace period of ten minutes",
         ),
     ],
 )
@@ -79,13 +81,13 @@ def test_defaults(spec, path, value):
     assert found == value
 
 
-def test_what_is_complete_gets_no_patch():
+def test_a_complete_policy_gets_no_patch():
     response = answer(MUTATE, admission_review(COMPLETE))
     assert "patch" not in response
     assert "patchType" not in response
 
 
-def test_companion_mode_leaves_identity_to_karmada():
+def test_companion_mode_sets_no_identity():
     obj = policy(resourceSelectors=[{"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ServiceImport"}])
     assert not [path for path in paths(obj) if "metadata" in path or "propagateDeps" in path]
     assert {path for path in paths(obj, STANDALONE) if "metadata" in path or "propagateDeps" in path} == {
@@ -95,7 +97,7 @@ def test_companion_mode_leaves_identity_to_karmada():
     }
 
 
-def test_unknown_fields_are_not_touched():
+def test_unknown_fields_stay_unchanged():
     obj = policy(unknown={"a": [1.5, None, {"b": 2**60}]}, placement={"new": True, "spreadConstraints": [{"x": "y"}]})
     after = mutated(obj)
     assert after["spec"]["unknown"] == obj["spec"]["unknown"]
@@ -110,20 +112,20 @@ def vectors():
 
 
 @pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
-def test_its_own_output_passes_through_unchanged(settings):
+def test_the_mutation_is_idempotent(settings):
     for vector in vectors():
         path = f"/mutate-{vector['kind'].lower()}"
         old, namespace = vector.get("oldObject"), vector["namespace"]
         first = answer(path, admission_review(vector["object"], old, namespace=namespace), settings)
         once = patched(deepcopy(vector["object"]), first)
-        # An API server that calls again after other webhooks does so with the same operation and the same old object.
+        # An API server calls again after other webhooks, with the same operation and the same old object.
         second = answer(path, admission_review(once, old, namespace=namespace), settings)
         assert patched(deepcopy(once), second) == once, vector["id"]
         if settings is COMPANION:
             assert "patch" not in second, vector["id"]
 
 
-def test_companion_mode_checks_what_the_design_asks():
+def test_companion_mode_runs_its_own_checks():
     obj = policy(
         preemption="Always",
         resourceSelectors=[{"apiVersion": "apps/v1", "kind": "Deployment"}],
@@ -146,7 +148,7 @@ def test_companion_mode_checks_what_the_design_asks():
     assert sorted({each["field"] for each in causes}) == denied_fields(response)
 
 
-def test_peer_checks_find_what_karmada_webhook_would_refuse_too():
+def test_peer_checks_find_what_karmada_webhook_would_deny():
     obj = policy(placement={"spreadConstraints": [{"spreadByField": "zone", "minGroups": -1}]})
     assert answer(VALIDATE, admission_review(obj))["allowed"] is True
     response = answer(VALIDATE, admission_review(obj), AdmissionSettings(peer_checks=True))
@@ -169,14 +171,14 @@ CLUSTER_WIDE = policy(
 )
 
 
-def test_cluster_wide_preemption_names_the_namespace_of_namespaced_kinds():
+def test_cluster_wide_preemption_requires_the_namespace_of_namespaced_kinds():
     response = answer("/validate-clusterpropagationpolicy", admission_review(CLUSTER_WIDE))
     assert denied_fields(response) == ["spec.resourceSelectors[0].namespace"]
     [warning] = response["warnings"]
     assert "spec.resourceSelectors[2].namespace" in warning
 
 
-def test_the_level_of_that_rule_is_the_operators():
+def test_the_level_of_that_rule_is_configurable():
     lenient = AdmissionSettings(
         levels={"preemption-without-namespace": Level.WARN, "preemption-scope-unknown": Level.OFF}
     )
@@ -186,47 +188,47 @@ def test_the_level_of_that_rule_is_the_operators():
 
 
 @pytest.mark.parametrize("operation", ["DELETE", "CONNECT"])
-def test_what_has_no_new_object_is_allowed(operation):
+def test_an_operation_without_a_new_object_is_allowed(operation):
     response = answer(VALIDATE, admission_review(None, COMPLETE, operation=operation))
-    # Without an object the kind is the old one's.
+    # Without an object the kind is that of the old object.
     assert response == {"uid": response["uid"], "allowed": True}
 
 
-def test_a_subresource_is_left_alone():
+def test_a_subresource_is_not_changed():
     assert operations(answer(MUTATE, admission_review(policy(), subResource="status"))) == []
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         pytest.param({"kind": {"group": "apps", "kind": "Deployment"}}, "webhook configuration", id="another kind"),
         pytest.param({"operation": "PATCH"}, "unknown operation", id="an unknown operation"),
         pytest.param({"object": None}, "request.object is missing", id="no object"),
-        pytest.param({"operation": "UPDATE"}, "request.oldObject is missing", id="an update of nothing"),
+        pytest.param({"operation": "UPDATE"}, "request.oldObject is missing", id="an update without an old object"),
         pytest.param({"object": {"kind": "ConfigMap"}}, "request.object is of kind", id="an object of another kind"),
-        pytest.param({"object": {"metadata": {}}}, "request.object is of kind 'None'", id="an object of no kind"),
+        pytest.param({"object": {"metadata": {}}}, "request.object is of kind 'None'", id="an object without a kind"),
         pytest.param(
             {"object": {"kind": "PropagationPolicy", "spec": {"priority": "high"}}},
             "spec.priority",
             id="a value of the wrong type",
         ),
-        pytest.param({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec", id="a spec that is a list"),
+        pytest.param({"object": {"kind": "PropagationPolicy", "spec": []}}, "spec", id="spec is a list"),
         pytest.param(
             {"object": {"kind": "PropagationPolicy", "metadata": {"labels": {"a": 1}}}},
             "metadata.labels[a]",
-            id="a label that is a number",
+            id="a label is a number",
         ),
     ],
 )
-def test_what_makes_no_sense_is_a_bad_request(change, said):
+def test_an_invalid_request_is_a_bad_request(change, message):
     response = answer(MUTATE, admission_review(policy(), **change))
     assert response["allowed"] is False
     assert response["status"]["code"] == 400
     assert response["status"]["reason"] == "BadRequest"
-    assert said in response["status"]["message"]
+    assert message in response["status"]["message"]
 
 
-def test_values_that_only_a_newer_schema_knows_are_not_refused():
+def test_values_of_a_newer_schema_are_not_denied():
     obj = policy(
         preemption="Sometimes",
         conflictResolution="Merge",
@@ -246,10 +248,10 @@ def test_values_that_only_a_newer_schema_knows_are_not_refused():
     [
         pytest.param({}, {}, True, id="only metadata"),
         pytest.param({"priority": 5}, {"priority": None}, False, id="the priority"),
-        pytest.param({"priority": 0}, {"priority": None}, True, id="a default that was not there before"),
+        pytest.param({"priority": 0}, {"priority": None}, True, id="a default that the stored policy lacks"),
     ],
 )
-def test_what_was_stored_before_a_check_can_still_be_labelled(new, old, allowed):
+def test_a_policy_from_before_a_check_can_still_be_labelled(new, old, allowed):
     spec = {"preemption": "Always", "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}]}
     after, before = policy(**spec, **new), policy(**spec, **old)
     after["metadata"]["labels"] = {"new": "label"}
@@ -259,7 +261,7 @@ def test_what_was_stored_before_a_check_can_still_be_labelled(new, old, allowed)
         assert any("spec.resourceSelectors[0].name" in each for each in response["warnings"])
 
 
-def test_a_deletion_is_never_held_up():
+def test_a_policy_that_is_being_deleted_is_never_denied():
     before = policy("ClusterPropagationPolicy", **CLUSTER_WIDE["spec"])
     after = policy("ClusterPropagationPolicy", **{**CLUSTER_WIDE["spec"], "priority": 7})
     before["metadata"]["deletionTimestamp"] = after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"

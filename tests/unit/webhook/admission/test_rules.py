@@ -1,4 +1,4 @@
-"""Every rule: an object that it finds fault with, where, and one beside it that it leaves alone."""
+"""Every rule: an object that it finds, the field, and a similar object that it accepts."""
 
 import pytest
 from reviews import admission_review, answer
@@ -37,7 +37,7 @@ def selecting(*selectors, **spec):
 PP, CPP, KPP = "PropagationPolicy", "ClusterPropagationPolicy", "kubeadmiral"
 OVERFLOW = {"clusterNames": ["a"], "overflowAffinities": [{"affinityName": "o", "clusterNames": ["b"]}]}
 CASES = [
-    # kind, rule, what it finds fault with, where, what it leaves alone
+    # kind, rule, a spec that it finds, the field, a spec that it accepts
     (CPP, "preemption-without-namespace", selecting(DEPLOYMENT, preemption="Always", priority=1), "spec.resourceSelectors[0].namespace", selecting(DEPLOYMENT)),
     (CPP, "preemption-scope-unknown", selecting({"apiVersion": "x/v1", "kind": "Y", "name": "y"}, preemption="Always", priority=1), "spec.resourceSelectors[0].namespace", selecting({"apiVersion": "x/v1", "kind": "Y", "name": "y", "namespace": "z"}, preemption="Always", priority=1)),
     (CPP, "preemption-without-effect", selecting({**DEPLOYMENT, "namespace": "a"}, preemption="Always", priority=0), "spec.priority", selecting({**DEPLOYMENT, "namespace": "a"}, preemption="Always", priority=1)),
@@ -112,7 +112,7 @@ def test_rule(kind, rule, bad, where, good):
     assert warned["allowed"] is True
     assert [each.split(": ")[0] for each in warned["warnings"]] == [where]
     assert warned["warnings"][0].endswith(f"[{rule}]")
-    assert "…" not in warned["warnings"][0], "an API server would cut it"
+    assert "…" not in warned["warnings"][0], "an API server would cut the warning"
     denied = reviewed(kind, bad, {rule: Level.DENY})
     assert denied["status"]["details"]["causes"][0]["field"] == where
     assert reviewed(kind, bad, {})["allowed"] is True
@@ -128,7 +128,7 @@ def test_every_rule_has_a_case():
     assert len(RULE_IDS) == len(ALL_RULES)
 
 
-def test_an_update_of_a_lazy_policy_is_told_to_take_effect_late():
+def test_an_update_of_a_lazy_policy_gives_a_warning():
     old, new = made(PP, {"activationPreference": "Lazy"}), made(PP, {"activationPreference": "Lazy", "priority": 3})
     path = "/validate-propagationpolicy"
     assert "lazy-change" in answer(path, admission_review(new, old))["warnings"][0]
@@ -136,7 +136,7 @@ def test_an_update_of_a_lazy_policy_is_told_to_take_effect_late():
     assert "warnings" not in answer(path, admission_review(new))
 
 
-def test_all_but_the_designs_own_rule_warn_by_default():
+def test_all_rules_but_one_warn_by_default():
     assert {rule.id for rule in ALL_RULES if rule.level(AdmissionSettings()) is not Level.WARN} == {
         "preemption-without-namespace"
     }

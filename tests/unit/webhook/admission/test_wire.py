@@ -16,34 +16,34 @@ def changed(**fields):
 
 
 @pytest.mark.parametrize(
-    ("body", "said", "uid"),
+    ("body", "message", "uid"),
     [
-        pytest.param(b"", "not valid JSON", "", id="nothing"),
+        pytest.param(b"", "not valid JSON", "", id="an empty body"),
         pytest.param(b"[]", "not a JSON object", "", id="a list"),
-        pytest.param(b"\xff\xfe", "not valid JSON", "", id="no text"),
-        pytest.param(b"[" * 5000, "", "", id="nested without end"),
+        pytest.param(b"\xff\xfe", "not valid JSON", "", id="invalid UTF-8"),
+        pytest.param(b"[" * 5000, "", "", id="deeply nested"),
         pytest.param(changed(apiVersion="admission.k8s.io/v1beta1"), "v1beta1", UID, id="v1beta1"),
         pytest.param(changed(kind="Review"), "'Review'", UID, id="another kind"),
         pytest.param(changed(request=None), "request is missing", "", id="no request"),
-        pytest.param(changed(request=[]), "request is missing", "", id="a request that is a list"),
+        pytest.param(changed(request=[]), "request is missing", "", id="request is a list"),
         pytest.param(changed(request={}), "request.uid is missing", "", id="no UID"),
         pytest.param(changed(request={"uid": ""}), "request.uid is", "", id="an empty UID"),
-        pytest.param(changed(request={"uid": 7}), "request.uid is", "", id="a UID that is a number"),
-        pytest.param(changed(request={"uid": UID, "object": 3}), "malformed", UID, id="an object that is a number"),
-        pytest.param(changed(request={"uid": UID, "dryRun": "yes"}), "malformed", UID, id="a dry run that is a word"),
-        pytest.param(json.dumps(REVIEW).encode()[:-9], "not valid JSON", UID, id="a review cut short"),
+        pytest.param(changed(request={"uid": 7}), "request.uid is", "", id="UID is a number"),
+        pytest.param(changed(request={"uid": UID, "object": 3}), "malformed", UID, id="object is a number"),
+        pytest.param(changed(request={"uid": UID, "dryRun": "yes"}), "malformed", UID, id="dryRun is a string"),
+        pytest.param(json.dumps(REVIEW).encode()[:-9], "not valid JSON", UID, id="a truncated review"),
     ],
 )
-def test_what_is_no_review_is_told_with_its_uid(body, said, uid):
+def test_an_invalid_review_is_an_error_with_its_uid(body, message, uid):
     with pytest.raises(NotAReview) as caught:
         decode(body)
     assert caught.value.status == 400
-    assert said in str(caught.value)
+    assert message in str(caught.value)
     assert caught.value.uid == uid
 
 
 @given(st.text(max_size=40), st.integers(0, 400))
-def test_the_uid_of_a_review_cut_short_is_found(uid, cut):
+def test_the_uid_of_a_truncated_review_is_found(uid, cut):
     body = json.dumps({"kind": "AdmissionReview", "request": {"uid": uid, "object": {"uid": "other"}}}).encode()
     whole = len(json.dumps({"kind": "AdmissionReview", "request": {"uid": uid}})) - 2
     assert salvaged_uid(body[: whole + cut]) in {uid, ""}
@@ -51,7 +51,7 @@ def test_the_uid_of_a_review_cut_short_is_found(uid, cut):
         assert salvaged_uid(body[: whole + cut]) == uid
 
 
-def test_a_denial_carries_no_patch_and_every_cause():
+def test_a_denial_has_every_cause_and_no_patch():
     problems = tuple(FieldProblem(f"spec.a[{index}]", index, "bad", "do better") for index in range(3))
     response = json.loads(encode("u", ReviewOutcome(denials=problems)))["response"]
     assert response["status"]["message"].splitlines() == [
@@ -63,12 +63,12 @@ def test_a_denial_carries_no_patch_and_every_cause():
     assert [each["field"] for each in response["status"]["details"]["causes"]] == [each.path for each in problems]
 
 
-def test_a_message_is_bounded():
+def test_the_length_of_a_message_is_limited():
     problems = tuple(FieldProblem("spec." + "x" * 500, index, "bad", "do better") for index in range(1000))
     assert len(encode("u", ReviewOutcome(denials=problems))) < 100_000
 
 
-def test_a_failure_has_the_shape_of_a_review():
+def test_a_failure_is_an_admission_review():
     document = json.loads(encode_failure("u", 413, "RequestEntityTooLarge", "too much"))
     assert document["kind"] == "AdmissionReview"
     assert document["response"]["uid"] == "u"

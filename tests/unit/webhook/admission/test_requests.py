@@ -1,4 +1,4 @@
-"""What is decided before a reviewer is asked."""
+"""What the webhook decides before it reviews an object."""
 
 from typing import Any
 
@@ -10,22 +10,22 @@ from webhook.admission.settings import AdmissionSettings
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 0}
 
 
-def faulty(kind: str, path: str, spec: dict[str, Any]) -> Any:
+def invalid(kind: str, path: str, spec: dict[str, Any]) -> Any:
     return pytest.param(kind, path, spec, id=kind)
 
 
-FAULTY = [
-    faulty(
+INVALID = [
+    invalid(
         "policy.karmada.io/v1alpha1 PropagationPolicy",
         "/validate-propagationpolicy",
         {"placement": {"clusterAffinity": {}, "clusterAffinities": [{"affinityName": "any"}]}},
     ),
-    faulty(
+    invalid(
         "core.kubeadmiral.io/v1alpha1 ClusterPropagationPolicy",
         "/validate-kubeadmiral-clusterpropagationpolicy",
         {"schedulingMode": "Divide", "maxClusters": -1},
     ),
-    faulty("apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"workloads": []}),
+    invalid("apps.karmada.io/v1alpha1 WorkloadRebalancer", "/validate-workloadrebalancer", {"workloads": []}),
 ]
 
 
@@ -35,18 +35,18 @@ def obj(kind: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("settings", [COMPANION, STANDALONE], ids=["companion", "standalone"])
-@pytest.mark.parametrize(("kind", "path", "spec"), FAULTY)
-def test_a_faulty_object_is_let_go_once_it_is_deleted(
+@pytest.mark.parametrize(("kind", "path", "spec"), INVALID)
+def test_an_invalid_object_is_allowed_while_it_is_being_deleted(
     kind: str, path: str, spec: dict[str, Any], settings: AdmissionSettings
 ):
     for deleted, allowed in ((DELETED, True), ({}, False)):
-        # The spec changes as well: an update that leaves it alone is another matter.
+        # The spec changes too, because an update without a change of the spec is allowed anyway.
         held = obj(kind, {"was": "another"}, finalizers=["x.io/hold"], **deleted)
         assert answer(path, admission_review(obj(kind, spec, **deleted), held), settings)["allowed"] is allowed
 
 
-def test_an_object_that_claims_by_itself_to_be_deleted_is_reviewed():
-    _, path, spec = FAULTY[0].values
+def test_a_deletion_timestamp_in_the_new_object_only_has_no_effect():
+    _, path, spec = INVALID[0].values
     stored = obj("policy.karmada.io/v1alpha1 PropagationPolicy", {"was": "another"})
     sent = obj("policy.karmada.io/v1alpha1 PropagationPolicy", spec, **DELETED)
     assert answer(path, admission_review(sent, stored), COMPANION)["allowed"] is False
