@@ -1,6 +1,6 @@
-"""``berthmaster controllers`` with a controller of the tests' own: what a ConfigMap wants is copied to what it has.
+"""``berthmaster controllers`` with a test controller: it copies the value ``wants`` of a ConfigMap to ``has``.
 
-The command itself, options and all; only its table of controllers is another one.
+The command and its options are the real ones. Only the registry of controllers is replaced.
 """
 
 import sys
@@ -39,7 +39,7 @@ class ConfigMap(msgspec.Struct, frozen=True):
 
 
 class Copying:
-    """Writes ``has`` wherever it is not what ``wants`` is; every write bumps ``writes``."""
+    """Writes ``has`` if it differs from ``wants``, and counts the writes in ``writes``."""
 
     def __init__(self, context: ControllerContext, maps: Informer[ConfigMap]) -> None:
         self._context = context
@@ -54,7 +54,7 @@ class Copying:
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
         ask(self._context.client, merge_patch(CONFIG_MAPS, key, patch))
         regarding = Reference("v1", "ConfigMap", *key, uid=found.metadata.uid)
-        self._context.recorder.record(regarding, "Normal", "Copied", "Copying", "what was wanted was copied")
+        self._context.recorder.record(regarding, "Normal", "Copied", "Copying", "copied the wanted value")
         return None
 
 

@@ -1,4 +1,4 @@
-"""A whole process of controllers in a thread of this one."""
+"""A controllers process in a thread."""
 
 import threading
 from collections.abc import Sequence
@@ -15,10 +15,10 @@ _STOP_LIMIT_S: Final = 30.0
 
 
 class RuntimeThread:
-    """A runtime that stands for election on an API server over HTTP.
+    """A runtime with leader election at an API server over HTTP.
 
     Attributes:
-        runtime: what runs.
+        runtime: the runtime.
     """
 
     def __init__(self, kube: KubeOverHttp, registrations: Sequence[Registration], probe_port: int) -> None:
@@ -29,7 +29,7 @@ class RuntimeThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """End it, as SIGTERM would."""
+        """Stop it as SIGTERM does."""
         self.runtime.stop("the test")
         self._thread.join(_STOP_LIMIT_S)
         assert not self._thread.is_alive()
