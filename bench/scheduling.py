@@ -1,9 +1,8 @@
 """Time decisions in one process: ``make bench``; ``make bench ARGS="--input FILE"``; ``ARGS="--profile kubeadmiral"``.
 
 A decision starts with a decoded binding, or a prepared unit, and ends with its assignment. *static*: nothing else
-happens. *churn*: before each decision one cluster's resource numbers change, and taking that change in is part of the
-time. *cold*: the placement was never seen before. Decisions of all bindings are timed one by one, after one round of
-each.
+happens. *churn*: before each decision the resource numbers of one cluster change, and the time includes the update.
+*cold*: the placement was never used before. All bindings are scheduled once before the timed decisions.
 """
 
 import gc
@@ -64,14 +63,14 @@ def measure(decide: Callable[[int], object], decisions: int) -> Figures:
 
 
 class Case(NamedTuple):
-    """What is timed: a profile on a fleet, asked about one thing after the other.
+    """A profile, a fleet, and the requests that are timed one after the other.
 
     Attributes:
         name: of the row.
         clusters: the fleet.
         profile: the profile.
-        requests: each makes a request of what is stored.
-        unseen: the same, each with a placement of its own.
+        requests: functions that make a request from a binding or unit.
+        unseen: the same with a distinct placement each.
     """
 
     name: str
@@ -82,7 +81,7 @@ class Case(NamedTuple):
 
 
 def case_of(workload: Scenario) -> Case:
-    """Bindings, by Karmada's profile."""
+    """Return a case with bindings and Karmada's profile."""
     bindings = workload.bindings
     unseen = [_with_unseen_placement(bindings[index % len(bindings)], index) for index in range(_UNSEEN)]
     requests, others = ([partial(Request.of, each) for each in some] for some in (bindings, unseen))
@@ -90,7 +89,7 @@ def case_of(workload: Scenario) -> Case:
 
 
 def unit_case_of(workload: GeneratedUnits) -> Case:
-    """Units, by KubeAdmiral's profile."""
+    """Return a case with units and KubeAdmiral's profile."""
     units = workload.units
     unseen = [
         replace(units[index % len(units)], tolerations=(Toleration(key=f"unseen-{index}"),)) for index in range(_UNSEEN)
@@ -100,7 +99,7 @@ def unit_case_of(workload: GeneratedUnits) -> Case:
 
 
 def time_case(case: Case, decisions: int, seed: int) -> dict[str, Figures]:
-    """All three figures of one case."""
+    """Return all three figures of one case."""
     scheduler = Scheduler(Fleet(case.clusters), case.profile)
     requests, unseen = case.requests, case.unseen
 
@@ -127,7 +126,7 @@ def time_case(case: Case, decisions: int, seed: int) -> dict[str, Figures]:
 
 
 def _with_unseen_placement(binding: Binding, index: int) -> Binding:
-    """The binding with a placement that no cache knows: every affinity excludes a cluster that is not there."""
+    """Return the binding with a new placement: every affinity excludes a cluster that does not exist."""
     raw = msgspec.json.decode(encode_json(binding))
     placement = raw["spec"]["placement"]
     for term in placement.get("clusterAffinities") or [placement.setdefault("clusterAffinity", {})]:
@@ -136,7 +135,7 @@ def _with_unseen_placement(binding: Binding, index: int) -> Binding:
 
 
 def report(name: str, figures: dict[str, Figures]) -> str:
-    """One line of the table."""
+    """Return one line of the table."""
     cells = [f"{figures[way].p50:8.1f} {figures[way].p99:8.1f}" for way in ("static", "churn", "cold")]
     rate = 1e6 / figures["static"].mean
     return f"{name:>24} {'  '.join(cells)} {rate:12,.0f}"
@@ -145,8 +144,10 @@ def report(name: str, figures: dict[str, Figures]) -> str:
 @click.command()
 @click.option("--input", "path", type=click.Path(path_type=Path, exists=True), help="Fleets in the vectors' format.")
 @click.option("--profile", type=click.Choice(["karmada", "kubeadmiral"]), default="karmada", show_default=True)
-@click.option("--decisions", default=3000, show_default=True, type=click.IntRange(100), help="Timed, for each figure.")
-@click.option("--seed", default=7, show_default=True, help="Of the generated fleets and of the churn.")
+@click.option(
+    "--decisions", default=3000, show_default=True, type=click.IntRange(100), help="Timed decisions per figure."
+)
+@click.option("--seed", default=7, show_default=True, help="Seed of fleets and churn.")
 def main(path: Path | None, profile: str, decisions: int, seed: int) -> None:
     """Print microseconds per decision for each fleet."""
     print(f"{'':>24} {'static':>17}  {'churn':>17}  {'cold':>17} {'decisions':>12}")

@@ -1,4 +1,4 @@
-"""How long a call takes, in this process."""
+"""Measure how long a call takes, in this process."""
 
 import gc
 import statistics
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def median_ms(work: Callable[[], object], rounds: int) -> float:
-    """The median time of a call in milliseconds; one more goes before, which is not timed."""
+    """Return the median time of a call in milliseconds. One call before is not timed."""
     work()
     gc.collect()
     times = []

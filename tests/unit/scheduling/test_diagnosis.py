@@ -22,7 +22,7 @@ def of_one(name, clusters, /, **fields):
     return next(each for each in diagnosis(clusters, **fields).groups[-1].clusters if each.cluster == name)
 
 
-ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", pods=1, cpu=8)]
+FLEET = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", pods=1, cpu=8)]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ ROOMY = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
     ],
 )
 def test_the_outcome_of_a_cluster_and_its_reason(name, fields, outcome, reason):
-    found = of_one(name, ROOMY, **fields)
+    found = of_one(name, FLEET, **fields)
     assert found.outcome is outcome
     assert reason in found.reason
     assert bool(found.reason) == (outcome is not Outcome.ASSIGNED)
@@ -115,9 +115,9 @@ def test_unused_overflow_is_explained():
     overflow = [{"affinityName": "near", "clusterNames": ["b"]}, {"affinityName": "far", "clusterNames": ["c"]}]
     groups = [{"affinityName": "main", "clusterNames": ["a"], "overflowAffinities": overflow}]
     fields = {"groups": groups, "scheduling": AGGREGATED, "requests": {}}
-    assert "hold all replicas" in of_one("b", ROOMY, replicas=9, **fields).reason
-    assert of_one("b", ROOMY, replicas=10, **fields).outcome is Outcome.ASSIGNED
-    assert "hold all replicas" in of_one("c", ROOMY, replicas=10, **fields).reason
+    assert "hold all replicas" in of_one("b", FLEET, replicas=9, **fields).reason
+    assert of_one("b", FLEET, replicas=10, **fields).outcome is Outcome.ASSIGNED
+    assert "hold all replicas" in of_one("c", FLEET, replicas=10, **fields).reason
 
 
 def test_every_filter_that_rejects_a_cluster_is_listed():
@@ -157,12 +157,12 @@ def test_filters_that_exempt_a_current_cluster_are_not_listed():
     ],
 )
 def test_capacity_names_its_limit(requests, capacity, bound_by):
-    found = of_one("a", ROOMY, requests=requests)
+    found = of_one("a", FLEET, requests=requests)
     assert (found.capacity, found.bound_by) == (capacity, bound_by)
 
 
 def test_without_replicas_there_is_no_capacity():
-    found = of_one("a", ROOMY, replicas=0)
+    found = of_one("a", FLEET, replicas=0)
     assert (found.capacity, found.bound_by, found.replicas) == (None, "", 0)
 
 
@@ -194,13 +194,13 @@ def test_without_replicas_there_is_no_capacity():
     ],
 )
 def test_weights_are_the_weights_of_the_division(fields, weights):
-    explained = diagnosis(ROOMY, **fields).groups[0].clusters
+    explained = diagnosis(FLEET, **fields).groups[0].clusters
     assert {each.cluster: each.weight for each in explained} == weights
 
 
 def test_scores_are_listed_by_plugin():
-    assert of_one("a", ROOMY, clusters={"a": 1}).scores == {"ClusterLocality": 100}
-    assert of_one("b", ROOMY, clusters={"a": 1}).scores == {"ClusterLocality": 0}
+    assert of_one("a", FLEET, clusters={"a": 1}).scores == {"ClusterLocality": 100}
+    assert of_one("b", FLEET, clusters={"a": 1}).scores == {"ClusterLocality": 0}
 
 
 def group(name, *clusters):
@@ -217,13 +217,13 @@ def group(name, *clusters):
 )
 def test_every_group_is_skipped_tried_or_untried(observed, skipped, tried, untried):
     groups = [group("one", "absent"), group("two", "b"), group("three", "c")]
-    found = diagnosis(ROOMY, groups=groups, observed=observed)
+    found = diagnosis(FLEET, groups=groups, observed=observed)
     assert (found.skipped, [each.group for each in found.groups], found.untried) == (skipped, tried, untried)
     assert [each.failure is None for each in found.groups] == [name != "one" for name in tried]
 
 
 def test_every_group_lists_all_clusters_by_name():
-    found = diagnosis(ROOMY[::-1], groups=[group("one", "absent"), group("two", "b")])
+    found = diagnosis(FLEET[::-1], groups=[group("one", "absent"), group("two", "b")])
     assert [[each.cluster for each in tried.clusters] for tried in found.groups] == [["a", "b", "c"]] * 2
 
 
@@ -241,14 +241,14 @@ def test_a_region_that_was_not_selected_is_named():
 
 
 def test_a_cluster_kept_without_replicas_is_assigned():
-    found = of_one("c", ROOMY, keep_empty=True, replicas=1, scheduling=AGGREGATED)
+    found = of_one("c", FLEET, keep_empty=True, replicas=1, scheduling=AGGREGATED)
     assert (found.outcome, found.replicas) == (Outcome.ASSIGNED, 0)
 
 
 def test_a_diagnosis_names_the_strategy():
-    assert diagnosis(ROOMY, scheduling=AGGREGATED).strategy is Strategy.AGGREGATED
+    assert diagnosis(FLEET, scheduling=AGGREGATED).strategy is Strategy.AGGREGATED
 
 
 def test_without_groups_the_diagnosis_is_empty():
-    found = diagnosis(ROOMY, groups=[])
+    found = diagnosis(FLEET, groups=[])
     assert (found.skipped, found.groups, found.untried) == ([], [], [])

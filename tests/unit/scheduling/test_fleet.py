@@ -9,7 +9,7 @@ from berthmaster.scheduling import fleet as module
 from berthmaster.scheduling.compiled_placement import Affinities, AffinityColumn
 from berthmaster.scheduling.fleet import Fleet
 
-ROOMY, FULL = cluster("a", cpu=8), cluster("a", cpu=1)
+FREE, FULL = cluster("a", cpu=8), cluster("a", cpu=1)
 AT_REST = cluster("a", labels={"env": "prod"}, region="eu", taints=["gpu:NoSchedule"], cpu=4)
 
 
@@ -25,7 +25,7 @@ def test_applying_the_same_cluster_again_changes_nothing():
 
 
 def test_changed_numbers_do_not_change_the_structure():
-    fleet = Fleet([ROOMY])
+    fleet = Fleet([FREE])
     structure, resources = versions(fleet)
     fleet.apply(FULL)
     assert versions(fleet) == (structure, resources + 1)
@@ -59,7 +59,7 @@ def test_all_other_changes_change_the_structure(changed):
 
 
 def test_a_status_update_of_numbers_recomputes_no_affinity(monkeypatch):
-    fleet = Fleet([ROOMY, cluster("b", cpu=8)])
+    fleet = Fleet([FREE, cluster("b", cpu=8)])
     column = Affinities(fleet).column(ClusterAffinity(cluster_names=("a",)))
     column.current()
     monkeypatch.setattr(AffinityColumn, "compute", lambda _: pytest.fail("all rows were computed"))
@@ -130,7 +130,7 @@ def test_names_are_ranked_in_byte_order():
 
 def test_a_full_fleet_rejects_new_clusters_and_accepts_updates(monkeypatch):
     monkeypatch.setattr(module, "MAX_CLUSTERS", 2)
-    fleet = Fleet([ROOMY, cluster("b")])
+    fleet = Fleet([FREE, cluster("b")])
     with pytest.raises(InputError, match="at most 2 clusters"):
         fleet.apply(cluster("c"))
     fleet.apply(FULL)

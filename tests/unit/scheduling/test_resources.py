@@ -120,7 +120,7 @@ def test_a_summary_determines_how_many_replicas_fit(requests, reported, expected
     assert estimate(requests, reported) == expected
 
 
-ROOMY = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
+AMPLE = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
 
 
 @pytest.mark.parametrize(
@@ -128,62 +128,62 @@ ROOMY = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
     [
         pytest.param(
             {"cpu": "500m"},
-            summary(ROOMY, nodes=[(1, 3), (2, 2)]),
+            summary(AMPLE, nodes=[(1, 3), (2, 2)]),
             MODELS,
             Estimate(14, "cpu"),
             id="nodes count with their minimum capacity",
         ),
         pytest.param(
             {"cpu": "1", "memory": "4Gi"},
-            summary(ROOMY, nodes=[(1, 3), (2, 2)]),
+            summary(AMPLE, nodes=[(1, 3), (2, 2)]),
             MODELS,
             Estimate(7, "cpu"),
             id="the scarcest resource of each node limits",
         ),
         pytest.param(
-            {"cpu": 1}, summary(ROOMY, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have no capacity"
+            {"cpu": 1}, summary(AMPLE, nodes=[(0, 9)]), MODELS, Estimate(0, "cpu"), id="grade 0 may have no capacity"
         ),
         pytest.param(
             {},
-            summary(ROOMY, nodes=[(0, 2)]),
+            summary(AMPLE, nodes=[(0, 2)]),
             MODELS,
             Estimate(220, "pods"),
             id="a node without capacity holds replicas without requests",
         ),
         pytest.param(
-            {"cpu": "1m"}, summary(ROOMY, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="a node holds 110 pods"
+            {"cpu": "1m"}, summary(AMPLE, nodes=[(2, 2)]), MODELS, Estimate(220, "pods"), id="a node holds 110 pods"
         ),
         pytest.param(
             {"pods": 50},
-            summary(ROOMY, nodes=[(2, 1)]),
+            summary(AMPLE, nodes=[(2, 1)]),
             MODELS,
             Estimate(2, "pods"),
             id="a request for pods divides 110",
         ),
         pytest.param(
             {"nvidia.com/gpu": 1},
-            summary(ROOMY, nodes=[(2, 2)]),
+            summary(AMPLE, nodes=[(2, 2)]),
             MODELS,
             Estimate(0, "nvidia.com/gpu"),
             id="a resource that no model names has amount 0",
         ),
         pytest.param(
             {"ephemeral-storage": 1},
-            summary(ROOMY | {"ephemeral-storage": 99}, nodes=[(2, 2)]),
+            summary(AMPLE | {"ephemeral-storage": 99}, nodes=[(2, 2)]),
             MODELS,
             Estimate(0, "ephemeral-storage"),
             id="a resource that only the summary names has amount 0",
         ),
         pytest.param(
             {"cpu": 1, "gold": 5},
-            summary(ROOMY, nodes=[(2, 2)]),
+            summary(AMPLE, nodes=[(2, 2)]),
             MODELS,
             Estimate(4, "cpu"),
             id="a name that is not a node resource is ignored",
         ),
         pytest.param(
             {"cpu": 1},
-            summary(ROOMY | {"pods": 3}, nodes=[(2, 2)]),
+            summary(AMPLE | {"pods": 3}, nodes=[(2, 2)]),
             MODELS,
             Estimate(3, "pods"),
             id="the pods of the whole cluster limit, too",
@@ -204,21 +204,21 @@ ROOMY = {"pods": 1000, "cpu": 1000, "memory": "1000Gi"}
         ),
         pytest.param(
             {"cpu": 1},
-            summary(ROOMY | {"cpu": 6}, nodes=[(2, 2)]),
+            summary(AMPLE | {"cpu": 6}, nodes=[(2, 2)]),
             (),
             Estimate(6, "cpu"),
             id="without models the summary applies",
         ),
         pytest.param(
             {"cpu": 1},
-            summary(ROOMY | {"cpu": 6}),
+            summary(AMPLE | {"cpu": 6}),
             MODELS,
             Estimate(6, "cpu"),
             id="without node counts the summary applies",
         ),
         pytest.param(
             {"cpu": 1},
-            summary(ROOMY | {"cpu": 6}, nodes=[(1, 3), (2, -1)]),
+            summary(AMPLE | {"cpu": 6}, nodes=[(1, 3), (2, -1)]),
             MODELS,
             Estimate(6, "cpu"),
             id="with a negative count the summary applies",
@@ -237,15 +237,15 @@ def test_models_determine_how_many_replicas_fit(requests, reported, models, expe
 
 
 def test_the_order_of_models_has_no_effect():
-    reported = summary(ROOMY, nodes=[(2, 1), (0, 4), (1, 2)])
+    reported = summary(AMPLE, nodes=[(2, 1), (0, 4), (1, 2)])
     assert estimate({"cpu": 1}, reported, MODELS) == Estimate(4, "cpu")
 
 
 def test_a_cluster_without_models_any_more_uses_its_summary():
-    fleet = Fleet([cluster(resource_summary=summary(ROOMY, nodes=[(2, 2)]), models=MODELS)])
+    fleet = Fleet([cluster(resource_summary=summary(AMPLE, nodes=[(2, 2)]), models=MODELS)])
     column = fleet.resources.estimate((("cpu", 1000),))
     assert column.current()[0] == 4
-    fleet.apply(cluster(resource_summary=summary(ROOMY), models=MODELS))
+    fleet.apply(cluster(resource_summary=summary(AMPLE), models=MODELS))
     assert column.current()[0] == 1000
 
 

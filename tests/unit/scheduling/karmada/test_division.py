@@ -194,13 +194,13 @@ def test_aggregated(fields, expected):
 
 def test_above_twelve_clusters_the_sort_of_go_decides_between_equal_weights():
     names = [f"m{index:02}" for index in range(16)]
-    roomy, current = ["m05", "m11"], ["m03", "m07", "m14"]
-    clusters = [cluster(name, pods=9 if name in roomy else 2) for name in names]
+    large, current = ["m05", "m11"], ["m03", "m07", "m14"]
+    clusters = [cluster(name, pods=9 if name in large else 2) for name in names]
     # Current clusters come first in the order, so that the list of weights is not sorted at the start.
-    listed = [*current, *roomy, *(name for name in names if name not in {*current, *roomy})]
-    order = order_by_weight([9 if name in roomy else 2 for name in listed])
+    listed = [*current, *large, *(name for name in names if name not in {*current, *large})]
+    order = order_by_weight([9 if name in large else 2 for name in listed])
     used = {listed[position] for position in order[:5]}
-    assert used != {*roomy, *current}, "a stable sort would do the same"
+    assert used != {*large, *current}, "a stable sort would do the same"
     assert assigned(clusters, current=dict.fromkeys(current, 0), scheduling=AGGREGATED, replicas=23).keys() == used
 
 
