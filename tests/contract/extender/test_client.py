@@ -114,7 +114,7 @@ def test_the_service_answers_as_the_command_would(server, command):
 def test_manifests_do_not_go_with_a_server(server):
     result = CliRunner().invoke(main, ["simulate", "--server", server.url, *MANIFESTS])
     assert result.exit_code == 2
-    assert "--server knows its own manifests" in result.output
+    assert "--server cannot be combined with -f or --replica-path" in result.output
 
 
 def test_a_check_fails_where_something_has_no_place(server):
