@@ -1,11 +1,11 @@
-"""How fast reviews are answered, over TLS, by the server as it is run.
+"""Measure how fast the webhook answers reviews over TLS, with each worker class: ``make bench-webhook``.
 
-It starts ``berthmaster webhook`` on loopback, with a certificate made for the purpose, and asks it over 1 and 16
-kept-alive connections: mutation, then validation, of a policy that uses most of what there is. The load comes from
-``wrk`` if that is installed, which takes a small part of what the server does; else from processes of this script
-that write prepared bytes and look for the end of the answer, one for each two connections.
+The benchmark starts ``berthmaster webhook`` on loopback with a certificate of its own. It sends reviews over 1 and 16
+kept-alive connections: mutation, then validation, of a policy that uses most fields. ``wrk`` makes the load if it is
+installed; it needs little CPU compared with the server. Else processes of this script make the load, one for each two
+connections. They write prepared bytes and look for the end of the answer.
 
-Beside each figure stands what the rest of the machine was busy with meanwhile: that part was not there for the server.
+The column "others" is the CPU that other programs used at the same time. The server could not use that part.
 """
 
 import argparse
@@ -33,6 +33,7 @@ from webhook_process import Server, make_pair
 
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
+WORKER_CLASSES = ("fast", "gthread")
 PATHS = ("/mutate-propagationpolicy", "/validate-propagationpolicy")
 CONNECTIONS = (1, 16)
 Measured = tuple[int, float, float, float, int]
@@ -48,7 +49,7 @@ end
 
 
 def policy(priority: int) -> dict[str, Any]:
-    """A policy with groups, overflow, tolerations, spreading and failover: valid, and nothing to warn about."""
+    """Return a valid policy without warnings, with groups, overflow, tolerations, spreading and failover."""
     groups = [
         {
             "affinityName": f"group-{index}",
@@ -93,7 +94,7 @@ def policy(priority: int) -> dict[str, Any]:
 
 
 def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What an API server would send: the policy as its author wrote it, then as the mutation left it."""
+    """Return the reviews that an API server would send: before the mutation, and after it."""
     old = policy(9)
     old["metadata"]["labels"]["propagationpolicy.karmada.io/permanent-id"] = "5c1f"
     old = patched(old, answer(PATHS[0], admission_review(old), settings))
@@ -104,10 +105,11 @@ def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any
 
 
 @contextmanager
-def server(folder: Path, workers: int, mode: str) -> Iterator[Server]:
-    """The webhook, ready."""
+def server(folder: Path, workers: int, mode: str, worker_class: str) -> Iterator[Server]:
+    """Start the webhook and wait until it is ready."""
     make_pair().write(folder)
-    started = Server(folder, "--workers", str(workers), "--mode", mode, "--drain-s=0", "--peer-checks")
+    flags = ("--worker-class", worker_class, "--workers", str(workers), "--mode", mode, "--drain-s=0", "--peer-checks")
+    started = Server(folder, *flags)
     try:
         started.wait_until_ready()
         yield started
@@ -116,14 +118,14 @@ def server(folder: Path, workers: int, mode: str) -> Iterator[Server]:
 
 
 def cpu_seconds(parent: int) -> float:
-    """What the children of a process have used so far."""
+    """Return the CPU time that the children of a process have used."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     stats = (Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split() for child in children)
     return sum(int(each[11]) + int(each[12]) for each in stats) / CLOCK_TICKS
 
 
 def machine_cpu_seconds() -> tuple[float, float]:
-    """What the machine has used so far, and what this script's children have that ended."""
+    """Return the CPU time of the machine, and that of the children of this script that have ended."""
     user, nice, system, _idle, _wait, *interrupts = map(
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     )
@@ -132,17 +134,17 @@ def machine_cpu_seconds() -> tuple[float, float]:
 
 
 def with_wrk(url: str, body: Path, connections: int, seconds: int, folder: Path) -> Measured:
-    """Requests, seconds, p50 and p99 in ms, errors."""
+    """Measure with wrk: requests, seconds, p50 and p99 in ms, errors."""
     script = folder / "post.lua"
     script.write_text(WRK_SCRIPT.format(body=body))
     arguments = ["wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "-s", str(script), url]
-    output = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout  # noqa: S603 - our own words
+    output = subprocess.run(arguments, check=True, capture_output=True, text=True).stdout  # noqa: S603 - fixed arguments
     requests, micros, p50, p99, errors = map(int, output.strip().splitlines()[-1].split())
     return requests, micros / 1e6, p50 / 1e3, p99 / 1e3, errors
 
 
 def ask(port: int, head_and_body: bytes, connections: int, seconds: int, results: "Queue[Any]") -> None:
-    """One process of load: its connections take turns."""
+    """Make load in one process: its connections take turns."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     opened = [context.wrap_socket(socket.create_connection(("127.0.0.1", port))) for _ in range(connections)]
@@ -153,14 +155,29 @@ def ask(port: int, head_and_body: bytes, connections: int, seconds: int, results
             sent[each] = time.perf_counter()
             each.sendall(head_and_body)
         for each in opened:
-            answer = each.recv(65536)
+            answer = received(each)
             took.append(time.perf_counter() - sent[each])
             errors += not answer.startswith(b"HTTP/1.1 200")
     results.put((took, errors))
 
 
+def received(client: ssl.SSLSocket) -> bytes:
+    """Read one answer. A server may send its head and its body separately."""
+    answer = client.recv(65536)
+    while b"\r\n\r\n" not in answer:
+        answer += client.recv(65536)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    _, _, length = head.partition(b"Content-Length: ")
+    missing = int(length.partition(b"\r")[0]) - len(body)
+    while missing > 0:
+        piece = client.recv(65536)
+        answer += piece
+        missing -= len(piece)
+    return answer
+
+
 def without_wrk(server: Server, path: str, body: Path, connections: int, seconds: int) -> Measured:
-    """The same, from processes of this script."""
+    """Measure with processes of this script."""
     content = body.read_bytes()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
@@ -179,8 +196,8 @@ def without_wrk(server: Server, path: str, body: Path, connections: int, seconds
     return len(took), seconds, p50, p99, sum(errors for _, errors in answers)
 
 
-def figures(server: Server, path: str, body: Path, connections: int, seconds: int) -> str:
-    """One line of the table."""
+def figures(server: Server, worker_class: str, path: str, body: Path, connections: int, seconds: int) -> str:
+    """Return one line of the table."""
     used, (busy, load) = cpu_seconds(server.process.pid), machine_cpu_seconds()
     if shutil.which("wrk"):
         url = f"https://127.0.0.1:{server.port}{path}"
@@ -192,7 +209,11 @@ def figures(server: Server, path: str, body: Path, connections: int, seconds: in
     used = cpu_seconds(server.process.pid) - used
     others = (busy - load - used) / took / (os.cpu_count() or 1)
     micros = used / requests * 1e6
-    shown = (f"{path:30} {connections:11}", f"{requests / took:8.0f} {p50:8.2f} {p99:8.2f}", f"{micros:10.0f}")
+    shown = (
+        f"{worker_class:8} {path:27} {connections:11}",
+        f"{requests / took:8.0f} {p50:8.2f} {p99:8.2f}",
+        f"{micros:10.0f}",
+    )
     return " ".join((*shown, f"{others:7.0%} {errors:7}"))
 
 
@@ -202,23 +223,36 @@ def main() -> None:
     parser.add_argument("--seconds", type=int, default=5, help="for each figure")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mode", default="standalone")
+    parser.add_argument("--worker-class", action="append", choices=WORKER_CLASSES, help="both by default")
     options = parser.parse_args()
     load = "wrk" if shutil.which("wrk") else "Python processes (install wrk for less of it)"
     print(
         f"{options.mode} mode, {options.workers} workers, {os.cpu_count()} cores shared with the load, TLS 1.3, "
         f"load from {load}"
     )
-    titles = (f"{'path':30}", "connections", "   req/s", "  p50 ms", "  p99 ms", "CPU us/req", " others", " errors")
+    titles = (
+        f"{'worker':8}",
+        f"{'path':27}",
+        "connections",
+        "   req/s",
+        "  p50 ms",
+        "  p99 ms",
+        "CPU us/req",
+        " others",
+        " errors",
+    )
     print(*titles)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         reviews = dict(zip(PATHS, prepared(AdmissionSettings(mode=WebhookMode(options.mode))), strict=True))
-        with server(folder, options.workers, options.mode) as running:
-            for path, review in reviews.items():
-                body = folder / "review.json"
-                body.write_text(json.dumps(review))
-                for connections in CONNECTIONS:
-                    print(figures(running, path, body, connections, options.seconds), flush=True)
+        for worker_class in options.worker_class or WORKER_CLASSES:
+            with server(folder, options.workers, options.mode, worker_class) as running:
+                for path, review in reviews.items():
+                    body = folder / "review.json"
+                    body.write_text(json.dumps(review))
+                    for connections in CONNECTIONS:
+                        line = figures(running, worker_class, path, body, connections, options.seconds)
+                        print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""Time the extender's service over real sockets: ``make bench-extender``.
+"""Measure the extender over TCP: ``make bench-extender``.
 
-A server is started with its default two workers on a generated fleet, and asked over plain keep-alive connections. A
-client of raw sockets counts what comes back, so that little of the figures is the client's own.
+The benchmark starts the extender with two workers and a generated fleet, and sends requests over kept-alive connections
+without TLS. The client uses plain sockets, so that its own time is a small part of the figures.
 """
 
 import json
@@ -24,7 +24,7 @@ from extender.protocols.native.wire import ScheduleRequest
 
 
 def batch_rate(server: Server, workload: Scenario, lines: int) -> float:
-    """Decisions a second through one batch."""
+    """Return the decisions per second of one batch."""
     body = b"".join(
         msgspec.json.encode({"id": index, "binding": builtins(workload.bindings[index % len(workload.bindings)])})
         + b"\n"
@@ -44,13 +44,13 @@ def batch_rate(server: Server, workload: Scenario, lines: int) -> float:
         answers += received.count(b'"decision":{')
         tail = (tail + received)[-7:]
     elapsed = time.perf_counter() - start
-    if answers < lines * 0.999:  # a name may be split between two reads
+    if answers < lines * 0.999:  # the counted text may be split between two reads
         raise RuntimeError(f"{answers} of {lines} lines were answered")
     return lines / elapsed
 
 
 def native_requests(workload: Scenario) -> list[bytes]:
-    """``POST /v1/schedule`` with each binding of a workload."""
+    """Return ``POST /v1/schedule`` with each binding of a workload."""
     return [post("/v1/schedule", encode_json(ScheduleRequest(binding))) for binding in workload.bindings]
 
 
@@ -67,7 +67,7 @@ KUBEADMIRAL_UNIT: dict[str, Any] = {
 
 
 def federated(index: int) -> dict[str, Any]:
-    """A FederatedCluster that serves 60 kinds."""
+    """Return a FederatedCluster that serves 60 kinds."""
     amounts = {"cpu": "64", "memory": "256Gi"}
     served = {"group": "apps", "version": "v1", "scope": "Namespaced"}
     return {
@@ -82,28 +82,28 @@ def federated(index: int) -> dict[str, Any]:
 
 
 def kubeadmiral_requests(verb: str) -> list[bytes]:
-    """``filter`` or ``score`` of one cluster, for an object with two groups."""
+    """Return ``filter`` or ``score`` requests for one cluster and an object with two groups."""
     bodies = [{"schedulingUnit": KUBEADMIRAL_UNIT, "cluster": federated(index)} for index in range(32)]
     return [post(f"/kubeadmiral/v1alpha1/{verb}", msgspec.json.encode(body)) for body in bodies]
 
 
 def kube_scheduler_requests(verb: str, names: Sequence[str]) -> list[bytes]:
-    """``filter`` or ``prioritize`` of nodes by name, for a pod with a placement of two groups."""
+    """Return a ``filter`` or ``prioritize`` request with node names, for a pod with a placement of two groups."""
     body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": None, "NodeNames": names})
     return [post(f"/kube-scheduler/{verb}", body)]
 
 
 @click.command()
 @click.option("--size", default=1000, show_default=True, help="Clusters in the fleet: one of the generated sizes.")
-@click.option("--count", default=3000, show_default=True, type=click.IntRange(10), help="Requests that are timed.")
+@click.option("--count", default=3000, show_default=True, type=click.IntRange(10), help="Requests over one connection.")
 @click.option("--connections", default=4, show_default=True, type=click.IntRange(1), help="Connections of the pool.")
-@click.option("--seconds", default=5.0, show_default=True, help="How long the pool is kept busy.")
+@click.option("--seconds", default=5.0, show_default=True, help="The duration of the pool's load.")
 @click.option("--lines", default=20_000, show_default=True, help="Lines of the batch.")
 def main(size: int, count: int, connections: int, seconds: float, lines: int) -> None:
-    """Print what requests cost."""
+    """Print the times of requests."""
     workload = next(each for each in generated(7) if len(each.clusters) == size)
     print(f"{size} clusters, {os.cpu_count()} cores, 2 workers, plain HTTP, {connections} connections in the pool\n")
-    print(f"{'':>36} {'p50 ms':>8} {'p99 ms':>8} {'a second':>10}")
+    print(f"{'':>36} {'p50 ms':>8} {'p99 ms':>8} {'per second':>10}")
     with serving(workload.clusters) as server:
         names = [cluster.name for cluster in workload.clusters[:10]]
         asked = {
@@ -117,7 +117,7 @@ def main(size: int, count: int, connections: int, seconds: float, lines: int) ->
             figures = measure(server, requests, count=count, connections=connections, seconds=seconds)
             print(f"{what:>36} {figures.p50:8.3f} {figures.p99:8.3f} {figures.rate:10,.0f}", flush=True)
         batch_rate(server, workload, 2000)
-        print(f"{'POST /v1/schedule/batch, a line':>36} {'':>8} {'':>8} {batch_rate(server, workload, lines):10,.0f}")
+        print(f"{'POST /v1/schedule/batch, per line':>36} {'':>8} {'':>8} {batch_rate(server, workload, lines):10,.0f}")
         carrying = [
             carried.native(workload),
             carried.select(KUBEADMIRAL_UNIT, [federated(index) for index in range(size)]),

@@ -1,7 +1,7 @@
-"""A running extender, and clients that keep their connections: what the benchmarks of the service have in common.
+"""A running extender and clients with kept-alive connections, for the benchmarks of the service.
 
-Called with arguments it is a pool of connections in a process of its own, so that the load does not share an
-interpreter with whoever measures: ``served.py PORT CONNECTIONS SECONDS FILE``.
+As a program, ``served.py PORT CONNECTIONS SECONDS FILE`` is a pool of connections. The load then does not share an
+interpreter with the program that measures.
 """
 
 import json
@@ -53,7 +53,7 @@ def serving(clusters: Sequence[Any], *flags: str) -> Iterator[Server]:
             sys.executable, "-m", "berthmaster_cli.main", "extender", "-f", folder, "--bind", f"127.0.0.1:{port}",
             "--probe-bind", f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "warning", *flags,
         ]  # fmt: skip
-        process = subprocess.Popen(command)  # noqa: S603 - this very program
+        process = subprocess.Popen(command)  # noqa: S603 - this program
         try:
             await_ready(probe_port, process)
             yield Server(port, probe_port, process.pid)
@@ -63,14 +63,14 @@ def serving(clusters: Sequence[Any], *flags: str) -> Iterator[Server]:
 
 
 def free_port() -> int:
-    """A port that is free right now."""
+    """Return a port that is free now."""
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def await_ready(probe_port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until the service says that it is ready."""
+    """Wait until the service is ready."""
     until = time.monotonic() + _READY_WITHIN_S
     while time.monotonic() < until and process.poll() is None:
         try:
@@ -89,7 +89,7 @@ class Client:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request, wait for its answer, and give back the body."""
+        """Send a request and return the body of the answer."""
         self._socket.sendall(request)
         answer = self._socket.recv(262144)
         head_end = answer.find(b"\r\n\r\n")
@@ -112,13 +112,13 @@ class Client:
 
 
 def post(path: str, body: bytes, content_type: str = "application/json") -> bytes:
-    """A request as it goes over the wire."""
+    """Return a request as bytes."""
     head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}\r\n".encode() + body
 
 
 def measure(server: Server, requests: Sequence[bytes], *, count: int, connections: int, seconds: float) -> Figures:
-    """Ask one connection ``count`` times, then many for some seconds."""
+    """Send ``count`` requests over one connection, then requests over many connections for some seconds."""
     client = Client(server.port)
     for request in requests:
         client.ask(request)
@@ -132,16 +132,16 @@ def measure(server: Server, requests: Sequence[bytes], *, count: int, connection
 
 
 def _rate(server: Server, requests: Sequence[bytes], connections: int, seconds: float) -> float:
-    """Requests a second over a pool of connections, asked by a process of its own."""
+    """Return the requests per second over a pool of connections in a separate process."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(msgspec.json.encode([request.decode() for request in requests]))
         file.flush()
         command = [sys.executable, __file__, str(server.port), str(connections), str(seconds), file.name]
-        return float(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - this very program
+        return float(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - this program
 
 
 def pool(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> float:
-    """Requests a second over a pool of connections, each of which waits for an answer before it asks again."""
+    """Return the requests per second over a pool of connections. Each waits for an answer before its next request."""
     until = time.monotonic() + seconds
     counts = [0] * connections
 

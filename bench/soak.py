@@ -1,7 +1,9 @@
-"""Bad company: ``make soak``. Thousands of connections opened and dropped, slow clients, half bodies, floods.
+"""Measure the extender while other clients misbehave: ``make soak``.
 
-One well-behaved client measures its requests alone, and then while the others misbehave. Memory of the workers is read
-from time to time: what counts is that it stays flat and that the good client is not slowed beyond its share.
+The other clients open and drop thousands of connections, send requests slowly, send half bodies, and flood the service.
+One well-behaved client measures its requests first alone, and then beside the others. The memory of the workers is
+measured too. The memory must stay constant, and the well-behaved client must not become slower than its share of CPU
+explains.
 """
 
 import os
@@ -23,7 +25,7 @@ _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 class Figures(NamedTuple):
-    """What the good client saw: milliseconds per request, and how many."""
+    """The requests of the well-behaved client: milliseconds per request, and counts."""
 
     p50: float
     p99: float
@@ -32,8 +34,8 @@ class Figures(NamedTuple):
     failed: int
 
 
-class Trouble:
-    """Clients that misbehave, until they are stopped."""
+class BadClients:
+    """Clients that misbehave until they are stopped."""
 
     def __init__(self, port: int, requests: Sequence[bytes]) -> None:
         self._port = port
@@ -43,7 +45,7 @@ class Trouble:
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
-        """Begin all of it."""
+        """Start all clients."""
         kinds: dict[Callable[[], None], int] = {
             self._drop: 2, self._half: 30, self._slow: 30, self._large: 2, self._nonsense: 2,
         }  # fmt: skip
@@ -53,7 +55,7 @@ class Trouble:
             thread.start()
 
     def stop(self) -> None:
-        """End all of it."""
+        """Stop all clients."""
         self._stopped.set()
         for thread in self._threads:
             thread.join(timeout=10)
@@ -67,7 +69,7 @@ class Trouble:
         return socket.create_connection(("127.0.0.1", self._port), timeout=10)
 
     def _drop(self) -> None:
-        """Open and drop, with and without a word, with and without a goodbye."""
+        """Open a connection and drop it: with or without bytes, with or without a TCP reset."""
         with self._connect() as client:
             if random.random() < 0.5:
                 client.sendall(self._request[: random.randrange(len(self._request))])
@@ -77,7 +79,7 @@ class Trouble:
         self._stopped.wait(0.005)
 
     def _half(self) -> None:
-        """Send half a body and wait for what comes of it."""
+        """Send an incomplete body and wait for the answer."""
         with self._connect() as client:
             client.sendall(self._request[:-20])
             while client.recv(65536):
@@ -85,7 +87,7 @@ class Trouble:
         self.done["half"] += 1
 
     def _slow(self) -> None:
-        """A byte at a time, until it is cut off."""
+        """Send one byte at a time until the server closes the connection."""
         with self._connect() as client, suppress(OSError):
             for at in range(len(self._request)):
                 client.sendall(self._request[at : at + 1])
@@ -94,7 +96,7 @@ class Trouble:
         self.done["slow"] += 1
 
     def _large(self) -> None:
-        """A body beyond all bounds."""
+        """Declare a body far over the limit."""
         with self._connect() as client:
             client.sendall(b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n")
             client.sendall(b"Content-Type: application/json\r\n\r\n" + b" " * 65536)
@@ -104,7 +106,7 @@ class Trouble:
         self._stopped.wait(0.02)
 
     def _nonsense(self) -> None:
-        """A request that is malformed."""
+        """Send a malformed request."""
         with self._connect() as client:
             client.sendall(post("/v1/schedule", random.randbytes(2000)))
             client.recv(65536)
@@ -113,7 +115,7 @@ class Trouble:
 
 
 def well_behaved(server: Server, requests: Sequence[bytes], seconds: float) -> Figures:
-    """Ask every 2 ms for some seconds."""
+    """Send a request every 2 ms for some seconds."""
     times, failed = [], 0
     until = time.monotonic() + seconds
     client = Client(server.port)
@@ -131,7 +133,7 @@ def well_behaved(server: Server, requests: Sequence[bytes], seconds: float) -> F
 
 
 def memory_mib(server: Server) -> float:
-    """Resident memory of all processes of a service."""
+    """Return the resident memory of all processes of a service."""
     return sum(_resident_kib(pid) for pid in (server.pid, *_children(server.pid))) / 1024
 
 
@@ -144,31 +146,31 @@ def _resident_kib(pid: int) -> int:
 
 
 @click.command()
-@click.option("--seconds", default=30.0, show_default=True, type=click.FloatRange(5, 3600), help="How long it lasts.")
+@click.option("--seconds", default=30.0, show_default=True, type=click.FloatRange(5, 3600), help="The duration.")
 def main(seconds: float) -> None:
-    """Print what the good client and the memory go through."""
+    """Print the figures of the well-behaved client, and the memory."""
     workload = next(each for each in generated(7) if len(each.clusters) == 1000)
     requests = native_requests(workload)
     with serving(workload.clusters) as server:
         well_behaved(server, requests, 3)
         _print("alone", well_behaved(server, requests, 5), memory_mib(server))
         silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(500)]
-        trouble = Trouble(server.port, requests)
-        trouble.start()
+        bad_clients = BadClients(server.port, requests)
+        bad_clients.start()
         for part in range(1, 4):
             figures = well_behaved(server, requests, seconds / 3)
-            _print(f"in bad company, part {part} of 3", figures, memory_mib(server))
-        trouble.stop()
+            _print(f"beside the others, part {part} of 3", figures, memory_mib(server))
+        bad_clients.stop()
         for client in silent:
             client.close()
         time.sleep(1)
         _print("afterwards", well_behaved(server, requests, 5), memory_mib(server))
-        print(", ".join(f"{count} {what}" for what, count in trouble.done.items()), "and 500 that said nothing")
+        print(", ".join(f"{count} {what}" for what, count in bad_clients.done.items()), "and 500 silent connections")
 
 
 def _print(when: str, figures: Figures, memory: float) -> None:
-    told = f"p50 {figures.p50:7.2f} ms  p99 {figures.p99:7.2f} ms  worst {figures.worst:7.1f} ms"
-    print(f"{when:>28}: {told}  {figures.count} requests, {figures.failed} failed  {memory:6.1f} MiB", flush=True)
+    shown = f"p50 {figures.p50:7.2f} ms  p99 {figures.p99:7.2f} ms  worst {figures.worst:7.1f} ms"
+    print(f"{when:>28}: {shown}  {figures.count} requests, {figures.failed} failed  {memory:6.1f} MiB", flush=True)
 
 
 if __name__ == "__main__":
