@@ -89,7 +89,7 @@ def install(tmp_path, monkeypatch):
 
 
 FILTER = """
-from berthmaster.scheduling.filters import Filter
+from berthmaster.scheduling import Filter
 
 class NeverMonday(Filter):
     name = "NeverMonday"
@@ -110,7 +110,7 @@ class Locality(NeverMonday):
     name = "ClusterLocality"
 """
 SCORE = """
-from berthmaster.scheduling.scores import Score
+from berthmaster.scheduling import Score
 
 class Long(Score):
     name = "Long"
