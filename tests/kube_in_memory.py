@@ -1,41 +1,128 @@
-"""A kube-apiserver in memory, behind the ``APIClient`` of who uses one.
+"""An API server in memory, as an ``APIClient``.
 
-What it guarantees is in ``test_kube_in_memory``; ``e2e/test_kube_in_memory`` sees that the real one does the same with
-a custom resource. What it does not do: it knows no schemas, serves every kind that is asked for with a status apart and
-generations, gives lists in one page, remembers no managers of fields, and keeps objects with finalizers no longer than
-others.
+``test_kube_in_memory`` tests its guarantees. ``e2e/test_kube_in_memory`` compares it with a real API server and a
+custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, returns
+lists in one page, tracks no field managers, and deletes objects with finalizers at once.
 """
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from email.utils import format_datetime
 from typing import Any, Final
 
-from answers import ReadyAnswer
 from faults import Fault, nothing
-from kube_paths import Place
-from kube_store import JSON, KubeStore
-from patches import APPLY, patched
-from served_kinds import ServedKinds
+from kube_store import APPLY, JSON, KubeStore, Place, patched
 
-from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.model.errors import ApiError
 
-_OF_THE_SERVER: Final = ("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion")
+_IMMUTABLE: Final = ("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion")
 """Metadata that no write changes."""
+_ALL_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
+
+
+class ReadyResponse(AbstractContextManager["ReadyResponse"]):
+    """An ``APIResponse`` that is there already."""
+
+    def __init__(
+        self,
+        chunks: Iterable[bytes],
+        headers: Mapping[str, list[str]] | None = None,
+        abort: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._chunks = chunks
+        self._headers = headers or {}
+        self.abort = abort
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def chunks(self) -> Iterator[bytes]:
+        return iter(self._chunks)
+
+    def header(self, name: str) -> list[str]:
+        return self._headers.get(name, [])
+
+
+class ScriptedClient:
+    """An ``APIClient`` that responds by method and path, and with 404 to anything else. It stores nothing.
+
+    Attributes:
+        answers: by ``GET /version`` and so on: an object, an error, a function of the request, or a list with one of
+            these for each request.
+        asked: every request so far.
+        headers: the headers of each response.
+    """
+
+    def __init__(self, answers: Mapping[str, Any], *, now: datetime | None = None) -> None:
+        self.answers = dict(answers)
+        self.asked: list[APIRequest] = []
+        self.headers: dict[str, list[str]] = {"Date": [format_datetime(now, usegmt=True)]} if now else {}
+
+    def send(self, request: APIRequest) -> ReadyResponse:
+        self.asked.append(request)
+        answer = self.answers.get(str(request))
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if callable(answer):
+            answer = answer(request)
+        if answer is None:
+            raise ApiError(404, "NotFound", f"{request}: 404 not found")
+        if isinstance(answer, Exception):
+            raise answer
+        return ReadyResponse([json.dumps(answer).encode()], self.headers)
+
+
+class ServedKinds:
+    """The discovery of an API server: kinds by their group versions."""
+
+    def __init__(self) -> None:
+        self._resources: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
+        """Serve a kind."""
+        resource = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": _ALL_VERBS}
+        self.resources(api_version).append(resource)
+
+    def resources(self, api_version: str) -> list[dict[str, Any]]:
+        """Return the resources of a group version. The caller may change the list."""
+        return self._resources.setdefault(api_root(api_version), [])
+
+    def withdraw(self, api_version: str) -> None:
+        """Stop serving the kinds of a group version."""
+        del self._resources[api_root(api_version)]
+
+    def answer(self, root: str) -> dict[str, Any]:
+        """Return the ``APIResourceList`` of a group version.
+
+        Raises:
+            ApiError: no kind of it is served.
+        """
+        if root not in self._resources:
+            raise ApiError(404, "NotFound", f"{root} is not served")
+        return {"kind": "APIResourceList", "resources": self._resources[root]}
+
+    def path(self, manifest: Mapping[str, Any]) -> str:
+        """Return the path of an object."""
+        api_version, metadata = manifest["apiVersion"], manifest["metadata"]
+        plurals = {each["kind"]: each["name"] for each in self.resources(api_version)}
+        collection = Collection.of(api_version, plurals[manifest["kind"]])
+        return collection.object((metadata.get("namespace", ""), metadata["name"]))
 
 
 class KubeInMemory(KubeStore):
-    """See ``berthmaster.kube.client.APIClient``.
+    """An ``APIClient`` with the API server behind it.
 
     Attributes:
-        requests: all that were sent, in order, whatever came of them.
-        done: the writes that were carried out.
-        before: what befalls each request before it is looked at.
-        after: what befalls the answer to each request that was carried out.
-        served: what discovery says.
-        oldest: since which version changes are remembered for watches.
+        requests: all requests so far, in order.
+        done: the successful writes.
+        before: called with each request before it is processed.
+        after: called with each processed request before its response.
+        served: the discovery.
+        oldest: the oldest version from which a watch can start.
     """
 
     def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
@@ -51,27 +138,26 @@ class KubeInMemory(KubeStore):
 
     @property
     def methods(self) -> list[str]:
-        """Of all requests so far."""
+        """The methods of all requests so far."""
         return [request.method for request in self.requests]
 
     def bodies(self, method: str) -> list[JSON]:
-        """What was sent by a method so far."""
+        """The bodies of all requests of a method so far."""
         return [json.loads(request.body) for request in self.requests if request.method == method]
 
     def writes(self) -> list[APIRequest]:
-        """The requests so far that were to change something."""
+        """All requests so far that try to change something, without dry runs."""
         return [request for request in self.requests if not request.is_read and "dryRun" not in dict(request.query)]
 
     def cut_watches(self, *, forget: bool = False) -> None:
-        """End all watches; with ``forget``, nobody may go on from before now."""
+        """End all watches. With ``forget``, later watches cannot start from a version before now."""
         with self.changed:
             self._cut.set()
             self._cut = threading.Event()
             self.oldest = self.version if forget else self.oldest
             self.changed.notify_all()
 
-    def send(self, request: APIRequest) -> ReadyAnswer:
-        """See ``APIClient``."""
+    def send(self, request: APIRequest) -> ReadyResponse:
         self.requests.append(request)
         self.before(request)
         place = Place.of(request.path)
@@ -97,8 +183,8 @@ class KubeInMemory(KubeStore):
             raise ApiError(404, "NotFound", f"{path} not found")
         return self.objects[path]
 
-    def _watched(self, request: APIRequest, place: Place) -> ReadyAnswer:
-        """The changes since the version that is asked for, and all later ones until the watch ends."""
+    def _watched(self, request: APIRequest, place: Place) -> ReadyResponse:
+        """Stream the changes since the requested version until the watch ends."""
         since, over, cut = int(dict(request.query)["resourceVersion"]), threading.Event(), self._cut
         if since < self.oldest:
             raise ApiError(410, "Expired", f"version {since} is too old")
@@ -122,60 +208,60 @@ class KubeInMemory(KubeStore):
                 over.set()
                 self.changed.notify_all()
 
-        return ReadyAnswer(lines(), abort=abort)
+        return ReadyResponse(lines(), abort=abort)
 
     def _written(self, request: APIRequest, place: Place) -> JSON:
         content = json.loads(request.body) if request.body else {}
         path = request.path.removesuffix("/status")
-        tried = "dryRun" in dict(request.query)
-        assert request.method == "POST" or not tried, "nobody was to try anything but a creation"
+        dry_run = "dryRun" in dict(request.query)
+        assert request.method == "POST" or not dry_run, "only a create may be a dry run"
         if request.method == "POST":
             metadata = content["metadata"]
             if "resourceVersion" in metadata:
                 raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
             name = metadata.get("name") or f"{metadata['generateName']}{self.version:05}"
-            answer = self._created(f"{path}/{name}", content, tried=tried)
+            answer = self._created(f"{path}/{name}", content, dry_run=dry_run)
         elif request.method == "DELETE":
             _guard(self._found(path)["metadata"], content.get("preconditions", {}), "uid", "resourceVersion")
             self.remove(path)
             answer = {"kind": "Status", "status": "Success"}
         elif request.content_type == APPLY and path not in self.objects:
             if content["metadata"].get("uid"):
-                raise ApiError(409, "Conflict", f"{path} is not there, and what is meant has a uid")
+                raise ApiError(409, "Conflict", f"{path} does not exist, but the request has a uid")
             answer = self._created(path, content)
         else:
             after = content if request.method == "PUT" else patched(self._found(path), request)
             answer = self._updated(path, after, place, request.method)
-        if not tried:
+        if not dry_run:
             self.done.append(request)
         return answer
 
-    def _created(self, path: str, content: JSON, *, tried: bool = False) -> JSON:
+    def _created(self, path: str, content: JSON, *, dry_run: bool = False) -> JSON:
         if path in self.objects:
-            raise ApiError(409, "AlreadyExists", f"{path} is there already")
+            raise ApiError(409, "AlreadyExists", f"{path} already exists")
         stamp = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         metadata = {name: value for name, value in content["metadata"].items() if name not in ("uid", "generation")}
         made = {**content, "metadata": {**metadata, "creationTimestamp": stamp}}
         made.pop("status", None)
-        return made if tried else self.put(path, made)
+        return made if dry_run else self.put(path, made)
 
     def _updated(self, path: str, after: JSON, place: Place, method: str) -> JSON:
-        """What there is after a write of the whole, or of its status alone."""
+        """Return an object after an update of the object or of its status."""
         before = self._found(path)
         known, wanted = before["metadata"], after.get("metadata", {})
-        _see_that_it_means(known, wanted, place, method)
+        _check(known, wanted, place, method)
         if place.subresource:
             after = {**before, "status": after.get("status")}
         else:
-            kept = {field: known[field] for field in _OF_THE_SERVER if field in known}
+            kept = {field: known[field] for field in _IMMUTABLE if field in known}
             after = {**after, "metadata": {**wanted, **kept}, "status": before.get("status")}
         if after["status"] is None:
             del after["status"]
         return before if after == before else self.put(path, after)
 
 
-def _see_that_it_means(known: JSON, wanted: JSON, place: Place, method: str) -> None:
-    """See that a write means what is there: in a patch, the metadata after it."""
+def _check(known: JSON, wanted: JSON, place: Place, method: str) -> None:
+    """Check an update. For a patch, ``wanted`` is the metadata after the patch."""
     if wanted.get("name") != known["name"]:
         raise ApiError(400, "BadRequest", f"the name does not match {known['name']}")
     if not wanted.get("resourceVersion"):
@@ -190,8 +276,8 @@ def _see_that_it_means(known: JSON, wanted: JSON, place: Place, method: str) -> 
 def _guard(known: JSON, guards: Mapping[str, Any], *fields: str) -> None:
     for field in fields:
         if guards.get(field, known[field]) != known[field]:
-            raise ApiError(409, "Conflict", f"another {field} than {guards[field]}")
+            raise ApiError(409, "Conflict", f"the {field} is not {guards[field]}")
 
 
-def _json(content: JSON) -> ReadyAnswer:
-    return ReadyAnswer([json.dumps(content).encode()])
+def _json(content: JSON) -> ReadyResponse:
+    return ReadyResponse([json.dumps(content).encode()])

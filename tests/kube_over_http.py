@@ -1,4 +1,4 @@
-"""The API server of ``kube_in_memory`` over real HTTP (pytest-httpserver), with storms of faults."""
+"""The API server of ``kube_in_memory`` over real HTTP (pytest-httpserver), with random faults."""
 
 import json
 import random
@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 
 from kube_in_memory import KubeInMemory
-from kube_paths import Place
+from kube_store import Place
 from kubernetes.client import Configuration
 from pytest_httpserver import HTTPServer
 from werkzeug import Request as HttpRequest
@@ -20,8 +20,11 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 
 Storm = Callable[[str], str]
-"""What befalls the next request of a verb: nothing (empty), a status, ``cut`` before anything happened, or ``half`` an
-answer after it did."""
+"""Chooses the fault of the next request of a verb.
+
+Empty: none; a status; ``cut``: close the connection before the request is processed; ``half``: send half of the
+response after it was processed.
+"""
 
 
 def no_storm(_verb: str) -> str:
@@ -29,7 +32,7 @@ def no_storm(_verb: str) -> str:
 
 
 def storm_of(seed: int, shares: Mapping[str, float]) -> Storm:
-    """Faults at random, each with its share of all requests."""
+    """Choose faults at random, each with its share of all requests."""
     draw = random.Random(seed)
 
     def storm(_verb: str) -> str:
@@ -38,20 +41,20 @@ def storm_of(seed: int, shares: Mapping[str, float]) -> Storm:
     return storm
 
 
-class KubeOverHttp:
-    """A server on loopback.
+class KubeOverHTTP:
+    """An API server on loopback.
 
     Attributes:
-        api: what it serves.
-        storm: what befalls requests.
-        befallen: how often what did.
-        retry_after_s: how long clients are asked to leave it alone with a 429.
+        api: the API server in memory.
+        storm: chooses the faults.
+        fault_counts: the number of requests by fault.
+        retry_after_s: the ``Retry-After`` of a 429.
     """
 
     def __init__(self) -> None:
         self.api = KubeInMemory()
         self.storm: Storm = no_storm
-        self.befallen: dict[str, int] = {}
+        self.fault_counts: dict[str, int] = {}
         self.retry_after_s = 0
         self._lock = threading.Lock()
         self._http = HTTPServer(threaded=True)
@@ -59,7 +62,7 @@ class KubeOverHttp:
         self._http.start()
 
     def client(self) -> HTTPClient:
-        """A connection of its own to it."""
+        """Make a client."""
         configuration = Configuration()
         configuration.host = self._http.url_for("").rstrip("/")
         return HTTPClient(configuration)
@@ -78,9 +81,9 @@ class KubeOverHttp:
         )
         listing = request.is_read and not Place.of(request.path).name
         verb = "list" if listing and "watch" not in http.args else request.verb
-        fault = self._befall(verb)
+        fault = self._choose_fault(verb)
         if fault.isdigit():
-            return _refused(ApiError(int(fault), "Told", "as told", self.retry_after_s if fault == "429" else 0))
+            return _refused(ApiError(int(fault), "Injected", "injected", self.retry_after_s if fault == "429" else 0))
         if fault == "cut":
             http.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
             return Response()
@@ -92,20 +95,20 @@ class KubeOverHttp:
             return Response(_cut_off(answer, http), content_type="application/json", direct_passthrough=True)
         body = b"".join(answer.chunks())
         if fault == "half":
-            # Of a body that is no list, werkzeug does not correct the length.
+            # werkzeug corrects the length of a list, but not of another iterable.
             return Response(iter([body[: len(body) // 2]]), headers={"Content-Length": str(len(body))})
         return Response(body, content_type="application/json")
 
-    def _befall(self, verb: str) -> str:
+    def _choose_fault(self, verb: str) -> str:
         with self._lock:
             fault = self.storm(verb)
-            self.befallen[fault] = self.befallen.get(fault, 0) + 1
+            self.fault_counts[fault] = self.fault_counts.get(fault, 0) + 1
             return fault
 
 
 def _cut_off(answer: APIResponse, http: HttpRequest) -> Iterator[bytes]:
-    """The events of a watch; when it ends, it ends in the middle."""
-    yield b"\n"  # sends the head, as an API server does before there are news
+    """Stream the events of a watch. Break the connection when the watch ends."""
+    yield b"\n"  # sends the head before the first event, as an API server does
     yield from answer.chunks()
     http.environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
 

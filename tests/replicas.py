@@ -111,7 +111,7 @@ class History:
         self._stored: dict[str, list[tuple[datetime, Any]]] = {}
         for path, content in installation.cluster.objects.items():
             self.record(path, content)
-        installation.cluster.heard = self.observe
+        installation.cluster.on_change = self.observe
 
     def observe(self, change: Change) -> None:
         """Handle a change. A mounted Secret survives its deletion."""

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from kube_over_http import KubeOverHttp
+from kube_over_http import KubeOverHTTP
 
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.run import RunOptions, Runtime
@@ -21,7 +21,7 @@ class RuntimeThread:
         runtime: the runtime.
     """
 
-    def __init__(self, kube: KubeOverHttp, registrations: Sequence[Registration], probe_port: int) -> None:
+    def __init__(self, kube: KubeOverHTTP, registrations: Sequence[Registration], probe_port: int) -> None:
         lease = LeaseOptions("karmada-system", "berthmaster", "me", lease_s=30, renew_s=25.0, retry_s=0.1)
         options = RunOptions(lease=lease, probe_port=probe_port)
         self.runtime = Runtime(options, registrations, kube.client(), SystemClock(), lambda _code: None)

@@ -1,4 +1,4 @@
-"""What the API server in memory guarantees, as kube-apiserver does."""
+"""The guarantees of the API server in memory, which are those of kube-apiserver."""
 
 import json
 import threading
@@ -21,7 +21,7 @@ ONE = {"kind": "Thing", "metadata": {"name": "one", "labels": {"a": "b"}}, "spec
 
 @pytest.fixture
 def api() -> KubeInMemory:
-    """Holds one thing, in version 1."""
+    """An API server with one object in version 1."""
     api = KubeInMemory()
     api.put(PATH, ONE)
     return api
@@ -32,7 +32,7 @@ def answer(api: KubeInMemory, request: APIRequest):
 
 
 def outcome(api: KubeInMemory, request: APIRequest) -> tuple[int, str]:
-    """Status and reason of an answer."""
+    """The status and reason of a response."""
     try:
         api.send(request)
     except ApiError as error:
@@ -41,7 +41,7 @@ def outcome(api: KubeInMemory, request: APIRequest) -> tuple[int, str]:
 
 
 def guarded(**guards: str):
-    """Every kind of write to the thing, each with guards."""
+    """All kinds of writes to the object, each with guards."""
     replaced = {"name": "one", "resourceVersion": "1", **guards}
     operations = [{"op": "replace", "path": f"/metadata/{field}", "value": guards[field]} for field in guards]
     preconditions = {"uid": guards.get("uid", ""), "resource_version": guards.get("resourceVersion", "")}
@@ -72,16 +72,16 @@ CONFLICT, INVALID, DONE = (409, "Conflict"), (422, "Invalid"), (200, "")
 @pytest.mark.parametrize(
     "guards",
     [{}, {"resourceVersion": "1", "uid": "uid-1"}, {"resourceVersion": "7"}, {"uid": "another"}],
-    ids=["nothing", "what is so", "another version", "another uid"],
+    ids=["nothing", "the stored values", "another version", "another uid"],
 )
-def test_a_write_guarded_by(api, how, another_uid, guards):
+def test_a_write_with_guards(api, how, another_uid, guards):
     before, write = api.get(PATH), guarded(**guards)[how]
     expected = CONFLICT if "7" in guards.values() else another_uid if "another" in guards.values() else DONE
     assert outcome(api, write) == expected
     assert api.requests == [write]
     if expected == DONE:
         assert (api.version, api.done) == (2, [write])
-        assert api.changes[-1].content["metadata"]["resourceVersion"] == "2", "of one that is gone too"
+        assert api.changes[-1].content["metadata"]["resourceVersion"] == "2", "of a deleted object too"
     else:
         assert (api.get(PATH), api.version, api.done) == (before, 1, [])
 
@@ -89,33 +89,35 @@ def test_a_write_guarded_by(api, how, another_uid, guards):
 @pytest.mark.parametrize(
     ("write", "expected"),
     [
-        pytest.param(requests.replace(THINGS, KEY, ONE), INVALID, id="a replacement of no version"),
+        pytest.param(requests.replace(THINGS, KEY, ONE), INVALID, id="a replacement without a version"),
         pytest.param(
-            requests.merge_patch(THINGS, KEY, {"metadata": {"resourceVersion": None}}), INVALID, id="a patch of none"
+            requests.merge_patch(THINGS, KEY, {"metadata": {"resourceVersion": None}}),
+            INVALID,
+            id="a patch without a version",
         ),
         pytest.param(
             requests.merge_patch(THINGS, KEY, {"metadata": {"name": "two"}}), (400, "BadRequest"), id="another name"
         ),
-        pytest.param(requests.create(THINGS, "ns", ONE), (409, "AlreadyExists"), id="one that is there already"),
+        pytest.param(requests.create(THINGS, "ns", ONE), (409, "AlreadyExists"), id="a create of an existing object"),
         pytest.param(
             requests.create(THINGS, "ns", {"metadata": {"name": "two", "resourceVersion": "1"}}),
             (500, ""),
-            id="a new one with a version",
+            id="a create with a version",
         ),
         pytest.param(
             requests.apply(THINGS, ("ns", "two"), {"metadata": {"name": "two", "uid": "uid-1"}}, "me"),
             CONFLICT,
-            id="a new one with a uid",
+            id="an apply of a new object with a uid",
         ),
     ],
 )
-def test_what_is_refused(api, write, expected):
+def test_a_rejected_write(api, write, expected):
     assert outcome(api, write) == expected
     assert (api.version, api.done) == (1, [])
 
 
 @pytest.mark.parametrize("how", guarded())
-def test_what_is_not_there_cannot_be_written_unless_it_is_applied(how):
+def test_only_apply_creates_a_missing_object(how):
     api = KubeInMemory()
     if how == "apply":
         assert answer(api, guarded()[how])["spec"] == {"n": 2}
@@ -130,41 +132,41 @@ def test_what_is_not_there_cannot_be_written_unless_it_is_applied(how):
             requests.merge_patch(THINGS, KEY, {"spec": {"m": 2, "n": None}, "status": {"ready": 2}}),
             2,
             {"spec": {"m": 2}, "status": {"ready": 1}},
-            id="a patch of the object leaves the status alone",
+            id="a patch of the object keeps the status",
         ),
         pytest.param(
             requests.merge_patch(THINGS, KEY, {"spec": {"n": 2}, "status": {"ready": 2}}, "status"),
             1,
             {"spec": {"n": 1}, "status": {"ready": 2}},
-            id="a patch of the status leaves the rest alone",
+            id="a patch of the status keeps the rest",
         ),
         pytest.param(
             requests.replace(THINGS, KEY, {"metadata": {"name": "one", "resourceVersion": "1"}, "spec": {"m": 2}}),
             2,
             {"spec": {"m": 2}, "status": {"ready": 1}, "labels": None},
-            id="a replacement leaves nothing but the status",
+            id="a replacement keeps only the status",
         ),
         pytest.param(
             requests.merge_patch(THINGS, KEY, {"metadata": {"labels": {"c": "d"}, "generation": 9}}),
             1,
             {"labels": {"a": "b", "c": "d"}},
-            id="labels are no new generation, and what is the server's stays",
+            id="labels make no new generation and immutable metadata stays",
         ),
         pytest.param(
             requests.json_patch(THINGS, KEY, [{"op": "add", "path": "/spec/m", "value": [1]}], "me"),
             2,
             {"spec": {"n": 1, "m": [1]}},
-            id="a JSON patch changes places",
+            id="a JSON patch",
         ),
         pytest.param(
             requests.apply(THINGS, KEY, {"spec": {"list": [{"name": "x", "v": 1}]}}, "me"),
             2,
             {"spec": {"n": 1, "list": [{"name": "x", "v": 1}]}, "labels": {"a": "b"}},
-            id="what is applied leaves other fields alone",
+            id="an apply keeps other fields",
         ),
     ],
 )
-def test_what_a_write_leaves(api, write, generation, stored):
+def test_the_object_after_a_write(api, write, generation, stored):
     after = answer(api, write)
     assert after == api.get(PATH) == answer(api, requests.get(THINGS, KEY))
     metadata = after["metadata"]
@@ -173,12 +175,12 @@ def test_what_a_write_leaves(api, write, generation, stored):
     assert (metadata["generation"], metadata["resourceVersion"]) == (generation, "2")
 
 
-def test_a_write_that_changes_nothing_makes_no_version(api):
+def test_a_write_without_a_change_makes_no_version(api):
     assert answer(api, requests.merge_patch(THINGS, KEY, {"spec": {"n": 1}})) == api.get(PATH)
     assert api.version == 1
 
 
-def test_what_is_made_gets_what_is_the_server_s_and_no_status():
+def test_a_created_object_gets_server_metadata_and_no_status():
     api = KubeInMemory()
     made = answer(api, requests.create(THINGS, "ns", ONE))
     assert made == api.get(PATH)
@@ -188,7 +190,7 @@ def test_what_is_made_gets_what_is_the_server_s_and_no_status():
     assert answer(api, requests.create(THINGS, "ns", ONE))["metadata"]["uid"] != made["metadata"]["uid"]
 
 
-def test_a_name_may_be_left_to_the_server():
+def test_generate_name():
     api = KubeInMemory()
     nameless = requests.create(THINGS, "ns", {"metadata": {"generateName": "one-"}})
     names = [answer(api, nameless)["metadata"]["name"] for _ in range(2)]
@@ -197,14 +199,14 @@ def test_a_name_may_be_left_to_the_server():
     assert list(api.objects) == [THINGS.object(("ns", name)) for name in names]
 
 
-def test_what_is_tried_is_not_stored():
+def test_a_dry_run_stores_nothing():
     api = KubeInMemory()
     request = requests.create(THINGS, "ns", ONE)._replace(query=(("dryRun", "All"),))
     assert "creationTimestamp" in answer(api, request)["metadata"]
     assert (api.objects, api.version, api.done) == ({}, 0, [])
 
 
-def test_a_list_has_what_is_there_in_the_order_of_its_names(api):
+def test_a_list_is_ordered_by_path(api):
     for name in ("c", "b"):
         api.put(THINGS.object(("ns", name)), {})
     api.put(THINGS.object(("other", "a")), {})
@@ -216,8 +218,8 @@ def test_a_list_has_what_is_there_in_the_order_of_its_names(api):
     assert [each["metadata"]["name"] for each in in_one["items"]] == ["a"]
 
 
-def heard(api: KubeInMemory, since: int, end) -> list[tuple[str, str]]:
-    """What a watch tells until something ends it."""
+def watched(api: KubeInMemory, since: int, end) -> list[tuple[str, str]]:
+    """The events of a watch until it ends."""
     watching = api.send(requests.watch(THINGS, str(since), 1, 1.0))
     timer = threading.Timer(0.05, end, [watching])
     timer.start()
@@ -227,19 +229,19 @@ def heard(api: KubeInMemory, since: int, end) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    "end", [lambda api, _: api.cut_watches(), lambda _, watching: watching.abort()], ids=["the server", "who watches"]
+    "end", [lambda api, _: api.cut_watches(), lambda _, watching: watching.abort()], ids=["the server", "the client"]
 )
-def test_a_watch_tells_what_comes_after_a_version_until_it_is_ended_by(api, end):
+def test_a_watch_streams_the_changes_after_a_version_until_it_is_ended_by(api, end):
     api.put(NODES.object(("", "a")), {})
     api.edit(PATH, spec={"n": 2})
     api.remove(PATH)
     api.put(PATH, ONE)
     after_the_first = [("MODIFIED", "3"), ("DELETED", "4"), ("ADDED", "5")]
-    assert heard(api, 1, lambda watching: end(api, watching)) == after_the_first
-    assert heard(api, 0, lambda watching: end(api, watching)) == [("ADDED", "1"), *after_the_first]
+    assert watched(api, 1, lambda watching: end(api, watching)) == after_the_first
+    assert watched(api, 0, lambda watching: end(api, watching)) == [("ADDED", "1"), *after_the_first]
 
 
-def test_a_watch_hears_of_what_happens_meanwhile(api):
+def test_a_watch_streams_later_changes(api):
     watching = api.send(requests.watch(THINGS, "1", 1, 1.0)).chunks()
     timer = threading.Timer(0.05, api.edit, [PATH], {"spec": {"n": 2}})
     timer.start()
@@ -247,7 +249,7 @@ def test_a_watch_hears_of_what_happens_meanwhile(api):
     timer.join()
 
 
-def test_who_watches_from_what_is_forgotten_has_to_list_anew(api):
+def test_a_watch_from_a_forgotten_version_expires(api):
     api.edit(PATH, spec={"n": 2})
     api.cut_watches(forget=True)
     assert outcome(api, requests.watch(THINGS, "1", 1, 1.0)) == (410, "Expired")
@@ -257,12 +259,12 @@ def test_who_watches_from_what_is_forgotten_has_to_list_anew(api):
 @pytest.mark.parametrize(
     ("side", "fault", "statuses", "version"),
     [
-        pytest.param("before", refuse(429), [429, 429, 429], 1, id="refused, nothing has happened"),
-        pytest.param("before", in_turn(nothing, refuse(503)), [200, 503, 200], 3, id="each has its turn"),
-        pytest.param("before", only(refuse(500), "PUT", part="thing", times=2), [200] * 3, 4, id="another method"),
-        pytest.param("before", only(refuse(500), "PATCH", times=2), [500, 500, 200], 2, id="so many times"),
-        pytest.param("before", only(refuse(500), part="/nodes"), [200] * 3, 4, id="another path"),
-        pytest.param("after", in_turn(lose), [0, 200, 200], 4, id="carried out, but the answer is lost"),
+        pytest.param("before", refuse(429), [429, 429, 429], 1, id="rejected before it is processed"),
+        pytest.param("before", in_turn(nothing, refuse(503)), [200, 503, 200], 3, id="only the second request"),
+        pytest.param("before", only(refuse(500), "PUT", part="thing", times=2), [200] * 3, 4, id="only another method"),
+        pytest.param("before", only(refuse(500), "PATCH", times=2), [500, 500, 200], 2, id="the first two requests"),
+        pytest.param("before", only(refuse(500), part="/nodes"), [200] * 3, 4, id="only another path"),
+        pytest.param("after", in_turn(lose), [0, 200, 200], 4, id="processed, but the response is lost"),
     ],
 )
 def test_faults(api, side, fault, statuses, version):
@@ -274,7 +276,7 @@ def test_faults(api, side, fault, statuses, version):
     assert api.writes() == api.requests
 
 
-def test_discovery_knows_what_is_served(api):
+def test_discovery(api):
     assert outcome(api, APIRequest("/apis/example.io/v1")) == (404, "NotFound")
     api.served.add("example.io/v1", "Thing", "things")
     [resource] = answer(api, APIRequest("/apis/example.io/v1"))["resources"]

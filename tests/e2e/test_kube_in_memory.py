@@ -1,4 +1,4 @@
-"""The API server in memory does what the real one does: the same writes to both, and the same comes of them."""
+"""The API server in memory behaves as the real one: the same writes have the same results."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ REBALANCERS = Collection.of("apps.karmada.io/v1alpha1", "workloadrebalancers")
 LABELS = {"labels": {"a": "b"}}
 STATUS = {"observedGeneration": 3}
 Write = Callable[[JSON], APIRequest]
-"""The write, given the object as it is stored."""
+"""Makes a write from the stored object."""
 
 
 def key(stored: JSON) -> tuple[str, str]:
@@ -71,22 +71,22 @@ def making(metadata: JSON) -> Write:
     return write
 
 
-def as_it_is(field: str) -> Write:
+def unchanged(field: str) -> Write:
     return lambda stored: merging(metadata={field: stored["metadata"][field], **LABELS})(stored)
 
 
 ANOTHER_UID, ANOTHER_VERSION = {"uid": "another"}, {"resourceVersion": "1"}
 WRITES: dict[str, Write] = {
     "a patch": merging(metadata=LABELS, spec={"ttlSecondsAfterFinished": 5}),
-    "a patch of the same uid": as_it_is("uid"),
-    "a patch of the same version": as_it_is("resourceVersion"),
+    "a patch of the same uid": unchanged("uid"),
+    "a patch of the same version": unchanged("resourceVersion"),
     "a patch of another uid": merging(metadata={**ANOTHER_UID, **LABELS}),
     "a patch of another version": merging(metadata={**ANOTHER_VERSION, **LABELS}),
     "a patch of both": merging(metadata={**ANOTHER_UID, **ANOTHER_VERSION, **LABELS}),
-    "a patch of no version": merging(metadata={"resourceVersion": None, **LABELS}),
+    "a patch without a version": merging(metadata={"resourceVersion": None, **LABELS}),
     "a patch of the name": merging(metadata={"name": "another"}),
-    "a patch of nothing": merging(),
-    "a patch of what is the server's": merging(metadata={"generation": 9, "creationTimestamp": None}),
+    "an empty patch": merging(),
+    "a patch of immutable metadata": merging(metadata={"generation": 9, "creationTimestamp": None}),
     "a patch of a status without its subresource": merging(status=STATUS),
     "a patch of a status": merging("status", metadata=LABELS, status=STATUS, spec={"ttlSecondsAfterFinished": 5}),
     "a patch of a status of another uid": merging("status", metadata=ANOTHER_UID, status=STATUS),
@@ -94,17 +94,17 @@ WRITES: dict[str, Write] = {
     "a replacement": replacing(LABELS, status=STATUS),
     "a replacement of another uid": replacing({**ANOTHER_UID, **LABELS}),
     "a replacement of another version": replacing({**ANOTHER_VERSION, **LABELS}),
-    "a replacement of no version": replacing({"resourceVersion": "", **LABELS}),
+    "a replacement without a version": replacing({"resourceVersion": "", **LABELS}),
     "a replacement of a status": replacing(LABELS, "status", status=STATUS),
     "a replacement of a status of another uid": replacing(ANOTHER_UID, "status", status=STATUS),
     "a JSON patch": operating("add", "/spec/ttlSecondsAfterFinished", 5),
     "a JSON patch of another uid": operating("replace", "/metadata/uid", "another"),
     "a JSON patch of another version": operating("replace", "/metadata/resourceVersion", "1"),
-    "what is applied": applying(LABELS),
-    "what is applied of another uid": applying({**ANOTHER_UID, **LABELS}),
-    "what is applied of another version": applying({**ANOTHER_VERSION, **LABELS}),
-    "one that is there": making({}),
-    "a new one with a version": making(ANOTHER_VERSION),
+    "an apply": applying(LABELS),
+    "an apply with another uid": applying({**ANOTHER_UID, **LABELS}),
+    "an apply with another version": applying({**ANOTHER_VERSION, **LABELS}),
+    "a create of an existing object": making({}),
+    "a create with a version": making(ANOTHER_VERSION),
     "a deletion": lambda stored: delete(REBALANCERS, key(stored)),
     "a deletion of another uid": lambda stored: delete(REBALANCERS, key(stored), uid="another"),
     "a deletion of another version": lambda stored: delete(REBALANCERS, key(stored), resource_version="1"),
@@ -112,14 +112,14 @@ WRITES: dict[str, Write] = {
 
 
 def seen(stored: JSON) -> JSON:
-    """An object without what no two servers agree on."""
+    """An object without the values that differ between servers."""
     own = ("uid", "resourceVersion", "creationTimestamp", "managedFields")
     metadata = {field: value for field, value in stored["metadata"].items() if field not in own}
     return {**{field: value for field, value in stored.items() if field != "kind"}, "metadata": metadata}
 
 
 def answered(server: APIClient, request: APIRequest) -> Any:
-    """What comes of a request: an object, or status and reason of a refusal."""
+    """The result of a request: an object, or the status and reason of an error."""
     try:
         answer = json.loads(ask(server, request))
     except ApiError as error:
@@ -128,7 +128,7 @@ def answered(server: APIClient, request: APIRequest) -> Any:
 
 
 def observed_changes(server: APIClient, version: str, name: str) -> list[str]:
-    """What a watch that begins at a version tells first of an object."""
+    """The first event about an object in a watch that starts at a version."""
     with server.send(watch(REBALANCERS, version, 1, 5.0)) as watching:
         for chunk in watching.chunks():
             for line in filter(None, chunk.split(b"\n")):
@@ -140,7 +140,7 @@ def observed_changes(server: APIClient, version: str, name: str) -> list[str]:
 
 
 def outcome(server: APIClient, content: JSON, write: Write) -> list[Any]:
-    """An object is made and written to; what is answered, what is stored, what a watch and a list tell."""
+    """Create an object and write to it. Return the responses, the stored object, its list entry and its watch event."""
     stored = json.loads(ask(server, create(REBALANCERS, "", content)))
     found = [seen(stored), answered(server, write(stored))]
     found.append(answered(server, get(REBALANCERS, key(stored))))
@@ -154,7 +154,7 @@ def outcome(server: APIClient, content: JSON, write: Write) -> list[Any]:
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=list(WRITES))
-def test_the_same_comes_of(control_plane: ControlPlane, write: Write):
+def test_both_servers_give_the_same_results(control_plane: ControlPlane, write: Write):
     content = workload_rebalancer()
     content["status"] = {"observedGeneration": 1}
     memory = KubeInMemory()

@@ -9,7 +9,7 @@ import pytest
 from copying_controllers import CONFIG_MAPS, MARK, controller
 from e2e.control_plane import fetch
 from e2e.processes import Ports
-from kube_over_http import KubeOverHttp, storm_of
+from kube_over_http import KubeOverHTTP, storm_of
 
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.run import RunOptions, Runtime
@@ -24,7 +24,7 @@ LIMIT_S = 30.0
 class Process:
     """A runtime in a thread."""
 
-    def __init__(self, kube: KubeOverHttp, identity: str, **more: Any) -> None:
+    def __init__(self, kube: KubeOverHTTP, identity: str, **more: Any) -> None:
         lease = LeaseOptions("karmada-system", "berthmaster", identity, lease_s=3, renew_s=2.0, retry_s=0.1)
         self.port = PORTS.free()
         self.ended_at_once: list[int] = []
@@ -51,14 +51,14 @@ class Process:
 
 
 @pytest.fixture
-def kube() -> Iterator[KubeOverHttp]:
-    server = KubeOverHttp()
+def kube() -> Iterator[KubeOverHTTP]:
+    server = KubeOverHTTP()
     yield server
     server.close()
 
 
 @pytest.fixture
-def start(kube: KubeOverHttp) -> Iterator[Callable[..., Process]]:
+def start(kube: KubeOverHTTP) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def one(identity: str = "me", **more: Any) -> Process:
@@ -71,7 +71,7 @@ def start(kube: KubeOverHttp) -> Iterator[Callable[..., Process]]:
         each.stop()
 
 
-def want(kube: KubeOverHttp, count: int, value: str = "1") -> list[str]:
+def want(kube: KubeOverHTTP, count: int, value: str = "1") -> list[str]:
     """Create ConfigMaps with a wanted value, and return their paths."""
     paths = []
     for number in range(count):
@@ -81,7 +81,7 @@ def want(kube: KubeOverHttp, count: int, value: str = "1") -> list[str]:
     return paths
 
 
-def copied(kube: KubeOverHttp, paths: list[str]) -> bool:
+def copied(kube: KubeOverHTTP, paths: list[str]) -> bool:
     return all(kube.api.objects[path]["data"].get("has") == "1" for path in paths)
 
 
@@ -109,7 +109,7 @@ def test_through_a_storm_each_write_happens_once(kube, start, shares):
     process = start()
     wait_until(lambda: copied(kube, paths))
     assert {kube.api.objects[path]["data"]["writes"] for path in paths} == {"1"}
-    assert sum(count for fault, count in kube.befallen.items() if fault) > 10
+    assert sum(count for fault, count in kube.fault_counts.items() if fault) > 10
     assert process.runtime.leading
     assert process.probe("livez") == "ok\n"
 

@@ -12,7 +12,7 @@ import pytest
 from builders import cluster
 from e2e.karmada import assigned, binding, condition, divided
 from e2e.processes import Ports
-from kube_over_http import KubeOverHttp, Storm, no_storm, storm_of
+from kube_over_http import KubeOverHTTP, Storm, no_storm, storm_of
 from runtime_thread import RuntimeThread
 
 from berthmaster.controllers.binding_scheduler.cache import RESOURCE_BINDINGS
@@ -34,9 +34,9 @@ def patches(storm: Storm) -> Storm:
 
 
 @pytest.fixture
-def kube() -> Iterator[KubeOverHttp]:
+def kube() -> Iterator[KubeOverHTTP]:
     """A server with a fleet whose capacity is little more than the burst."""
-    server = KubeOverHttp()
+    server = KubeOverHTTP()
     for name, cpu in CAPACITY.items():
         member = builtins(cluster(name, cpu=cpu))
         server.api.put(KARMADA_CLUSTERS.collection.object(("", name)), member)
@@ -45,7 +45,7 @@ def kube() -> Iterator[KubeOverHttp]:
 
 
 @pytest.fixture
-def process(kube: KubeOverHttp) -> Iterator[RuntimeThread]:
+def process(kube: KubeOverHTTP) -> Iterator[RuntimeThread]:
     """A process without work."""
     started = RuntimeThread(kube, [each for each in REGISTRY if each.name == "binding-scheduler"], PORTS.free())
     yield started
@@ -53,7 +53,7 @@ def process(kube: KubeOverHttp) -> Iterator[RuntimeThread]:
     started.stop()
 
 
-def burst(kube: KubeOverHttp, count: int) -> list[str]:
+def burst(kube: KubeOverHTTP, count: int) -> list[str]:
     """Create bindings that divide their replicas by available replicas, and return their paths."""
     paths = []
     for _ in range(count):
@@ -64,14 +64,14 @@ def burst(kube: KubeOverHttp, count: int) -> list[str]:
     return paths
 
 
-def wait_until_finished(kube: KubeOverHttp, paths: list[str]) -> None:
+def wait_until_finished(kube: KubeOverHTTP, paths: list[str]) -> None:
     deadline_s = time.monotonic() + LIMIT_S
     while left := [path for path in paths if "lastScheduledTime" not in kube.api.objects[path].get("status", {})]:
         assert time.monotonic() < deadline_s, kube.api.objects[left[0]]
         time.sleep(0.02)
 
 
-def assert_right(kube: KubeOverHttp, paths: list[str]) -> None:
+def assert_right(kube: KubeOverHTTP, paths: list[str]) -> None:
     """Check that all bindings are assigned once, with a complete status, and no capacity is assigned twice."""
     taken: Counter[str] = Counter()
     for path in paths:
@@ -94,20 +94,20 @@ def assert_right(kube: KubeOverHttp, paths: list[str]) -> None:
     ],
 )
 def test_through_a_storm_each_binding_is_scheduled_once(
-    kube: KubeOverHttp, process: RuntimeThread, shares: dict[str, float]
+    kube: KubeOverHTTP, process: RuntimeThread, shares: dict[str, float]
 ):
     kube.retry_after_s, kube.storm = 1, patches(storm_of(3, shares))
     paths = burst(kube, BINDINGS)
     wait_until_finished(kube, paths)
     assert_right(kube, paths)
-    befallen = sum(count for fault, count in kube.befallen.items() if fault)
+    befallen = sum(count for fault, count in kube.fault_counts.items() if fault)
     assert befallen
-    sent = kube.api.methods.count("PATCH") + sum(kube.befallen.get(refused, 0) for refused in ("409", "429"))
+    sent = kube.api.methods.count("PATCH") + sum(kube.fault_counts.get(refused, 0) for refused in ("409", "429"))
     assert sent <= 2 * (BINDINGS + befallen), "each write once, plus the retries after faults"
     assert process.runtime.leading
 
 
-def test_interrupted_watches_with_expired_versions_lose_nothing(kube: KubeOverHttp, process: RuntimeThread):
+def test_interrupted_watches_with_expired_versions_lose_nothing(kube: KubeOverHTTP, process: RuntimeThread):
     paths = []
     for _ in range(3):
         paths += burst(kube, BINDINGS // 3)

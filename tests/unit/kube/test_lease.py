@@ -6,10 +6,9 @@ import threading
 import time
 
 import pytest
-from answers import ReadyAnswer
 from fake_clock import FakeClock
 from faults import Fault, in_turn, lose, nothing, only, refuse
-from kube_in_memory import KubeInMemory
+from kube_in_memory import KubeInMemory, ReadyResponse
 
 from berthmaster.kube.election import Candidate
 from berthmaster.kube.lease import Lease, LeaseOptions, own_identity, remove_lease
@@ -290,7 +289,7 @@ class TestFaults:
     def test_a_response_that_is_not_a_lease_is_an_error(self, body):
         class Odd:
             def send(self, _request):
-                return ReadyAnswer([body])
+                return ReadyResponse([body])
 
         with pytest.raises(ApiError, match="cannot decode the lease"):
             Lease(Odd(), options(), FakeClock()).try_acquire_or_renew()

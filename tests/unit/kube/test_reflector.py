@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from api_server import CUT, HOLD, Server, bookmark, event, expired, item, page
 from kubernetes.client import Configuration
+from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, expired, item, page
 
 from berthmaster.kube import reflector as reflecting
 from berthmaster.kube.http_client import HTTPClient
@@ -70,20 +70,20 @@ class RecordingStore:
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    made = Server(lists=[page([item("a", 1), item("b", 2)], 5)])
+def server() -> Iterator[ScriptedServer]:
+    made = ScriptedServer(lists=[page([item("a", 1), item("b", 2)], 5)])
     yield made
     made.close()
 
 
-def client(server: Server) -> HTTPClient:
+def client(server: ScriptedServer) -> HTTPClient:
     configuration = Configuration()
     configuration.host = server.url
     return HTTPClient(configuration)
 
 
 @pytest.fixture
-def store(server: Server) -> Iterator[RecordingStore]:
+def store(server: ScriptedServer) -> Iterator[RecordingStore]:
     """A store with a reflector that the first ``wait`` starts."""
     store = RecordingStore()
     reflector = Reflector(client(server), THINGS, store, Backoff(0.02, 0.1, random.Random(1)), random.Random(1))
@@ -177,7 +177,7 @@ def test_a_failed_list_is_retried(server, store, answer):
 def test_the_problem_contains_the_message_of_the_server(server, store):
     server.lists = [403, page([], 1)]
     store.wait(lambda seen: seen.problems)
-    assert store.problems == ["GET /apis/example.io/v1/things: 403 as told"]
+    assert store.problems == ["GET /apis/example.io/v1/things: 403 injected"]
 
 
 def test_a_server_outage_keeps_the_objects_and_the_watch_continues_afterwards(server, store):

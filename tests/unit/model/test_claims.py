@@ -3,7 +3,7 @@ import pytest
 from builders import policy, selector
 from hypothesis import given
 from hypothesis import strategies as st
-from patches import merged
+from kube_store import merged
 
 from berthmaster.model.claims import (
     MatchLevel,

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from doctor_facts import HOST, NOW, SETUP, diagnose, healthy, lease, not_called, webhooks
+from kube_in_memory import ScriptedClient
 from rich.console import Console
-from scripted_api import ScriptedAPI
 
 from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor import command as module
@@ -140,7 +140,7 @@ def test_permissions_are_checked_for_the_controllers_that_run(run, flags, contro
 
 
 def test_a_server_without_karmada(monkeypatch):
-    monkeypatch.setattr(LOAD_CLIENT, lambda *_: ScriptedAPI({"GET /version": VERSION}, now=NOW))
+    monkeypatch.setattr(LOAD_CLIENT, lambda *_: ScriptedClient({"GET /version": VERSION}, now=NOW))
     result = CliRunner().invoke(command, ["-o", "json", "--timeout-s=1"], catch_exceptions=False)
     assert result.exit_code == 1
     verdicts = {each["check"]: each["verdict"] for each in json.loads(result.stdout)["findings"]}

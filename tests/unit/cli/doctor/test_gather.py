@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from doctor_facts import AUTHORITY, DAY, NOW, SETUP, leaf
 from fake_clock import FakeClock
-from scripted_api import ScriptedAPI
+from kube_in_memory import ScriptedClient
 
 from berthmaster.controllers.rbac import rules_of
 from berthmaster.kube.requests import APIRequest
@@ -31,7 +31,7 @@ SECOND = timedelta(seconds=1)
 
 
 def client(answers, **more):
-    return DoctorClient(ScriptedAPI(answers, **more), 1.0)
+    return DoctorClient(ScriptedClient(answers, **more), 1.0)
 
 
 def pages(*contents):
@@ -65,7 +65,7 @@ class TestClient:
         assert isinstance(observe(lambda: client({"GET /x": [["list"]]}).read(APIRequest("/x")), 1), Unobserved)
 
     def test_permissions_are_checked_in_the_name_of_another_user(self):
-        api = ScriptedAPI({"GET /version": VERSION})
+        api = ScriptedClient({"GET /version": VERSION})
         DoctorClient(ImpersonatingClient(api, "them"), 1).read(APIRequest("/version"))
         assert api.asked[0].headers == (("Impersonate-User", "them"),)
 
@@ -228,14 +228,14 @@ class TestDryRun:
     CLUSTER_POLICIES = "POST /apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies"
 
     def test_nothing_is_stored(self):
-        api = ScriptedAPI({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
+        api = ScriptedClient({self.POLICIES: {"kind": "PropagationPolicy"}, self.CLUSTER_POLICIES: {}})
         found = webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert found.policy == {"kind": "PropagationPolicy"}
         assert len(found.took_s) == webhooks.TRIES
         assert all(("dryRun", "All") in each.query for each in api.asked)
 
     def test_warnings_are_read(self):
-        api = ScriptedAPI({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
+        api = ScriptedClient({self.POLICIES: {}, self.CLUSTER_POLICIES: {}})
         api.headers = {"Warning": ['299 - "spec.x: no [rule]"', '299 - "other"']}
         assert webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic).bad_warnings == (
             "spec.x: no [rule]",
@@ -243,7 +243,7 @@ class TestDryRun:
         )
 
     def test_a_refusal_ends_the_dry_run(self):
-        api = ScriptedAPI({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
+        api = ScriptedClient({self.POLICIES: ApiError(500, "InternalError", "failed calling webhook")})
         found = webhooks.try_policies(DoctorClient(api, 1), "default", time.monotonic)
         assert (found.policy, found.problem, found.status) == (None, "failed calling webhook", 500)
         assert len(api.asked) == 1
@@ -374,7 +374,7 @@ def test_a_probe_without_a_response_or_with_an_invalid_url(url):
 
 
 def test_an_api_server_without_karmada_is_observed():
-    api = ScriptedAPI({"GET /version": VERSION}, now=NOW)
+    api = ScriptedClient({"GET /version": VERSION}, now=NOW)
     facts = Collector(
         target=api, host=api, setup=SETUP, groups=frozenset(GROUPS), clock=FakeClock.at(NOW), limit_s=1.0, user="them"
     ).collect()

@@ -4,7 +4,7 @@ import json
 import logging
 
 import pytest
-from answers import ReadyAnswer
+from kube_in_memory import ReadyResponse
 from preempting import WEB, Stage, owner, policy, refusing, template
 
 from berthmaster.controllers.preemption.reconciler import NOT_CLEARED_WAIT_S
@@ -149,7 +149,7 @@ def test_a_record_that_admission_restores_is_reported_and_retried_later():
     def as_admission_would(request):
         answer = send(request)
         if request.method == "PATCH" and restoring:
-            return ReadyAnswer([json.dumps(stage.put(DROPPED, observed=False)).encode()])
+            return ReadyResponse([json.dumps(stage.put(DROPPED, observed=False)).encode()])
         return answer
 
     stage.api.send = as_admission_would

@@ -14,8 +14,7 @@ from faults import nothing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kube_in_memory import KubeInMemory
-from kube_store import JSON
-from patches import merged
+from kube_store import JSON, merged
 from rebalancing import CREATED, EARLIER, LATER, NIGHT, binding_path, manifest, put_binding, text, workload
 
 from berthmaster.controllers.controller import Requeue

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import pytest
-from api_server import CUT, HOLD, Server, bookmark, event, page
 from kube_scheduler_builders import node
 from kubernetes.client import Configuration
+from scripted_server import CUT, HOLD, ScriptedServer, bookmark, event, page
 
 from berthmaster.kube.http_client import HTTPClient
 from berthmaster.kube.kinds import FEDERATED_CLUSTERS, KARMADA_CLUSTERS, KARMADA_POLICIES, NODES, Watched, WatchOptions
@@ -65,7 +65,7 @@ def wait_for(check: Callable[[], bool], shown: Callable[[], object] = lambda: ""
 class Watching:
     """A state, its source and the API server behind it."""
 
-    def __init__(self, server: Server, clusters: Watched, policies=()) -> None:
+    def __init__(self, server: ScriptedServer, clusters: Watched, policies=()) -> None:
         configuration = Configuration()
         configuration.host = server.url
         self.server = server
@@ -89,7 +89,7 @@ def watching() -> Iterator[Callable[..., Watching]]:
     made: list[Watching] = []
 
     def start(first_list, clusters=NODES, policies=(), watches=()) -> Watching:
-        server = Server(lists=[first_list], watches=list(watches))
+        server = ScriptedServer(lists=[first_list], watches=list(watches))
         made.append(Watching(server, clusters, policies))
         made[-1].source.start(made[-1].state)
         return made[-1]
@@ -253,7 +253,7 @@ def test_a_cluster_that_crashes_the_fleet_makes_it_stale_is_told_again_and_the_o
     running.wait(lambda: running.names() == {"a", "b"} and running.state.freshness.stale_since is None)
 
 
-class ByPath(Server):
+class ByPath(ScriptedServer):
     """A server that lists something else at every path."""
 
     by_path: dict[str, bytes | int]
@@ -284,7 +284,7 @@ def test_policies_are_told_together_with_the_clusters_and_never_half():
         server.close()
 
 
-def kubeconfig(server: Server) -> str:
+def kubeconfig(server: ScriptedServer) -> str:
     return json.dumps(
         {
             "current-context": "test",
@@ -304,7 +304,7 @@ def kubeconfig(server: Server) -> str:
     ],
 )  # fmt: skip
 def test_options_say_what_is_watched_and_where(tmp_path, kinds, paths):
-    server, state = Server(lists=[page([], 5)]), State(karmada_profile())
+    server, state = ScriptedServer(lists=[page([], 5)]), State(karmada_profile())
     (tmp_path / "kubeconfig").write_text(kubeconfig(server))
     source = watch_source(WatchOptions(kinds, tmp_path / "kubeconfig"), SystemClock())
     try:

@@ -1,4 +1,4 @@
-"""An API server that does as it is told: lists and watches of one collection, over real HTTP on loopback."""
+"""An API server with scripted lists and watches of one collection, over real HTTP on loopback."""
 
 import json
 import threading
@@ -11,49 +11,49 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 HOLD = "hold"
-"""A step of a watch: say nothing until the server closes, or more steps are told to ``more``."""
+"""A step of a watch: send nothing until the server closes or ``more`` has steps."""
 CUT = "cut"
 """A step of a watch: break the connection in the middle of a chunk."""
 
 
 def item(name: str, version: int = 1, **spec: Any) -> dict[str, Any]:
-    """An object."""
+    """Make an object."""
     return {"kind": "Thing", "metadata": {"name": name, "resourceVersion": str(version)}, "spec": spec}
 
 
 def event(kind: str, thing: Mapping[str, Any]) -> bytes:
-    """A line of a watch."""
+    """Make a line of a watch."""
     return json.dumps({"type": kind, "object": thing}).encode() + b"\n"
 
 
 def bookmark(version: int) -> bytes:
-    """A line that only moves the resource version on."""
+    """Make a bookmark."""
     return event(
         "BOOKMARK", {"kind": "Thing", "metadata": {"resourceVersion": str(version), "creationTimestamp": None}}
     )
 
 
 def expired() -> bytes:
-    """The line of a server that does not remember so far back."""
+    """Make the line of a watch whose resource version is too old."""
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
     return event("ERROR", status)
 
 
 def page(items: Iterable[Mapping[str, Any]], version: int, token: str = "") -> bytes:
-    """A page of a list."""
+    """Make a list page."""
     metadata = {"resourceVersion": str(version), **({"continue": token} if token else {})}
     return json.dumps({"kind": "ThingList", "metadata": metadata, "items": list(items)}).encode()
 
 
 @dataclass
-class Server:
-    """The server's orders.
+class ScriptedServer:
+    """The server and its script.
 
     Attributes:
-        lists: answers to lists, in order, each a body or a status; the last one stays.
-        watches: answers to watches, in order, each a list of steps or a status; once they are used up, watches hold.
-        asked: the query of each request so far, ``path`` among it.
-        more: steps for the watch that holds.
+        lists: the responses to lists in order, each a body or a status. The last one repeats.
+        watches: the responses to watches in order, each a list of steps or a status. Later watches hold.
+        asked: the query of each request so far, with ``path``.
+        more: more steps for the watch that holds.
     """
 
     lists: list[bytes | int] = field(default_factory=list)
@@ -76,24 +76,24 @@ class Server:
         return [query["resourceVersion"] for query in list(self.asked) if query.get("watch")]
 
     def close(self) -> None:
-        """Vanish: nobody listens any more, and open connections are broken."""
+        """Stop listening and break open connections."""
         self._closing.set()
         self._http.shutdown()
         self._http.server_close()
 
     def reopen(self) -> None:
-        """Be there again, on the same port."""
+        """Listen again on the same port."""
         self._closing = threading.Event()
         self._http = self._listen(self.port)
 
     def _listen(self, port: int) -> ThreadingHTTPServer:
-        orders = self
+        script = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                orders.answer(self)
+                script.answer(self)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -115,16 +115,16 @@ class Server:
         with self._lock:
             self.asked.append({"path": parts.path, "authorization": handler.headers.get("Authorization", ""), **query})
             watching = bool(query.get("watch"))
-            orders: Any = (
+            script: Any = (
                 self.watches.pop(0) if watching and self.watches else [HOLD] if watching else self._next_list()
             )
-        if isinstance(orders, int):
-            body = json.dumps({"kind": "Status", "code": orders, "reason": "Told", "message": "as told"}).encode()
-            self._send(handler, orders, body)
-        elif isinstance(orders, bytes):
-            self._send(handler, 200, orders)
+        if isinstance(script, int):
+            body = json.dumps({"kind": "Status", "code": script, "reason": "Injected", "message": "injected"}).encode()
+            self._send(handler, script, body)
+        elif isinstance(script, bytes):
+            self._send(handler, 200, script)
         else:
-            self._stream(handler, orders)
+            self._stream(handler, script)
 
     def _next_list(self) -> bytes | int:
         return self.lists.pop(0) if len(self.lists) > 1 else self.lists[0]
@@ -143,7 +143,7 @@ class Server:
         handler.wfile.flush()
         handler.close_connection = True
         with suppress(OSError):
-            for step in self._unfolded(steps):
+            for step in self._expanded(steps):
                 if step == CUT:
                     handler.wfile.write(b"ff\r\nhalf")
                     handler.wfile.flush()
@@ -154,7 +154,7 @@ class Server:
                 handler.wfile.flush()
             handler.wfile.write(b"0\r\n\r\n")
 
-    def _unfolded(self, steps: list[bytes | str]) -> Iterable[bytes | str]:
+    def _expanded(self, steps: list[bytes | str]) -> Iterable[bytes | str]:
         closing = self._closing
         for step in steps:
             if step != HOLD:
