@@ -6,25 +6,17 @@ import signal
 import tempfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+import yaml
 from rich.console import Console
 
 from berthmaster.runtime.stopping import Stop
 from berthmaster_cli.console import stdout
 from berthmaster_cli.demo.service import DemoCertificates, DemoService
 
-_POLICY: dict[str, Any] = {
-    "apiVersion": "policy.karmada.io/v1alpha1",
-    "kind": "PropagationPolicy",
-    "metadata": {"name": "web", "namespace": "default"},
-    "spec": {
-        "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
-        "placement": {"replicaScheduling": {"replicaSchedulingType": "Divided"}},
-    },
-}
-_CLUSTER = """
+_CLUSTER: Final = """
 apiVersion: cluster.karmada.io/v1alpha1
 kind: Cluster
 metadata: {{name: {name}, labels: {{site: {site}}}}}
@@ -38,23 +30,61 @@ status:
     allocatable: {{cpu: "{cpu}", memory: 64Gi, pods: "220"}}
 ---
 """
-_BINDING: dict[str, Any] = {
-    "apiVersion": "work.karmada.io/v1alpha2",
-    "kind": "ResourceBinding",
-    "metadata": {"name": "web-deployment", "namespace": "shop"},
-    "spec": {
-        "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
-        "replicas": 12,
-        "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
-        "placement": {
-            "clusterAffinities": [
-                {"affinityName": "on-premises", "labelSelector": {"matchLabels": {"site": "dc"}}},
-                {"affinityName": "cloud", "labelSelector": {"matchLabels": {"site": "cloud"}}},
-            ],
-            "replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
-        },
-    },
-}
+_OBJECTS: Final[dict[str, Any]] = yaml.safe_load("""
+policy:
+  apiVersion: policy.karmada.io/v1alpha1
+  kind: PropagationPolicy
+  metadata: {name: web, namespace: default}
+  spec:
+    resourceSelectors: [{apiVersion: apps/v1, kind: Deployment, name: web}]
+    placement: {replicaScheduling: {replicaSchedulingType: Divided}}
+review:
+  uid: 7f0b2c9e-demo
+  kind: {group: policy.karmada.io, version: v1alpha1, kind: PropagationPolicy}
+  resource: {group: policy.karmada.io, version: v1alpha1, resource: propagationpolicies}
+  namespace: default
+  name: web
+  userInfo: {username: demo}
+binding:
+  apiVersion: work.karmada.io/v1alpha2
+  kind: ResourceBinding
+  metadata: {name: web-deployment, namespace: shop}
+  spec:
+    resource: {apiVersion: apps/v1, kind: Deployment, namespace: shop, name: web}
+    replicas: 12
+    replicaRequirements: {resourceRequest: {cpu: "1"}}
+    placement:
+      clusterAffinities: &groups
+        - {affinityName: on-premises, labelSelector: {matchLabels: {site: dc}}}
+        - {affinityName: cloud, labelSelector: {matchLabels: {site: cloud}}}
+      replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}
+groups: *groups
+unit:
+  apiVersion: apps/v1
+  kind: Deployment
+  resource: deployments
+  namespace: shop
+  name: web
+  schedulingMode: Divide
+  desiredReplicas: 12
+  resourceRequest: {cpu: "0", memory: "0", ephemeral-storage: "0"}
+  currentClusters: []
+federatedCluster:
+  metadata: {name: cloud-1, labels: {site: cloud}}
+  spec: {}
+  status: {resources: {}}
+pod:
+  metadata: {name: web-0, namespace: shop}
+  spec: {containers: [{name: web, resources: {requests: {cpu: "1"}}}]}
+nodes:
+  - metadata: {name: dc-1, labels: {site: dc}}
+    spec: {unschedulable: true}
+    status: &ready
+      allocatable: {cpu: "32", memory: 64Gi, pods: "220"}
+      conditions: [{type: Ready, status: "True"}]
+  - {metadata: {name: cloud-1, labels: {site: cloud}}, spec: {}, status: *ready}
+  - {metadata: {name: cloud-2, labels: {site: cloud}}, spec: {}, status: *ready}
+""")
 
 
 @click.command()
@@ -93,7 +123,7 @@ def _keep(console: Console, certificates: DemoCertificates, services: list[DemoS
 def show_webhook(console: Console, service: DemoService) -> None:
     """Show a policy that gets defaults, a policy that is denied, and a priority drop that is recorded."""
     console.print("\n[bold]The webhook adds defaults to a policy:[/]")
-    _show_patch(console, service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _POLICY)))
+    _show_patch(console, service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _OBJECTS["policy"])))
 
     wrong = _changed(
         preemption="Always",
@@ -117,26 +147,14 @@ def show_webhook(console: Console, service: DemoService) -> None:
 
 
 def _changed(**spec: object) -> dict[str, Any]:
-    return {**_POLICY, "spec": {**_POLICY["spec"], **spec}}
+    policy = _OBJECTS["policy"]
+    return {**policy, "spec": {**policy["spec"], **spec}}
 
 
 def _review(operation: str, obj: dict[str, Any], old: dict[str, Any] | None = None) -> dict[str, Any]:
     """Return a review as an API server would send it."""
-    return {
-        "apiVersion": "admission.k8s.io/v1",
-        "kind": "AdmissionReview",
-        "request": {
-            "uid": "7f0b2c9e-demo",
-            "kind": {"group": "policy.karmada.io", "version": "v1alpha1", "kind": "PropagationPolicy"},
-            "resource": {"group": "policy.karmada.io", "version": "v1alpha1", "resource": "propagationpolicies"},
-            "operation": operation,
-            "namespace": "default",
-            "name": "web",
-            "userInfo": {"username": "demo"},
-            "object": obj,
-            "oldObject": old,
-        },
-    }
+    request = {**_OBJECTS["review"], "operation": operation, "object": obj, "oldObject": old}
+    return {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
 
 
 def _show_patch(console: Console, answer: dict[str, Any]) -> None:
@@ -160,76 +178,28 @@ def write_fleet(folder: Path) -> Path:
 
 def show_extender(console: Console, service: DemoService) -> None:
     """Show the same question in the APIs of three control planes."""
+    groups = _OBJECTS["groups"]
     console.print("\n[bold]Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:[/]")
-    answer = service.ask("POST", "/v1/schedule?explain=true", {"binding": _BINDING})
+    answer = service.ask("POST", "/v1/schedule?explain=true", {"binding": _OBJECTS["binding"]})
     console.print(f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}", markup=False)
     for group in answer["diagnosis"]["groups"]:
         failure = group["failure"]
         console.print(f"  {group['group']}: {failure['message'] if failure else 'chosen'}", markup=False)
 
     console.print("\n[bold]KubeAdmiral's scheduler webhooks filter and score one cluster:[/]")
-    request = {"schedulingUnit": _unit(), "cluster": _federated("cloud-1")}
+    unit = {**_OBJECTS["unit"], "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)}}
+    request = {"schedulingUnit": unit, "cluster": _OBJECTS["federatedCluster"]}
     for verb in ("filter", "score"):
         response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
         console.print(f"  {verb}: {json.dumps(response)}", markup=False)
 
     console.print("\n[bold]kube-scheduler's extender protocol filters nodes that stand for clusters:[/]")
-    response = service.ask(
-        "POST", "/kube-scheduler/filter", {"Pod": _pod(), "Nodes": {"items": _nodes()}, "NodeNames": None}
-    )
+    annotations = {"policy.berthmaster.io/placement": json.dumps({"clusterAffinities": groups})}
+    pod = {**_OBJECTS["pod"], "metadata": {**_OBJECTS["pod"]["metadata"], "annotations": annotations}}
+    request = {"Pod": pod, "Nodes": {"items": _OBJECTS["nodes"]}, "NodeNames": None}
+    response = service.ask("POST", "/kube-scheduler/filter", request)
     kept = [node["metadata"]["name"] for node in (response.get("Nodes") or {}).get("items") or []]
     console.print(f"  kept: {', '.join(kept)}", markup=False)
     for kind in ("FailedNodes", "FailedAndUnresolvableNodes"):
         for node, reason in (response.get(kind) or {}).items():
             console.print(f"  {node}: {reason}", markup=False)
-
-
-def _groups() -> list[dict[str, Any]]:
-    groups: list[dict[str, Any]] = _BINDING["spec"]["placement"]["clusterAffinities"]
-    return groups
-
-
-def _unit() -> dict[str, Any]:
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "resource": "deployments",
-        "namespace": "shop",
-        "name": "web",
-        "schedulingMode": "Divide",
-        "desiredReplicas": 12,
-        "resourceRequest": {"cpu": "0", "memory": "0", "ephemeral-storage": "0"},
-        "currentClusters": [],
-        "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(_groups())},
-    }
-
-
-def _federated(name: str) -> dict[str, Any]:
-    return {"metadata": {"name": name, "labels": {"site": "cloud"}}, "spec": {}, "status": {"resources": {}}}
-
-
-def _pod() -> dict[str, Any]:
-    placement = json.dumps({"clusterAffinities": _groups()})
-    return {
-        "metadata": {
-            "name": "web-0",
-            "namespace": "shop",
-            "annotations": {"policy.berthmaster.io/placement": placement},
-        },
-        "spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "1"}}}]},
-    }
-
-
-def _nodes() -> list[dict[str, Any]]:
-    """Return a node for each cluster. The node of the cluster on premises is unschedulable."""
-    return [
-        {
-            "metadata": {"name": name, "labels": {"site": site}},
-            "spec": {"unschedulable": True} if site == "dc" else {},
-            "status": {
-                "allocatable": {"cpu": "32", "memory": "64Gi", "pods": "220"},
-                "conditions": [{"type": "Ready", "status": "True"}],
-            },
-        }
-        for name, site in (("dc-1", "dc"), ("cloud-1", "cloud"), ("cloud-2", "cloud"))
-    ]

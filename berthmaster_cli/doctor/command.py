@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import click
+import msgspec
 from rich.console import Console
 from rich.markup import escape
 
@@ -169,19 +170,8 @@ def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
 
 def as_data(found: Sequence[Finding]) -> dict[str, Any]:
     """Return the report for programs, the worst findings first."""
-    return {
-        "summary": _counts(found),
-        "findings": [
-            {
-                "group": each.group,
-                "check": each.check,
-                "verdict": each.severity,
-                "message": each.message,
-                "remedy": each.remedy,
-            }
-            for each in _sorted(found)
-        ],
-    }
+    listed = [{"group": each.group, **msgspec.to_builtins(each)} for each in _sorted(found)]
+    return {"summary": _counts(found), "findings": listed}
 
 
 def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool = False) -> None:

@@ -45,11 +45,9 @@ class Setup:
     Attributes:
         target, host: the ``kubectl`` command with the options that reach each API server, for remedies.
         single: whether both are the same cluster.
-        namespace: the namespace of the release on the host.
-        release: the name of the Helm release. The names of its objects begin with it.
+        namespace, release: namespace and name of the Helm release on the host. Names of its objects begin with it.
         karmada_namespace: the namespace of Karmada's components on the host.
-        scheduler_name: the scheduler name that our controllers serve.
-        other_schedulers: further scheduler names that are served.
+        scheduler_name, other_schedulers: the scheduler name that our controllers serve, and names that others serve.
         lease: namespace and name of the controllers' lease.
         controllers: the names of the controllers that should run.
         trial_namespace: the namespace for the dry run of a policy.
@@ -100,8 +98,7 @@ class ServerFacts:
     """An API server that responded.
 
     Attributes:
-        version: the reported version, for example ``v1.34.1``.
-        number: the major and minor version.
+        version, number: the version as text, for example ``v1.34.1``, and its major and minor number.
         ahead: how far its clock is ahead of the local clock. Servers report whole seconds only.
         slack: the error of ``ahead``, caused by the time that the response took.
     """
@@ -198,13 +195,7 @@ class EndpointFacts:
 
 @dataclass(frozen=True, slots=True)
 class SecretFacts:
-    """A serving Secret on the host.
-
-    Attributes:
-        name: the name of the Secret.
-        leaf: its certificate; None if there is no readable one.
-        key_fits: whether its key belongs to the certificate.
-    """
+    """A serving Secret on the host. ``leaf`` is None if there is no readable certificate."""
 
     name: str
     leaf: x509.Certificate | None
@@ -217,8 +208,7 @@ class DryRunFacts:
 
     Attributes:
         policy: the good policy as it would have been stored; None if it was refused.
-        problem: why the good policy was refused.
-        status: the HTTP status of that refusal; 0 if there was no response.
+        problem, status: why it was refused, and the HTTP status; 0 if there was no response.
         took_s: the duration of each try.
         bad_problem: why the policy that breaks a rule of the webhook was refused; empty if it was accepted.
         bad_warnings: the warnings about that policy if it was accepted.
@@ -239,8 +229,7 @@ class AccessFacts:
     """The permissions of a user.
 
     Attributes:
-        user: the user name, as the API server reports it; empty if it does not.
-        groups: the groups of the user.
+        user, groups: the names, as the API server reports them; empty if it does not.
         denied: the rule and ``VERB RESOURCE`` of each permission that is missing.
         checked: how many permissions were checked.
     """
@@ -256,7 +245,6 @@ class LeaseFacts:
     """A lease.
 
     Attributes:
-        namespace, name: where it is.
         holder: the identity of the holder; empty if the lease was released.
         renewed: the last renewal by the holder's clock; None if the lease has none.
         duration_s: how long the lease is valid without renewal.
@@ -271,13 +259,9 @@ class LeaseFacts:
 
 @dataclass(frozen=True, slots=True)
 class FleetFacts:
-    """The member clusters.
+    """The member clusters: their number, and the names of those that are not ready or report no resources.
 
-    Attributes:
-        total: the number of clusters.
-        not_ready: the names of the clusters that are not ready.
-        unmeasured: the names of the clusters that report no allocatable resources.
-        complete: whether all clusters were read.
+    ``complete`` is False if not all clusters were read.
     """
 
     total: int
@@ -308,7 +292,6 @@ class DeploymentFacts:
     """A Deployment on the host that runs a component of Karmada or Berthmaster.
 
     Attributes:
-        name: the name of the Deployment.
         component: ``karmada-scheduler``, ``karmada-controller-manager``, ``webhook``, ``controllers``, ``extender``.
         arguments: command and arguments of the container.
         wanted, ready: the number of pods.
@@ -333,13 +316,7 @@ class DeploymentFacts:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFacts:
-    """The response of a probe endpoint.
-
-    Attributes:
-        url: the URL.
-        status: the HTTP status; 0 if there was no response.
-        message: the end of the response, or the reason why there was none.
-    """
+    """The HTTP status and text of a probe endpoint; 0 and the reason if there was no response."""
 
     url: str
     status: int

@@ -21,12 +21,12 @@ class Severity(StrEnum):
     OK = "ok"
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "verdict"}):
     """The result of one check.
 
     Attributes:
         check: ``GROUP/NAME``, the same in every release.
-        severity: how bad it is.
+        severity: how bad it is; ``verdict`` in JSON.
         message: what was found, subject first.
         remedy: what to do, in the imperative, with the command if there is one. Empty if nothing is wrong.
     """
