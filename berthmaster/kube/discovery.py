@@ -31,7 +31,7 @@ class ServedKind(NamedTuple):
     namespaced: bool
 
 
-class APIResource(msgspec.Struct, frozen=True):
+class ServedResource(msgspec.Struct, frozen=True):
     """``meta/v1.APIResource``: a resource or subresource of a group version."""
 
     name: str
@@ -43,7 +43,7 @@ class APIResource(msgspec.Struct, frozen=True):
 class APIResourceList(msgspec.Struct, frozen=True):
     """``meta/v1.APIResourceList``: the resources of a group version."""
 
-    resources: tuple[APIResource, ...] = ()
+    resources: tuple[ServedResource, ...] = ()
 
 
 class Discovery:

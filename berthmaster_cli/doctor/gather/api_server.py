@@ -10,6 +10,7 @@ import msgspec
 
 from berthmaster.controllers.rbac import AccessRule, rules_of
 from berthmaster.kube.client import read_body
+from berthmaster.kube.discovery import APIResourceList
 from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import AccessFacts, ServedKinds, ServerFacts, Setup
@@ -27,14 +28,6 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
     git_version: str = ""
     major: str = "0"
     minor: str = "0"
-
-
-class _APIResource(msgspec.Struct, frozen=True):
-    name: str
-
-
-class _APIResourceList(msgspec.Struct, frozen=True):
-    resources: list[_APIResource] = []
 
 
 def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
@@ -65,7 +58,7 @@ def kinds(client: DoctorClient, api_version: str) -> ServedKinds:
     Raises:
         ApiError: the API server does not serve the version (404), or does not respond.
     """
-    listed = client.read_as(_APIResourceList, APIRequest(f"/apis/{api_version}"))
+    listed = client.read_as(APIResourceList, APIRequest(f"/apis/{api_version}"))
     try:
         document = client.read(APIRequest(f"/openapi/v3/apis/{api_version}"))
     except ApiError as error:
