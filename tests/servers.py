@@ -1,4 +1,4 @@
-"""Running services, and sockets to talk to them byte by byte."""
+"""Running services, and sockets that send requests to them."""
 
 import signal
 import socket
@@ -32,7 +32,7 @@ class Server(NamedTuple):
         return f"http://127.0.0.1:{self.port}"
 
     def probe(self, path: str) -> tuple[int, str]:
-        """What the plain port answers."""
+        """Return the status and the text of a probe."""
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}{path}", timeout=5) as response:
                 return response.status, response.read().decode()
@@ -48,14 +48,14 @@ def free_port() -> int:
 
 @contextmanager
 def running(command: str, *flags: object, log: Path, ready: bool = True) -> Iterator[Server]:
-    """`berthmaster COMMAND` on free ports of loopback until the end of the block."""
+    """Run `berthmaster COMMAND` on free ports of loopback until the end of the block."""
     port, probe_port = free_port(), free_port()
     arguments = [
         sys.executable, "-m", "berthmaster_cli.main", command, "--bind", f"127.0.0.1:{port}", "--probe-bind",
         f"127.0.0.1:{probe_port}", "--drain-s", "0", "--grace-s", "3", *map(str, flags),
     ]  # fmt: skip
     with log.open("wb") as output:
-        process = subprocess.Popen(arguments, stderr=output)  # noqa: S603 - this very program
+        process = subprocess.Popen(arguments, stderr=output)  # noqa: S603 - this program
     server = Server(port, probe_port, process, log)
     try:
         _await(server, ready=ready)
@@ -80,7 +80,7 @@ def _await(server: Server, *, ready: bool) -> None:
 
 
 class Answer(NamedTuple):
-    """A response, taken apart."""
+    """A parsed response."""
 
     status: int
     headers: dict[str, str]
@@ -105,7 +105,7 @@ class Wire:
         self.socket.sendall(data)
 
     def answer(self) -> Answer:
-        """The next response."""
+        """Return the next response."""
         while b"\r\n\r\n" not in self._rest:
             self._more()
         head, _, self._rest = self._rest.partition(b"\r\n\r\n")
@@ -115,7 +115,7 @@ class Wire:
         return Answer(int(first.split()[1]), headers, body)
 
     def ended(self, within_s: float = 5.0) -> bool:
-        """Whether the server closes the connection in time."""
+        """Return whether the server closes the connection in time."""
         self.socket.settimeout(within_s)
         try:
             return self.socket.recv(65536) == b""
@@ -152,7 +152,7 @@ class Wire:
 
 
 def request(method: str, path: str, body: bytes = b"", content_type: str = "application/json", **headers: str) -> bytes:
-    """A request as it goes over the wire; underscores in header names stand for dashes."""
+    """Return a request as bytes. Underscores in header names become dashes."""
     lines = [f"{method} {path} HTTP/1.1", "Host: localhost"]
     headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if body or method == "POST":

@@ -1,4 +1,4 @@
-"""The webhook as a process of its own, and certificates for it."""
+"""The webhook in a separate process, and certificates for it."""
 
 import ipaddress
 import os
@@ -22,12 +22,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 START_TIMEOUT_S = 30
-NEVER_S = 10
+NO_ANSWER_S = 10
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A certificate and its key in PEM; it is its own authority."""
+    """A self-signed certificate and its key in PEM."""
 
     certificate: bytes
     key: bytes
@@ -81,7 +81,7 @@ class Server:
             *("--cert-file", str(folder / "tls.crt"), "--key-file", str(folder / "tls.key"), *options),
         )
         with self.log.open("wb") as log:
-            self.process = subprocess.Popen(  # noqa: S603 - this interpreter, our own command
+            self.process = subprocess.Popen(  # noqa: S603 - this interpreter and our command
                 [sys.executable, "-m", "berthmaster_cli.main", "webhook", *arguments], stdout=log, stderr=log
             )
 
@@ -103,7 +103,7 @@ class Server:
             return 0, ""
 
     def metric(self, name, **labels):
-        """The sum of a metric's samples that have these labels."""
+        """Return the sum of the samples of a metric with these labels."""
         total = 0.0
         for line in self.probe("/metrics")[1].splitlines():
             sample, _, value = line.rpartition(" ")
@@ -117,7 +117,7 @@ class Server:
         if client is not None and folder is not None:
             client.write(folder, "client")
             context.load_cert_chain(folder / "client.crt", folder / "client.key")
-        return HTTPSConnection("127.0.0.1", self.port, timeout=NEVER_S, context=context)
+        return HTTPSConnection("127.0.0.1", self.port, timeout=NO_ANSWER_S, context=context)
 
     def stop(self, how=signal.SIGTERM):
         if self.process.poll() is None:

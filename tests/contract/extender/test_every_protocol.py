@@ -1,4 +1,4 @@
-"""What every protocol of the extender has in common, over real sockets. A new protocol adds a line to ``SAMPLES``."""
+"""Behaviour that all protocols of the extender share, over TCP. A new protocol adds an entry to ``SAMPLES``."""
 
 import time
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from extender.protocols.native import examples
 
 
 class Sample(NamedTuple):
-    """A protocol, by one of its requests, and how it says that it does not answer."""
+    """A request of a protocol, and a check for its refusals."""
 
     path: str
     body: dict[str, object]
@@ -20,18 +20,18 @@ class Sample(NamedTuple):
 
 
 def is_problem(answer: Answer, status: int) -> bool:
-    """A problem document (RFC 9457) that names the request."""
-    told = msgspec.json.decode(answer.body)
+    """Return whether an answer is a problem document (RFC 9457) with the request id."""
+    problem = msgspec.json.decode(answer.body)
     return (
-        answer.status == told["status"] == status
+        answer.status == problem["status"] == status
         and answer.headers["content-type"] == "application/problem+json"
-        and told["requestId"] == answer.headers["x-request-id"]
-        and bool(told["detail"])
+        and problem["requestId"] == answer.headers["x-request-id"]
+        and bool(problem["detail"])
     )
 
 
 def passes_in_doubt(answer: Answer, _status: int) -> bool:
-    """KubeAdmiral's filter rejects nobody by accident."""
+    """Return whether KubeAdmiral's filter selected the cluster: it rejects no cluster because of an invalid request."""
     return answer.status == 200 and msgspec.json.decode(answer.body) == {"selected": True, "error": ""}
 
 
@@ -84,7 +84,7 @@ def test_a_good_request_is_answered_with_json(server, sample):
     assert isinstance(msgspec.json.decode(answer.body), dict)
 
 
-def test_a_connection_serves_many_requests_even_if_they_are_sent_at_once(server, sample):
+def test_a_connection_serves_pipelined_requests(server, sample):
     with Wire(server.port) as wire:
         wire.send(good(sample, X_Request_Id="a") + good(sample, X_Request_Id="b"))
         assert [wire.answer().headers["x-request-id"] for _ in range(2)] == ["a", "b"]
@@ -95,33 +95,33 @@ def test_a_connection_serves_many_requests_even_if_they_are_sent_at_once(server,
 @pytest.mark.parametrize(
     ("given", "kept"),
     [
-        pytest.param("req-1.a:b/c+d=", True, id="a sane one is kept"),
-        pytest.param("x" * 129, False, id="one that is too long is replaced"),
-        pytest.param("two words", False, id="one with spaces is replaced"),
-        pytest.param('"><script>', False, id="one with markup is replaced"),
+        pytest.param("req-1.a:b/c+d=", True, id="a safe id is kept"),
+        pytest.param("x" * 129, False, id="a long id is replaced"),
+        pytest.param("two words", False, id="an id with spaces is replaced"),
+        pytest.param('"><script>', False, id="an id with markup is replaced"),
     ],
 )
-def test_request_ids_are_echoed(server, sample, given, kept):
+def test_safe_request_ids_are_returned(server, sample, given, kept):
     with Wire(server.port) as wire:
         wire.send(good(sample, X_Request_Id=given))
-        told = wire.answer().headers["x-request-id"]
-    assert told
-    assert (told == given) == kept
+        request_id = wire.answer().headers["x-request-id"]
+    assert request_id
+    assert (request_id == given) == kept
 
 
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"nonsense", id="no JSON"),
-        pytest.param(b'{"binding"', id="half a document"),
+        pytest.param(b"", id="an empty body"),
+        pytest.param(b"nonsense", id="a body that is not JSON"),
+        pytest.param(b'{"binding"', id="a truncated document"),
         pytest.param(b"[]", id="another type"),
         pytest.param(b"null", id="null"),
-        pytest.param(b"\xff\xfe", id="no text"),
-        pytest.param(b"[" * 60_000, id="nested beyond all bounds"),
+        pytest.param(b"\xff\xfe", id="invalid UTF-8"),
+        pytest.param(b"[" * 60_000, id="deep nesting"),
     ],
 )
-def test_a_malformed_body_is_refused_and_the_connection_goes_on(server, sample, body):
+def test_a_malformed_body_is_refused_and_the_connection_stays_open(server, sample, body):
     with Wire(server.port) as wire:
         wire.send(request("POST", sample.path, body))
         assert sample.refused(wire.answer(), 400)
@@ -137,7 +137,7 @@ def test_another_method_is_not_allowed(server, sample):
     assert answer.headers["allow"] == "POST"
 
 
-def test_there_is_nothing_beside_and_below_the_paths(server, sample):
+def test_similar_paths_are_unknown(server, sample):
     for path in (f"{sample.path}/", f"{sample.path}x", sample.path.upper()):
         with Wire(server.port) as wire:
             wire.send(request("POST", path, b"{}"))
@@ -145,7 +145,7 @@ def test_there_is_nothing_beside_and_below_the_paths(server, sample):
 
 
 @FAST_ONLY
-def test_a_body_that_is_declared_too_large_is_refused_unread(server, sample):
+def test_a_declared_length_over_the_limit_is_refused_unread(server, sample):
     with Wire(server.port) as wire:
         wire.send(request("POST", sample.path, Content_Length=str(2**40)))
         answer = wire.answer()
@@ -154,20 +154,20 @@ def test_a_body_that_is_declared_too_large_is_refused_unread(server, sample):
         assert wire.ended()
 
 
-def test_a_body_that_turns_out_too_large_is_refused(server, sample):
+def test_a_chunked_body_over_the_limit_is_refused(server, sample):
     with Wire(server.port) as wire:
         wire.send(chunked_head(sample) + b"20000\r\n" + b" " * 0x20000 + b"\r\n0\r\n\r\n")
         assert sample.refused(wire.answer(), 413)
 
 
-def test_a_body_that_is_not_chunked_as_it_says_is_refused(server, sample):
+def test_a_malformed_chunked_body_is_refused(server, sample):
     with Wire(server.port) as wire:
         wire.send(chunked_head(sample) + b"zz\r\n{}\r\n0\r\n\r\n")
         assert sample.refused(wire.answer(), 400)
         assert wire.ended()
 
 
-def test_a_body_that_stops_half_way_is_given_up_in_time(server, sample):
+def test_an_incomplete_body_is_refused_at_the_deadline(server, sample):
     whole = good(sample)
     with Wire(server.port) as wire:
         start = time.monotonic()
@@ -178,13 +178,13 @@ def test_a_body_that_stops_half_way_is_given_up_in_time(server, sample):
 
 
 @FAST_ONLY
-def test_a_head_that_stops_half_way_is_given_up_in_time(server, sample):
+def test_an_incomplete_head_ends_the_connection_at_the_deadline(server, sample):
     with Wire(server.port) as wire:
         wire.send(good(sample)[:20])
         assert wire.ended(within_s=4)
 
 
-def test_a_client_that_leaves_half_way_disturbs_nobody(server, sample):
+def test_clients_that_disconnect_early_do_not_affect_others(server, sample):
     for _ in range(20):
         with Wire(server.port) as wire:
             wire.send(good(sample)[:-10])
@@ -194,7 +194,7 @@ def test_a_client_that_leaves_half_way_disturbs_nobody(server, sample):
 
 
 @FAST_ONLY
-def test_clients_that_say_nothing_keep_nobody_from_being_served(server, sample):
+def test_silent_clients_do_not_delay_others(server, sample):
     silent = [Wire(server.port) for _ in range(40)]
     halves = [Wire(server.port) for _ in range(12)]  # three times the threads
     for wire in halves:

@@ -1,4 +1,4 @@
-"""TLS, mutual TLS, tokens, and the refusal to be open to everybody."""
+"""TLS, mutual TLS, tokens, and the refusal to serve beyond loopback without them."""
 
 import ssl
 import time
@@ -18,7 +18,7 @@ from extender.client import Client
 from extender.protocols.native import examples
 
 GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))
-TOKEN = "a-token-of-some-length"  # noqa: S105 - opens nothing but the service below
+TOKEN = "a-token-of-some-length"  # noqa: S105 - valid for the service of this test only
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def secured(authority, tmp_path_factory):
-    """A service with TLS, client certificates and tokens, and no fleet of its own."""
+    """Start a service with TLS, client certificates and tokens, and without a fleet."""
     folder = tmp_path_factory.mktemp("secured")
     (folder / "tokens").write_text(f"{TOKEN},alice\n")
     certificate, key = authority.issue("localhost")
@@ -50,14 +50,14 @@ def context(authority, *, certificate=True):
 @pytest.mark.parametrize(
     ("header", "status"),
     [
-        pytest.param({"Authorization": f"Bearer {TOKEN}"}, 200, id="a token that is known"),
-        pytest.param({"Authorization": f"bearer  {TOKEN} "}, 200, id="the scheme in another case"),
-        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, 401, id="a token that is not"),
+        pytest.param({"Authorization": f"Bearer {TOKEN}"}, 200, id="a valid token"),
+        pytest.param({"Authorization": f"bearer  {TOKEN} "}, 200, id="the scheme in lower case"),
+        pytest.param({"Authorization": f"Bearer {TOKEN}x"}, 401, id="an unknown token"),
         pytest.param({"Authorization": f"Basic {TOKEN}"}, 401, id="another scheme"),
-        pytest.param({}, 401, id="none"),
+        pytest.param({}, 401, id="no token"),
     ],
 )
-def test_a_token_is_asked_for(secured, authority, header, status):
+def test_a_valid_token_is_required(secured, authority, header, status):
     with Wire(secured[0].port, context(authority)) as wire:
         head, _, body = GOOD.partition(b"\r\n\r\n")
         lines = "".join(f"\r\n{name}: {value}" for name, value in header.items()).encode()
@@ -67,22 +67,22 @@ def test_a_token_is_asked_for(secured, authority, header, status):
     assert ("www-authenticate" in answer.headers) == (status == 401)
 
 
-def test_without_a_token_nobody_learns_what_there_is(secured, authority):
+def test_clients_without_a_token_do_not_learn_which_paths_exist(secured, authority):
     for method, path in (("GET", "/nothing"), ("GET", "/openapi.json"), ("PUT", "/v1/schedule")):
         with Wire(secured[0].port, context(authority)) as wire:
             wire.send(request(method, path))
             assert wire.answer().status == 401
 
 
-def test_without_a_client_certificate_there_is_no_connection(secured, authority):
-    # In TLS 1.3 the client learns of it when it reads.
+def test_a_client_certificate_is_required(secured, authority):
+    # In TLS 1.3, the client gets the error when it reads.
     with Wire(secured[0].port, context(authority, certificate=False)) as wire:
         wire.send(GOOD)
         with pytest.raises((ssl.SSLError, ConnectionError)):
             wire.answer()
 
 
-def test_the_client_shows_what_is_asked_for(secured, authority):
+def test_the_client_sends_its_certificate_and_token(secured, authority):
     server, tokens = secured
     url, binding = f"https://127.0.0.1:{server.port}", convert(Binding, examples.BINDING)
     shown = {"ca_file": authority.ca, "certificate": authority.issue("client")}
@@ -96,7 +96,7 @@ def test_the_client_shows_what_is_asked_for(secured, authority):
             client.schedule(binding)
 
 
-def test_tokens_are_read_again_when_they_change(secured, authority):
+def test_changed_tokens_are_read_again(secured, authority):
     server, tokens = secured
     before = tokens.read_text()
 
@@ -111,7 +111,7 @@ def test_tokens_are_read_again_when_they_change(secured, authority):
         assert (status("another-token-of-some-length"), status(TOKEN)) == (200, 401)
         tokens.write_text("short\n")
         time.sleep(1.2)
-        assert status("another-token-of-some-length") == 200, "an unusable file leaves the last good one"
+        assert status("another-token-of-some-length") == 200, "an invalid file keeps the previous tokens"
     finally:
         tokens.write_text(before)
         time.sleep(1.2)
@@ -120,16 +120,16 @@ def test_tokens_are_read_again_when_they_change(secured, authority):
 @pytest.mark.parametrize(
     ("flags", "missing"),
     [
-        pytest.param(["--bind", "0.0.0.0:0"], "TLS is not configured", id="plain"),
+        pytest.param(["--bind", "0.0.0.0:0"], "TLS is not configured", id="plain HTTP"),
         pytest.param(
             ["--bind", "[::]:0", "--cert-file", "c", "--key-file", "k"],
             "authentication is not configured",
-            id="TLS alone",
+            id="TLS only",
         ),
-        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "TLS is not configured", id="tokens alone"),
+        pytest.param(["--bind", "192.0.2.1:0", "--token-file", "t"], "TLS is not configured", id="tokens only"),
     ],
 )
-def test_it_refuses_to_be_open_to_everybody(flags, missing):
+def test_it_refuses_to_serve_beyond_loopback_without_protection(flags, missing):
     result = CliRunner().invoke(main, ["extender", *flags])
     assert missing in str(result.exception)
     assert "--insecure" in str(result.exception)

@@ -1,4 +1,4 @@
-"""A stop that nobody notices."""
+"""Stops of a running extender."""
 
 import signal
 import time
@@ -11,7 +11,7 @@ from extender.protocols.native import examples
 GOOD = request("POST", "/v1/schedule", msgspec.json.encode(examples.SCHEDULE_OWN_FLEET))
 
 
-def test_what_is_under_way_is_answered_and_then_it_ends(tmp_path):
+def test_running_requests_are_answered_before_the_end(tmp_path):
     with running("extender", "--workers", 1, log=tmp_path / "log") as server:
         with Wire(server.port) as idle, Wire(server.port) as busy:
             idle.send(GOOD)
@@ -25,7 +25,7 @@ def test_what_is_under_way_is_answered_and_then_it_ends(tmp_path):
         assert server.process.wait(timeout=10) == 0
 
 
-def test_while_it_drains_it_answers_and_says_that_it_is_not_ready(tmp_path):
+def test_a_draining_service_answers_and_is_not_ready(tmp_path):
     with running("extender", "--workers", 1, "--drain-s", 2, log=tmp_path / "log") as server:
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)

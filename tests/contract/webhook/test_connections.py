@@ -1,4 +1,4 @@
-"""What connections may do to each other: nothing. Over TLS, with a real server behind them."""
+"""Connections over TLS to a running webhook: no client slows down another one."""
 
 import json
 import socket
@@ -15,7 +15,7 @@ from webhook_process import running
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
 REVIEW = json.dumps(admission_review(POLICY)).encode()
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(REVIEW), REVIEW)
-SOON_S = 6  # far above every deadline of the server, so that a busy machine fails no test
+SOON_S = 6  # far above all deadlines of the server, so that a busy machine fails no test
 
 
 def opened(server):
@@ -32,7 +32,7 @@ def request(*fields, body=REVIEW):
 
 
 def answers(client, count):
-    """Read so many answers; whether each was a review that passed."""
+    """Read ``count`` answers. Return for each whether it is an allowed review."""
     data, found = b"", []
     while len(found) < count:
         head, end, rest = data.partition(b"\r\n\r\n")
@@ -41,20 +41,20 @@ def answers(client, count):
             found.append(head.startswith(b"HTTP/1.1 200 ") and json.loads(rest[:length])["response"]["allowed"])
             data = rest[length:]
         else:
-            data += client.recv(65536) or pytest.fail(f"it ended after {found}")
+            data += client.recv(65536) or pytest.fail(f"the connection ended after {found}")
     return found
 
 
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param([request()], id="at once"),
+        pytest.param([request()], id="in one piece"),
         pytest.param([request()[at : at + 100] for at in range(0, len(request()), 100)], id="in pieces"),
         pytest.param([request("Transfer-Encoding: chunked", body=CHUNKED)], id="in chunks"),
-        pytest.param([request(f"Content-Length: {len(REVIEW)}", "Connection: Keep-Alive")], id="saying what is meant"),
+        pytest.param([request(f"Content-Length: {len(REVIEW)}", "Connection: Keep-Alive")], id="with keep-alive"),
     ],
 )
-def test_however_a_request_comes_it_is_answered_and_so_is_the_next(server, sent):
+def test_a_request_is_answered_however_it_arrives_and_so_is_the_next(server, sent):
     with closing(opened(server)) as client:
         for _ in range(2):
             for piece in sent:
@@ -62,14 +62,14 @@ def test_however_a_request_comes_it_is_answered_and_so_is_the_next(server, sent)
             assert answers(client, 1) == [True]
 
 
-def test_requests_of_all_kinds_may_be_sent_at_once(server):
+def test_requests_of_all_kinds_may_be_pipelined(server):
     chunked = request("Transfer-Encoding: chunked", body=CHUNKED)
     with closing(opened(server)) as client:
         client.sendall((request() + chunked + request()) * 20)
         assert answers(client, 60) == [True] * 60
 
 
-def test_a_client_that_asks_first_is_told_to_go_on(server):
+def test_a_client_that_expects_100_continue_gets_it(server):
     with closing(opened(server)) as client:
         client.sendall(request(f"Content-Length: {len(REVIEW)}", "Expect: 100-continue", body=b""))
         assert client.recv(4096) == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -77,17 +77,17 @@ def test_a_client_that_asks_first_is_told_to_go_on(server):
         assert answers(client, 1) == [True]
 
 
-def test_a_client_that_says_so_is_closed_after_its_answer(server):
+def test_connection_close_ends_the_connection_after_the_answer(server):
     with closing(opened(server)) as client:
         client.sendall(request(f"Content-Length: {len(REVIEW)}", "Connection: close"))
         assert answers(client, 1) == [True]
         assert client.recv(1) == b""
 
 
-def test_a_client_that_reads_nothing_holds_up_nobody(server, connection):
+def test_a_client_that_reads_nothing_does_not_delay_others(server, connection):
     with closing(opened(server)) as greedy:
         greedy.settimeout(0.2)
-        with pytest.raises(OSError):  # noqa: PT011 - it blocks, or is dropped, whichever comes first
+        with pytest.raises(OSError):  # noqa: PT011 - a timeout, or the server disconnects
             greedy.sendall(request() * 50_000)
         started = time.monotonic()
         connection.request("POST", "/mutate-propagationpolicy", REVIEW, {"Content-Type": "application/json"})
@@ -95,7 +95,7 @@ def test_a_client_that_reads_nothing_holds_up_nobody(server, connection):
         assert time.monotonic() - started < SOON_S
 
 
-def test_bodies_that_never_end_hold_up_nobody_however_they_come(server):
+def test_chunked_bodies_that_never_end_do_not_delay_others(server):
     with ExitStack() as stack:
         for _ in range(12):  # of 8 threads
             client = stack.enter_context(closing(opened(server)))
@@ -108,7 +108,7 @@ def test_bodies_that_never_end_hold_up_nobody_however_they_come(server):
 
 
 @FAST_ONLY
-def test_a_handshake_that_stops_half_way_ends_in_time(server, connection):
+def test_an_incomplete_handshake_ends_at_the_deadline(server, connection):
     with ExitStack() as stack:
         address = ("127.0.0.1", server.port)
         halves = [stack.enter_context(socket.create_connection(address, timeout=10)) for _ in range(20)]
@@ -122,18 +122,18 @@ def test_a_handshake_that_stops_half_way_ends_in_time(server, connection):
         assert time.monotonic() - started < SOON_S
 
 
-@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts the sockets of a process as Linux shows them")
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc to count the sockets of a process")
 def test_connections_are_shared_among_the_workers(tmp_path):
     with running(tmp_path, "--workers=3", "--drain-s=0") as server:
         booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
         workers = [int(message.rsplit(" ", 1)[1]) for message in booted]
         deadline = time.monotonic() + SOON_S
-        while min(taken := shares(server, workers, 12)) < 3:  # the last worker may still be on its way
+        while min(taken := shares(server, workers, 12)) < 3:  # the last worker may not be ready yet
             assert time.monotonic() < deadline, taken
 
 
 def shares(server, workers, connections):
-    """How many of so many connections each worker has."""
+    """Open connections and return how many of them each worker has."""
     before = [sockets(worker) for worker in workers]
     with ExitStack() as stack:
         for _ in range(connections):
@@ -146,6 +146,6 @@ def shares(server, workers, connections):
 def sockets(process):
     found = 0
     for each in Path(f"/proc/{process}/fd").iterdir():
-        with suppress(FileNotFoundError):  # closed in between
+        with suppress(FileNotFoundError):  # closed after the folder was listed
             found += "socket:" in str(each.readlink())
     return found

@@ -1,4 +1,4 @@
-"""Thousands of reviews that somebody bent, over HTTP: never a 5xx, never a hang, and the UID always comes back.
+"""Thousands of mutated reviews over HTTP: the webhook never answers 5xx, never hangs, and always returns the UID.
 
 ``BERTHMASTER_FUZZ`` multiplies the number of examples.
 """
@@ -19,7 +19,7 @@ from webhook.admission.reviews import ROUTES
 from webhook.admission.settings import WebhookMode
 
 EXAMPLES = 550 * int(os.environ.get("BERTHMASTER_FUZZ", "1"))
-ANSWERED_WITHIN_S = 10.0  # an API server waits no longer; how quick it is, is what bench/ measures
+ANSWERED_WITHIN_S = 10.0  # the default timeout of API servers; bench/ measures the speed
 JSON = {"Content-Type": "application/json"}
 FUZZ = settings(
     max_examples=EXAMPLES,
@@ -79,8 +79,8 @@ def seeds():
 
 
 @st.composite
-def bent(draw):
-    """A review with some of its values replaced, removed or added."""
+def mutated(draw):
+    """Return a path and a review with replaced or removed values."""
     path, review = draw(st.sampled_from(seeds()))
     document = json.loads(json.dumps(review))
     for _ in range(draw(st.integers(0, 3))):
@@ -101,7 +101,7 @@ def bent(draw):
 
 
 @pytest.fixture(scope="module", params=list(WebhookMode))
-def bendable(request, tmp_path_factory):
+def target(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("fuzz")
     options = ("--mode", request.param.value, "--workers=1", "--drain-s=0", "--log-level=error", "--peer-checks")
     with running(folder, *options, pair=make_pair()) as server:
@@ -130,10 +130,10 @@ def posted(connection, path, body):
 
 
 @FUZZ
-@given(bent())
-def test_a_bent_review(bendable, case):
+@given(mutated())
+def test_a_mutated_review_is_answered_with_its_uid(target, case):
     path, document = case
-    _, response = posted(bendable, path, json.dumps(document).encode())
+    _, response = posted(target, path, json.dumps(document).encode())
     request = document.get("request")
     sent = request.get("uid") if isinstance(request, dict) else None
     assert response["uid"] == (sent if isinstance(sent, str) else "")
@@ -143,16 +143,16 @@ def test_a_bent_review(bendable, case):
 @given(
     st.sampled_from(seeds()), st.integers(0, 4000), st.lists(st.tuples(st.integers(200, 4000), st.binary(max_size=3)))
 )
-def test_a_broken_review(bendable, seed, cut, splices):
+def test_a_corrupted_review_is_answered_with_its_uid(target, seed, cut, splices):
     path, review = seed
     body = json.dumps(review).encode()[: 200 + cut]
     for place, garbage in splices:
         body = body[:place] + garbage + body[place + 1 :]
-    _, response = posted(bendable, path, body)
-    assert response["uid"] == UID, "the first 200 bytes, which hold it, are whole"
+    _, response = posted(target, path, body)
+    assert response["uid"] == UID, "the first 200 bytes contain the UID and are intact"
 
 
-def test_nothing_is_quadratic(bendable):
+def test_long_lists_are_reviewed_in_time(target):
     many = 20_000
     spreads = [{"spreadByField": f"f{index}"} for index in range(many)]
     groups = [{"affinityName": f"g{index}", "clusterNames": ["a"]} for index in range(many)]
@@ -162,4 +162,4 @@ def test_nothing_is_quadratic(bendable):
     }
     obj = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": spec}
     for path in ("/mutate-propagationpolicy", "/validate-propagationpolicy"):
-        assert posted(bendable, path, json.dumps(admission_review(obj)).encode())[0] == 200
+        assert posted(target, path, json.dumps(admission_review(obj)).encode())[0] == 200

@@ -1,4 +1,4 @@
-"""Certificates that change, clients that must show one, and a stop that nobody notices."""
+"""Certificate rotation, client certificates, crashes and stops of a running webhook."""
 
 import json
 import os
@@ -33,13 +33,13 @@ def served_serial(server):
 
 
 def workers_of(server):
-    """The ids of all workers that there ever were."""
+    """Return the process ids of all workers since the start."""
     booted = [json.loads(line)["message"] for line in server.log.read_text().splitlines() if "Booting" in line]
     return [int(message.rsplit(" ", 1)[1]) for message in booted]
 
 
 @BOTH
-def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path, worker_class):
+def test_a_new_pair_is_served_at_once_and_a_mixed_pair_never(tmp_path, worker_class):
     old, new = make_pair(), make_pair(days=60)
     with (
         running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", pair=old) as server,
@@ -57,13 +57,13 @@ def test_a_rotation_is_served_at_once_and_a_torn_pair_never(tmp_path, worker_cla
         assert served_serial(server) == old.serial
         new.write(tmp_path)
         assert served_serial(server) == new.serial
-        assert reviewed(kept) == 200, "a connection from before is not dropped"
+        assert reviewed(kept) == 200, "existing connections stay open"
         expiry = server.metric("berthmaster_webhook_certificate_expiry_timestamp_seconds")
         assert expiry == x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc.timestamp()
 
 
 @BOTH
-def test_clients_show_a_certificate_where_they_must(tmp_path, worker_class):
+def test_client_certificates_are_required(tmp_path, worker_class):
     friend, stranger = make_pair(), make_pair()
     (tmp_path / "ca.crt").write_bytes(friend.certificate)
     options = (f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", "--client-ca-file", tmp_path / "ca.crt")
@@ -77,12 +77,12 @@ def test_clients_show_a_certificate_where_they_must(tmp_path, worker_class):
 
 
 @BOTH
-def test_a_stop_fails_readiness_first_and_no_request(tmp_path, worker_class):
+def test_a_stop_fails_readiness_and_no_request(tmp_path, worker_class):
     options = (f"--worker-class={worker_class}", "--workers=2", "--drain-s=1", "--keepalive-s=5")
     with running(tmp_path, *options) as server:
         failures, statuses, stop = [], [], threading.Event()
 
-        def keep_asking():
+        def send_requests():
             while not stop.is_set():
                 try:
                     with closing(server.connection()) as fresh:
@@ -92,7 +92,7 @@ def test_a_stop_fails_readiness_first_and_no_request(tmp_path, worker_class):
                 except OSError as error:
                     failures.append(error)
 
-        client = threading.Thread(target=keep_asking)
+        client = threading.Thread(target=send_requests)
         client.start()
         time.sleep(0.3)
         os.kill(server.process.pid, signal.SIGTERM)
@@ -102,18 +102,18 @@ def test_a_stop_fails_readiness_first_and_no_request(tmp_path, worker_class):
         assert server.probe("/livez")[0] == 200
         time.sleep(0.3)
         assert len(statuses) > 10
-        stop.set()  # a Service has stopped to send anything by now
+        stop.set()  # a Service sends no requests from now on
         client.join()
         assert failures == []
         assert set(statuses) == {200}
         assert server.stop() == 0
-        assert server.probe("/livez")[0] == 0, "the probes end with the server"
+        assert server.probe("/livez")[0] == 0, "the probes stop with the server"
 
 
 @BOTH
-def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tmp_path, worker_class):
+def test_a_worker_that_dies_during_a_rotation_is_replaced(tmp_path, worker_class):
     with running(tmp_path, f"--worker-class={worker_class}", "--workers=1", "--drain-s=0") as server:
-        kept = server.connection()  # trusts the certificate that is served, not the files
+        kept = server.connection()  # trusts the served certificate, not the new files
         (tmp_path / "tls.key").write_bytes(make_pair().key)
         os.kill(workers_of(server)[0], signal.SIGKILL)
         deadline = time.monotonic() + 10
@@ -127,7 +127,7 @@ def test_a_worker_that_dies_is_replaced_even_while_a_rotation_is_half_written(tm
         kept.close()
 
 
-def test_a_worker_that_is_told_to_end_leaves_what_the_others_share(tmp_path):
+def test_a_stopped_worker_keeps_the_files_that_others_share(tmp_path):
     with running(tmp_path, "--workers=2", "--drain-s=0") as server:
         with closing(server.connection()) as connection:
             assert reviewed(connection) == 200
@@ -145,7 +145,7 @@ def test_a_worker_that_is_told_to_end_leaves_what_the_others_share(tmp_path):
         assert "Exception" not in server.log.read_text()
 
 
-def test_a_stop_while_workers_start_waits_for_none_of_them(tmp_path):
+def test_a_stop_while_workers_start_does_not_wait_for_them(tmp_path):
     make_pair().write(tmp_path)
     for _ in range(4):
         server = Server(tmp_path, "--workers=4", "--drain-s=0")
@@ -159,7 +159,7 @@ def test_a_stop_while_workers_start_waits_for_none_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key"])
-def test_a_certificate_that_cannot_be_used_is_told_in_one_line(tmp_path, missing):
+def test_an_unusable_certificate_is_one_line_of_output(tmp_path, missing):
     make_pair().write(tmp_path)
     (tmp_path / missing).unlink()
     server = Server(tmp_path)
@@ -168,12 +168,12 @@ def test_a_certificate_that_cannot_be_used_is_told_in_one_line(tmp_path, missing
     assert len(server.log.read_text().splitlines()) == 1
 
 
-def test_a_port_that_somebody_else_has(tmp_path):
+def test_a_port_in_use_is_an_error(tmp_path):
     make_pair().write(tmp_path)
     with create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         server = Server(tmp_path, f"--bind=127.0.0.1:{port}")
         assert server.process.wait(timeout=30) == 2
-    *log, told = server.log.read_text().splitlines()
-    assert f"127.0.0.1:{port} cannot be bound" in told
+    *log, message = server.log.read_text().splitlines()
+    assert f"127.0.0.1:{port} cannot be bound" in message
     assert "Connection in use" in "\n".join(log)

@@ -1,4 +1,4 @@
-"""What goes over the wire, with a real server behind it."""
+"""The protocol of a running webhook."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ from servers import FAST_ONLY
 from webhook.admission.reviews import ROUTES
 
 PATH = "/mutate-propagationpolicy"
-SOON_S = 6  # far above every deadline of the server, so that a busy machine fails no test
+SOON_S = 6  # far above all deadlines of the server, so that a busy machine fails no test
 POLICY = {
     "apiVersion": "policy.karmada.io/v1alpha1",
     "kind": "PropagationPolicy",
@@ -60,22 +60,22 @@ def test_every_path_reviews_its_kind(connection, path):
     ("changes", "status", "uid"),
     [
         pytest.param({"path": "/nowhere"}, 404, UID, id="an unknown path"),
-        pytest.param({"path": PATH + "/"}, 404, UID, id="a path that is nearly known"),
+        pytest.param({"path": PATH + "/"}, 404, UID, id="a known path with a slash at its end"),
         pytest.param({"method": "GET", "body": None}, 405, "", id="a GET"),
         pytest.param({"method": "PUT"}, 405, UID, id="a PUT"),
         pytest.param({"headers": {"Content-Type": "text/plain"}}, 415, UID, id="another content type"),
         pytest.param({"headers": {}}, 415, UID, id="no content type"),
         pytest.param({"body": b""}, 400, "", id="an empty body"),
-        pytest.param({"body": REVIEW[:-5]}, 400, UID, id="a body cut short"),
-        pytest.param({"body": b"\x00\xff" * 50}, 400, "", id="no JSON at all"),
+        pytest.param({"body": REVIEW[:-5]}, 400, UID, id="a truncated body"),
+        pytest.param({"body": b"\x00\xff" * 50}, 400, "", id="a body that is not JSON"),
         pytest.param({"body": REVIEW.replace(b"k8s.io/v1", b"k8s.io/v1beta1", 1)}, 400, UID, id="v1beta1"),
         pytest.param({"body": REVIEW + b" " * 65536}, 413, UID, id="a body over the limit"),
         pytest.param(
-            {"body": iter([REVIEW, b" " * 65536]), "encode_chunked": True}, 413, UID, id="a long one in chunks"
+            {"body": iter([REVIEW, b" " * 65536]), "encode_chunked": True}, 413, UID, id="a chunked body over the limit"
         ),
     ],
 )
-def test_what_is_no_review_gets_a_clear_answer(connection, changes, status, uid):
+def test_a_request_that_is_not_a_review_is_refused_with_a_review(connection, changes, status, uid):
     answer, response = post(connection, **changes)
     assert answer.status == status
     assert response["allowed"] is False
@@ -85,7 +85,7 @@ def test_what_is_no_review_gets_a_clear_answer(connection, changes, status, uid)
     if status == 405:
         assert "POST" in answer.headers["Allow"]
     answer, response = post(connection)
-    assert (answer.status, response["allowed"]) == (200, True), "the connection, or the next one, works on"
+    assert (answer.status, response["allowed"]) == (200, True), "the connection or the next one works"
 
 
 # TLS has no half-closed connections.
@@ -96,18 +96,18 @@ def test_recorded_requests_are_answered(server, case):
         assert client.recv(65536).startswith(f"HTTP/1.1 {case['status']} ".encode())
 
 
-def test_a_review_may_come_in_chunks(connection):
+def test_a_review_may_be_chunked(connection):
     answer, response = post(connection, body=iter([REVIEW[:50], REVIEW[50:]]), encode_chunked=True)
     assert (answer.status, response["allowed"]) == (200, True)
 
 
-def test_a_body_that_never_ends_is_answered_in_time_and_holds_up_nobody(server, connection):
+def test_an_incomplete_body_is_answered_at_the_deadline_and_does_not_delay_others(server, connection):
     lines = (f"POST {PATH} HTTP/1.1", "Host: x", "Content-Type: application/json", f"Content-Length: {len(REVIEW)}")
     half = "\r\n".join((*lines, "", "")).encode() + REVIEW[:100]
     started = time.monotonic()
     with ExitStack() as slow:
         clients = []
-        for _ in range(3):  # of 4 threads in each worker: nobody is dropped early to make room
+        for _ in range(3):  # of 4 threads in each worker, so no client is disconnected early
             client = slow.enter_context(closing(raw(server)))
             client.sendall(half)
             clients.append(client)
@@ -117,7 +117,7 @@ def test_a_body_that_never_ends_is_answered_in_time_and_holds_up_nobody(server, 
     assert time.monotonic() - started < SOON_S
 
 
-def test_more_slow_clients_than_threads_hold_up_nobody(server, connection):
+def test_more_slow_clients_than_threads_do_not_delay_others(server, connection):
     half = f"POST {PATH} HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n".encode()
     with ExitStack() as slow:
         for _ in range(12):  # of 8 threads
@@ -135,7 +135,7 @@ def test_silent_connections_hold_no_thread(server, connection):
             silent.enter_context(socket.create_connection(("127.0.0.1", server.port), timeout=10))
         started = time.monotonic()
         assert post(connection)[0].status == 200
-        assert time.monotonic() - started < SOON_S / 2, "gunicorn itself would wait 5 s for each"
+        assert time.monotonic() - started < SOON_S / 2, "gunicorn's own worker waits 5 s for each"
 
 
 @FAST_ONLY
@@ -180,7 +180,7 @@ def test_metrics_add_up_over_all_workers(server):
     assert server.metric("berthmaster_webhook_certificate_expiry_timestamp_seconds") > time.time()
 
 
-def test_a_log_line_has_the_uid_and_nothing_of_the_object(server, connection):
+def test_a_log_line_has_the_uid_and_no_values_of_the_object(server, connection):
     secret = {**POLICY, "spec": {"priority": "confidential"}}
     post(connection, body=json.dumps(admission_review(secret, uid="uid-of-this-one")).encode())
     time.sleep(0.2)
