@@ -25,27 +25,49 @@ from berthmaster.runtime.logs import fields
 
 NAME: Final = "preemption"
 NOT_CLEARED_WAIT_S: Final = 600.0
-"""When a recorded drop is handled again that admission does not let the controller remove."""
+"""Seconds until a drop is handled again after admission has restored its record."""
 UNSERVED_WAIT_S: Final = 30.0
-"""How often the API server is asked for a kind that it does not serve."""
+"""Seconds between two requests for a kind that the API server does not serve."""
 SERVED_WAIT_S: Final = 300.0
-"""How often the API server is asked whether it still serves a watched kind."""
+"""Seconds between two checks that the API server still serves a watched kind."""
 _LOG: Final = logging.getLogger("berthmaster.preemption")
 
 
-class PriorityDrops:
-    """Handles recorded priority drops."""
+class PreemptionReconciler:
+    """Reconciles a resource, the watch of a kind, or a recorded priority drop; see ``Reconciler``."""
 
     def __init__(
-        self, store: ClaimStore, index: PolicyIndex, takeover: Takeover, events: PreemptionEvents, clock: Clock
+        self,
+        store: ClaimStore,
+        index: PolicyIndex,
+        watches: ResourceWatches,
+        takeover: Takeover,
+        events: PreemptionEvents,
+        clock: Clock,
     ) -> None:
         self._store = store
         self._index = index
+        self._watches = watches
         self._takeover = takeover
         self._events = events
         self._clock = clock
 
-    def handle(self, reference: PolicyReference) -> Requeue | None:
+    def reconcile(self, key: PreemptionKey) -> Requeue | None:
+        match key:
+            case Resource():
+                return self._takeover.settle(key)
+            case PolicyReference():
+                return self._handle_drop(key)
+            case NamedKind():
+                return self._sync_watch(key)
+
+    def _sync_watch(self, kind: NamedKind) -> Requeue | None:
+        synced = self._watches.sync(kind)
+        if not self._index.names_kind(kind):
+            return None
+        return Requeue(SERVED_WAIT_S if synced else UNSERVED_WAIT_S)
+
+    def _handle_drop(self, reference: PolicyReference) -> Requeue | None:
         """Run preemption for newly eligible policies, then remove the record of the drop.
 
         The record is removed only if the policy has not changed since it was read. A later drop is not lost.
@@ -59,7 +81,7 @@ class PriorityDrops:
         drop = parse_priority_drop(annotations.get(PRIORITY_DROP_ANNOTATION))
         if dropped is None or drop is None:
             return None
-        self._settle(drop, dropped)
+        self._settle_eligible(drop, dropped)
         after = self._store.remove_annotation(dropped, PRIORITY_DROP_ANNOTATION)
         if after is None:
             return None
@@ -71,7 +93,7 @@ class PriorityDrops:
         _LOG.info("priority drop handled", extra=values)
         return None
 
-    def _settle(self, drop: PriorityDrop, dropped: Policy) -> None:
+    def _settle_eligible(self, drop: PriorityDrop, dropped: Policy) -> None:
         """Settle what newly eligible policies name, the strongest policy first.
 
         A failure does not stop the others, unless the API server is unavailable.
@@ -87,31 +109,6 @@ class PriorityDrops:
                     break
         if failure is not None:
             raise failure
-
-
-class PreemptionReconciler:
-    """Dispatches a key by its type; see ``Reconciler``."""
-
-    def __init__(self, index: PolicyIndex, watches: ResourceWatches, takeover: Takeover, drops: PriorityDrops) -> None:
-        self._index = index
-        self._watches = watches
-        self._takeover = takeover
-        self._drops = drops
-
-    def reconcile(self, key: PreemptionKey) -> Requeue | None:
-        match key:
-            case Resource():
-                return self._takeover.settle(key)
-            case PolicyReference():
-                return self._drops.handle(key)
-            case NamedKind():
-                return self._sync_watch(key)
-
-    def _sync_watch(self, kind: NamedKind) -> Requeue | None:
-        synced = self._watches.sync(kind)
-        if not self._index.names_kind(kind):
-            return None
-        return Requeue(SERVED_WAIT_S if synced else UNSERVED_WAIT_S)
 
 
 class PreemptionController(QueueController[PreemptionKey]):
@@ -154,5 +151,5 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
     events = PreemptionEvents(context.recorder)
     takeover = Takeover(store, index, observed, events, context.metrics, context.clock)
     watches = ResourceWatches(store, context.clock, index, queue.add)
-    drops = PriorityDrops(store, index, takeover, events, context.clock)
-    return PreemptionController(context, PreemptionReconciler(index, watches, takeover, drops), queue, watches, workers)
+    reconciler = PreemptionReconciler(store, index, watches, takeover, events, context.clock)
+    return PreemptionController(context, reconciler, queue, watches, workers)

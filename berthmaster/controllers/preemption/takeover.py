@@ -27,7 +27,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 
 ORPHAN_WAIT_S: Final = 30.0
-"""When a resource is examined again whose holder does not exist."""
+"""Seconds until a resource without an existing holder is examined again."""
 _LOG: Final = logging.getLogger("berthmaster.preemption")
 _LOG.addFilter(BurstFilter(per_s=100, burst=1000))
 _STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
