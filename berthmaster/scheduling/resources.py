@@ -223,10 +223,10 @@ class _ModelColumns:
 
     def estimate_row(self, row: int, requests: Requests) -> Estimate:
         """Return how many replicas fit the virtual nodes of a row, limited by what limits most of the nodes."""
-        asked = list(filter(counts_for_nodes, requests))
-        total, votes = 0, dict.fromkeys([PODS, *(name for name, _ in asked)], 0)
+        counted = list(filter(counts_for_nodes, requests))
+        total, votes = 0, dict.fromkeys([PODS, *(name for name, _ in counted)], 0)
         for index, count in enumerate(self._counts[:, row].tolist()):
-            bounds = [Estimate(int(self._node_capacity(name)[index, row]) // amount, name) for name, amount in asked]
+            bounds = [Estimate(int(self._node_capacity(name)[index, row]) // amount, name) for name, amount in counted]
             tightest = min([Estimate(_PODS_OF_A_MODEL_NODE, PODS), *bounds], key=lambda each: each.replicas)
             total += tightest.replicas * count
             votes[tightest.bound_by] += count

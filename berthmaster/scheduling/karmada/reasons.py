@@ -28,7 +28,7 @@ class KarmadaReasons:
         region = self._fleet.regions.values[self._fleet.region_code[row]]
         if "region" in self._compiled.spread and region not in self._regions:
             return f"its region {region} was not selected; selected were {', '.join(self._regions)}"
-        taken = f"the spread constraints took {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
+        taken = f"the spread constraints selected {len(self._selected)} of {len(self._attempt.rows)} clusters that fit"
         name = self._fleet.names(np.array([row]))[0]
         return f"{taken}; {name} is number {self._rank[row]} by score and capacity"
 

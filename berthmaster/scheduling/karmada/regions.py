@@ -57,13 +57,13 @@ def select_by_region(compiled: KarmadaPlacement, replicas: int, candidates: Cand
         )
     weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
-    asked = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
-    if search_cost(groups, *asked) > MAX_COST:
+    limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
+    if search_cost(groups, *limits) > MAX_COST:
         return _failure(
-            f"the choice of {asked[0]} to {asked[1]} of {len(members)} regions with at least {asked[2]} clusters is "
+            f"the choice of {limits[0]} to {limits[1]} of {len(members)} regions with at least {limits[2]} clusters is "
             "too large to search; lower maxGroups of the regions, or minGroups of the clusters"
         )
-    chosen = select_groups(groups, *asked)
+    chosen = select_groups(groups, *limits)
     if not chosen:
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
         return _failure(f"of {len(members)} regions no choice of {bounds} has {clusters.min_groups} clusters that fit")

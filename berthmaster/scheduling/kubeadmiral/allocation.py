@@ -36,21 +36,21 @@ class Allocation:
         name: of the resource.
         capacity: what is allocatable.
         free: what is not allocated. It may be negative.
-        wanted: what one replica requests.
+        requested: what one replica requests.
     """
 
-    __slots__ = ("capacity", "free", "name", "wanted")
+    __slots__ = ("capacity", "free", "name", "requested")
 
     def __init__(self, fleet: Fleet, rows: IntArray, name: str, requests: Mapping[str, Quantity]) -> None:
         self.name = name
         self.capacity: IntArray = allocatable_column(fleet, name).current()[rows]
         self.free = fleet.resources.free(name)[rows]
-        self.wanted = min(INT64_MAX, amount_of(name, requests[name])) if name in requests else 0
+        self.requested = min(INT64_MAX, amount_of(name, requests[name])) if name in requests else 0
 
     def taken(self) -> IntArray:
         """Return what is used with one more replica. If more is free than allocatable, all of it counts as used."""
         used: IntArray = np.where(self.free > self.capacity, self.capacity, self.capacity - self.free)
-        return used + self.wanted
+        return used + self.requested
 
     def capacity_units(self) -> IntArray:
         """Return what is allocatable in whole units, rounded up. CPU is in cores."""

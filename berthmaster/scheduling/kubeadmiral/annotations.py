@@ -211,17 +211,17 @@ def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool
     return Applied({**annotations, APPLIED_MIGRATION: encode_json(applied).decode()})
 
 
-def applied_migration(asked: MigrationConfiguration, *, has_replicas: bool) -> AppliedMigration:
+def applied_migration(requested: MigrationConfiguration, *, has_replicas: bool) -> AppliedMigration:
     """Return the migration that scheduling applies, ordered by cluster name.
 
     Raises:
         FieldError: an entry is incomplete or out of range, names a cluster twice, or limits replicas of an object
             without replicas. The path starts at the document in the annotation.
     """
-    for error in _errors(asked, has_replicas=has_replicas):
+    for error in _errors(requested, has_replicas=has_replicas):
         raise error
-    limits = {each.cluster: each.limited_capacity for each in asked.replicas_migrations}
-    clear = {each.cluster: each.valid_until for each in asked.workload_migrations}
+    limits = {each.cluster: each.limited_capacity for each in requested.replicas_migrations}
+    clear = {each.cluster: each.valid_until for each in requested.workload_migrations}
     return AppliedMigration(
         limited_capacity={cluster: count for cluster, count in sorted(limits.items()) if count is not None},
         unavailable_clusters=tuple(
@@ -230,17 +230,17 @@ def applied_migration(asked: MigrationConfiguration, *, has_replicas: bool) -> A
     )
 
 
-def _errors(asked: MigrationConfiguration, *, has_replicas: bool) -> Iterator[FieldError]:
-    if asked.replicas_migrations and not has_replicas:
+def _errors(requested: MigrationConfiguration, *, has_replicas: bool) -> Iterator[FieldError]:
+    if requested.replicas_migrations and not has_replicas:
         yield FieldError("replicasMigrations", "the object has no replicas to limit; use workloadMigrations")
     seen: set[str] = set()
-    for index, limit in enumerate(asked.replicas_migrations):
+    for index, limit in enumerate(requested.replicas_migrations):
         path = f"replicasMigrations[{index}]"
         yield from _cluster_errors(f"{path}.cluster", limit.cluster, seen)
         if limit.limited_capacity is None or limit.limited_capacity < 0:
             found = "is missing" if limit.limited_capacity is None else f"{limit.limited_capacity} is negative"
             yield FieldError(f"{path}.limitedCapacity", f"{found}; accepted are 0 and more")
-    for index, keep_clear in enumerate(asked.workload_migrations):
+    for index, keep_clear in enumerate(requested.workload_migrations):
         path = f"workloadMigrations[{index}]"
         yield from _cluster_errors(f"{path}.cluster", keep_clear.cluster, seen)
         if keep_clear.valid_until is None:

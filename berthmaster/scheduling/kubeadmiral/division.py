@@ -137,7 +137,7 @@ class UnitReasons:
     def not_selected(self, row: int) -> str:  # noqa: ARG002 - it is the same for every row
         selected = self._attempt.selected
         taken = 0 if selected is None else len(selected)
-        return f"select plugins took {taken} of {len(self._attempt.rows)} clusters that fit"
+        return f"select plugins selected {taken} of {len(self._attempt.rows)} clusters that fit"
 
     def no_replicas(self, row: int) -> str:  # noqa: ARG002 - it is the same for every row
         return "its share is 0 replicas" if unit_of(self._context).replicas > 0 else "the workload requests no replicas"

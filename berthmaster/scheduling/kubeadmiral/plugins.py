@@ -165,7 +165,7 @@ def _compared(context: Context, rows: IntArray) -> list[Allocation]:
         return []
     names = ["cpu", "memory", *(name for name in unit.requests if name not in _PLAIN_RESOURCES)]
     allocations = [Allocation(context.fleet, rows, name, unit.requests) for name in names]
-    return [each for each in allocations if each.wanted or each.name in {"cpu", "memory"}]
+    return [each for each in allocations if each.requested or each.name in {"cpu", "memory"}]
 
 
 def _requests_anything(unit: SchedulingUnit) -> bool:
@@ -256,7 +256,7 @@ class MostAllocated(AllocationScore):
 
     name = "ClusterResourcesMostAllocated"
 
-    def share(self, taken: IntArray, capacity: IntArray) -> IntArray:  # noqa: ARG002 - the other one asks for it
+    def share(self, taken: IntArray, capacity: IntArray) -> IntArray:  # noqa: ARG002 - the signature of the base class
         return taken
 
 

@@ -187,12 +187,12 @@ def parts_of(placement: Iterable[DesiredPlacement]) -> Parts:
     """Return the preferences by field. If a cluster is listed twice, the last entry counts."""
     parts: dict[str, dict[str, int]] = {name: {} for name in PART_NAMES}
     for entry in placement:
-        wanted = entry.preferences
+        preferences = entry.preferences
         numbers = {
-            "minimum": wanted.min_replicas or 0,
-            "maximum": wanted.max_replicas,
-            "weight": wanted.weight,
-            "priority": wanted.priority,
+            "minimum": preferences.min_replicas or 0,
+            "maximum": preferences.max_replicas,
+            "weight": preferences.weight,
+            "priority": preferences.priority,
         }
         for name, number in numbers.items():
             if number is not None:

@@ -177,7 +177,7 @@ def test_weights_are_listed():
             unit(max_clusters=2),
             "C",
             Outcome.NOT_SELECTED,
-            "select plugins took 2 of 3 clusters that fit",
+            "select plugins selected 2 of 3 clusters that fit",
             id="not selected",
         ),
         pytest.param(
