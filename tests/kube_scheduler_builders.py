@@ -1,6 +1,6 @@
-"""What kube-scheduler sends, for tests: nodes, pods and the bodies of its requests, as Go writes them.
+"""Nodes, pods and request bodies of kube-scheduler for tests, in Go's format.
 
-A node is ready, has room and no taints; a pod asks for a little and belongs to nobody.
+A node is ready, with free resources and without taints. A pod has small requests and no owner.
 """
 
 import json
@@ -32,7 +32,7 @@ def node(
     deleting: bool = False,
     **labels: str,
 ) -> dict[str, Any]:
-    """A node with fields that play no part and Go's nulls; ``labels`` by keyword."""
+    """Return a node with fields that the extender ignores and with Go's nulls. Labels are keyword arguments."""
     metadata: dict[str, Any] = {"name": name, "uid": f"uid-of-{name}", "creationTimestamp": None, "labels": labels}
     if deleting:
         metadata["deletionTimestamp"] = "2026-01-01T00:00:00Z"
@@ -67,7 +67,7 @@ def pod(
     tolerations: Sequence[Mapping[str, Any]] = (),
     node_selector: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """A pod; ``groups`` are the clusterAffinities of its annotation, or ``placement`` is all of it."""
+    """Return a pod. Its annotation has these groups, or this placement."""
     if groups:
         placement = {"clusterAffinities": list(groups)}
     text = placement if isinstance(placement, str) else json.dumps(placement)
@@ -90,23 +90,23 @@ def pod(
 
 
 def group(name: str, *nodes: str, **labels: str) -> dict[str, Any]:
-    """A group of nodes by name or by labels."""
+    """Return a group of nodes by name or by labels."""
     by_labels = {"labelSelector": {"matchLabels": labels}} if labels else {}
     return {"affinityName": name, **by_labels, **({"clusterNames": list(nodes)} if nodes else {})}
 
 
 def with_names(asked: Mapping[str, Any], names: Iterable[str]) -> bytes:
-    """The body of a scheduler with ``nodeCacheCapable: true``."""
+    """Return the body of a scheduler with ``nodeCacheCapable: true``."""
     return json.dumps({"Pod": asked, "Nodes": None, "NodeNames": list(names)}).encode()
 
 
 def with_nodes(asked: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> bytes:
-    """The body of a scheduler with ``nodeCacheCapable: false``."""
+    """Return the body of a scheduler with ``nodeCacheCapable: false``."""
     return json.dumps({"Pod": asked, "Nodes": {"metadata": {}, "items": list(nodes)}, "NodeNames": None}).encode()
 
 
 class Counts:
-    """A meter that remembers."""
+    """Metrics that record decisions."""
 
     def __init__(self) -> None:
         self.decisions: list[tuple[str, ...]] = []
@@ -127,7 +127,7 @@ class Counts:
 
 
 class Service:
-    """The protocol with a fleet of known nodes: ``ask`` gives an answer as decoded JSON."""
+    """The protocol with a fleet of known nodes. ``ask`` returns the decoded answer."""
 
     def __init__(
         self,

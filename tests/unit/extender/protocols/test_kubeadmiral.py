@@ -1,4 +1,4 @@
-"""KubeAdmiral's scheduler webhook: what is answered to which body."""
+"""KubeAdmiral's scheduler webhook: bodies and answers."""
 
 import json
 import logging
@@ -20,7 +20,7 @@ WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": [
 
 
 class Counts:
-    """A meter that remembers."""
+    """Metrics that record decisions."""
 
     def __init__(self) -> None:
         self.decisions: list[tuple[str, str, str]] = []
@@ -34,7 +34,7 @@ class Counts:
 
 
 def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
-    """The answer as raw JSON text, and what was counted."""
+    """Return the answer as JSON text, and the recorded metrics."""
     meter = Counts()
     services = Services(state=None, metrics=meter, log=logging.getLogger("test"), clock=FakeClock())
     route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
@@ -44,7 +44,7 @@ def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
 
 
 def cluster(name: str, zone: str = "us", *, gpus: tuple[int, int] = (8, 8)) -> dict:
-    """A FederatedCluster as KubeAdmiral sends it: no apiVersion, fields that play no part."""
+    """Return a FederatedCluster in KubeAdmiral's format: no apiVersion, and fields that the plugin ignores."""
     return {
         "metadata": {"name": name, "labels": {"zone": zone}, "creationTimestamp": "2024-01-02T03:04:05Z"},
         "spec": {"apiEndpoint": "https://10.0.0.1:6443", "useServiceAccount": True, "secretRef": {"name": name}},
@@ -59,7 +59,7 @@ def cluster(name: str, zone: str = "us", *, gpus: tuple[int, int] = (8, 8)) -> d
 
 
 def unit(*groups: dict, mode: str = "Divide", replicas: int | None = 6, **fields) -> dict:
-    """A scheduling unit as KubeAdmiral sends it, with these groups in its annotation."""
+    """Return a scheduling unit in KubeAdmiral's format, with these groups in its annotation."""
     made = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -95,22 +95,22 @@ EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
     [
         pytest.param(unit(EU, US), cluster("eu-1", "eu"), True, id="a cluster of the first group passes"),
         pytest.param(unit(EU, US), cluster("us-2"), True, id="a cluster of a later group passes"),
-        pytest.param(unit(EU, US), cluster("ap-1", "ap"), False, id="a cluster of no group does not"),
+        pytest.param(unit(EU, US), cluster("ap-1", "ap"), False, id="a cluster of no group is rejected"),
         pytest.param(unit(), cluster("ap-1", "ap"), True, id="without groups every cluster passes"),
         pytest.param(
             unit({"affinityName": "r", "fieldSelector": {"matchExpressions": [
                 {"key": "zone", "operator": "In", "values": ["z1"]}]}}),
             {"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "z1"}}},
             True,
-            id="a field selector sees the zone label",
+            id="a field selector uses the zone label",
         ),
-        pytest.param(unit(annotations={ANNOTATION: "[]"}), AP_1, True, id="an empty list asks for nothing"),
-        pytest.param(unit(WIDENED, US), AP_1, True, id="a cluster that widens a group passes"),
+        pytest.param(unit(annotations={ANNOTATION: "[]"}), AP_1, True, id="an empty list of groups"),
+        pytest.param(unit(WIDENED, US), AP_1, True, id="a cluster of an overflow passes"),
         pytest.param(
             unit({"affinityName": "many", "clusterNames": [f"member{number}" for number in range(2000)]}),
             cluster("member1999"),
             True,
-            id="a cluster that a long annotation names last passes",
+            id="the last cluster of a long annotation passes",
         ),
     ],
 )  # fmt: skip
@@ -124,14 +124,14 @@ def test_filter(asked, named, selected):
     ("groups", "named", "score"),
     [
         pytest.param([EU, US], cluster("eu-1", "eu"), 2, id="the first of two groups"),
-        pytest.param([EU, US], cluster("us-1"), 1, id="the second"),
-        pytest.param([EU, US], cluster("ap-1", "ap"), 0, id="none"),
-        pytest.param([WIDENED, US], cluster("eu-1", "eu"), 3, id="the first of two groups, which can be widened"),
-        pytest.param([WIDENED, US], cluster("ap-1", "ap"), 2, id="what widens it"),
-        pytest.param([WIDENED, US], cluster("us-1"), 1, id="the one after that"),
+        pytest.param([EU, US], cluster("us-1"), 1, id="the second group"),
+        pytest.param([EU, US], cluster("ap-1", "ap"), 0, id="no group"),
+        pytest.param([WIDENED, US], cluster("eu-1", "eu"), 3, id="the first group, with overflow"),
+        pytest.param([WIDENED, US], cluster("ap-1", "ap"), 2, id="the overflow"),
+        pytest.param([WIDENED, US], cluster("us-1"), 1, id="the group after the overflow"),
     ],
 )
-def test_score_is_an_integer_that_is_higher_for_earlier_groups(groups, named, score):
+def test_score_is_an_integer_and_higher_for_earlier_groups(groups, named, score):
     assert call("score", one(unit(*groups), named))[0] == f'{{"score":{score},"error":""}}'.encode()
 
 
@@ -140,7 +140,7 @@ RUNNING = {"currentClusters": ["eu-1"], "currentReplicaDistribution": {"eu-1": 4
 
 
 def placements(**preferences: dict) -> dict:
-    """The field of a unit, with preferences by cluster."""
+    """Return the placements of a unit, with preferences by cluster."""
     return {"placements": [{"cluster": name, "preferences": each} for name, each in preferences.items()]}
 
 
@@ -150,61 +150,62 @@ PLACED = placements(**{"eu-1": {"maxReplicas": 4}})
 @pytest.mark.parametrize(
     ("asked", "scored", "names"),
     [
-        pytest.param(unit(EU, US), [(US_1, 100), (EU_1, 0)], ["eu-1"], id="the first group, whatever the scores"),
+        pytest.param(unit(EU, US), [(US_1, 100), (EU_1, 0)], ["eu-1"], id="the first group, regardless of scores"),
         pytest.param(unit(EU, US, replicas=9), [(EU_1, 9), (US_1, 1), (US_2, 2)], ["us-2", "us-1"],
-                     id="the second, best first, if the first has too few GPUs"),
+                     id="the second group, best first, if the first has too few GPUs"),
         pytest.param(unit(EU, US, **PLACED), [(EU_1, 9), (US_1, 1)], ["us-1"],
-                     id="the second, if the first may have too few replicas"),
-        pytest.param(unit(EU, US), [(US_1, 1)], ["us-1"], id="the second, if the first has no cluster left"),
+                     id="the second group, if the limits of the first are too low"),
+        pytest.param(unit(EU, US), [(US_1, 1)], ["us-1"], id="the second group, if the first has no cluster"),
         pytest.param(unit(US, maxClusters=1), [(US_1, 5), (US_2, 9)], ["us-2"], id="the best within maxClusters"),
         pytest.param(unit(US, maxClusters=1, replicas=8), [(cluster("us-1", gpus=(8, 2)), 9), (US_2, 5)], ["us-2"],
-                     id="the roomiest, if the best within maxClusters does not hold it"),
-        pytest.param(unit(US, maxClusters=0), [(US_1, 5)], [], id="none, if maxClusters allows none"),
-        pytest.param(unit(EU, US, mode="Duplicate"), [(US_1, 5), (EU_1, 1)], ["eu-1"], id="Duplicate asks for no room"),
-        pytest.param(unit(US, replicas=0), [(US_1, 1), (US_2, 2)], ["us-2", "us-1"], id="no replicas need no room"),
-        pytest.param(unit(replicas=100), [(US_1, 1), (EU_1, 1)], ["eu-1", "us-1"], id="without groups all of them"),
-        pytest.param(unit(maxClusters=1), [(US_1, 1), (EU_1, 2)], ["eu-1"], id="without groups within maxClusters"),
+                     id="the largest capacity, if the best within maxClusters is too small"),
+        pytest.param(unit(US, maxClusters=0), [(US_1, 5)], [], id="no cluster with maxClusters 0"),
+        pytest.param(unit(EU, US, mode="Duplicate"), [(US_1, 5), (EU_1, 1)], ["eu-1"], id="no capacity for Duplicate"),
+        pytest.param(unit(US, replicas=0), [(US_1, 1), (US_2, 2)], ["us-2", "us-1"], id="no replicas need no capacity"),
+        pytest.param(unit(replicas=100), [(US_1, 1), (EU_1, 1)], ["eu-1", "us-1"], id="without groups all clusters"),
+        pytest.param(unit(maxClusters=1), [(US_1, 1), (EU_1, 2)], ["eu-1"], id="without groups up to maxClusters"),
         pytest.param(
             unit(US, replicas=3, placements=[
                 {"cluster": "us-2", "preferences": {"minReplicas": 3}},
                 {"cluster": "us-1", "preferences": {"minReplicas": 1}},
             ]),
-            [(US_1, 1), (US_2, 2)], ["us-2"], id="no cluster whose minimum the replicas are not enough for",
+            [(US_1, 1), (US_2, 2)], ["us-2"], id="no cluster with a minimum above the replicas",
         ),
         pytest.param(
             unit(EU, replicas=9, currentReplicaDistribution={"eu-1": 4}), [(cluster("eu-1", "eu", gpus=(8, 5)), 1)],
-            ["eu-1"], id="replicas that run there already have their room",
+            ["eu-1"], id="running replicas count as capacity",
         ),
         pytest.param(
             unit(EU, US, currentClusters=["eu-1"], currentReplicaDistribution={"eu-1": 0}),
             [(cluster("eu-1", "eu", gpus=(8, 0)), 1), (US_1, 1)],
-            ["eu-1"], id="where it runs and no number is set all of them have their room",
+            ["eu-1"], id="a running cluster without a number has capacity for all replicas",
         ),
         pytest.param(unit(EU, US, **RUNNING), [(TAINTED, 1), (US_1, 1)], ["us-1"],
-                     id="a cluster with a NoSchedule taint takes no more than it runs"),
-        pytest.param(unit(EU, US, replicas=4, **RUNNING), [(TAINTED, 1), (US_1, 1)], ["eu-1"], id="and keeps that"),
+                     id="a cluster with a NoSchedule taint gets no more replicas"),
+        pytest.param(unit(EU, US, replicas=4, **RUNNING), [(TAINTED, 1), (US_1, 1)], ["eu-1"],
+                     id="a cluster with a NoSchedule taint keeps its replicas"),
         pytest.param(unit(EU, US, tolerations=[{"operator": "Exists"}]), [(TAINTED, 1), (US_1, 1)], ["eu-1"],
-                     id="a taint that is tolerated counts for nothing"),
+                     id="a tolerated taint has no effect"),
         pytest.param(unit(US), [(cluster("us-1", gpus=(8, 0)), 9), (US_2, 1)], ["us-2"],
-                     id="no cluster that has no room"),
+                     id="no cluster without capacity"),
         pytest.param(unit(US, replicas=8, **placements(**{"us-1": {"minReplicas": 5}})),
                      [(cluster("us-1", gpus=(8, 2)), 9), (US_2, 1)], ["us-2"],
-                     id="no cluster that does not hold its minimum"),
+                     id="no cluster with less capacity than its minimum"),
         pytest.param(unit(US, **placements(**{"us-1": {"minReplicas": 9, "maxReplicas": 4}})),
-                     [(US_1, 9), (US_2, 1)], ["us-1", "us-2"], id="a minimum beyond the maximum is the maximum"),
+                     [(US_1, 9), (US_2, 1)], ["us-1", "us-2"], id="a minimum above the maximum is the maximum"),
         pytest.param(
             unit({"affinityName": "all"}, replicas=10, maxClusters=2,
                  **placements(a={"minReplicas": 9}, b={"minReplicas": 2}, c={"minReplicas": 2})),
             [(cluster("a", gpus=(9, 9)), 1), (cluster("b"), 1), (cluster("c"), 1)], ["b", "c"],
-            id="not the roomiest, if its minimum leaves too little for the others",
+            id="not the largest capacity, if its minimum leaves too few replicas for others",
         ),
         pytest.param(unit(WIDENED, US), [(US_1, 9), (EU_1, 1), (AP_1, 5)], ["eu-1"],
-                     id="a group is not widened while it holds the workload"),
+                     id="no overflow while the group has enough capacity"),
         pytest.param(unit(WIDENED, US, replicas=12), [(US_1, 9), (US_2, 9), (EU_1, 1), (AP_1, 5)], ["ap-1", "eu-1"],
-                     id="and is before the next one has its turn"),
+                     id="overflow before the next group"),
         pytest.param(unit(WIDENED, US, replicas=17), [(EU_1, 1), (AP_1, 5), (cluster("us-1", gpus=(20, 20)), 1)],
-                     ["us-1"], id="which has it where that does not help"),
-        pytest.param(unit(annotations={ANNOTATION: "[]"}), [(US_1, 1)], ["us-1"], id="an empty list asks for nothing"),
+                     ["us-1"], id="the next group if overflow does not help"),
+        pytest.param(unit(annotations={ANNOTATION: "[]"}), [(US_1, 1)], ["us-1"], id="an empty list of groups"),
     ],
 )  # fmt: skip
 def test_select(asked, scored, names):
@@ -217,20 +218,22 @@ def test_select(asked, scored, names):
     st.integers(1, 25),
     st.none() | st.integers(1, 6),
 )
-def test_select_finds_clusters_that_hold_the_workload_wherever_there_are_some(drawn, replicas, limit):
+def test_select_finds_clusters_with_enough_capacity_if_there_are_some(drawn, replicas, limit):
     names = "abcdef"[: len(drawn)]
-    rooms = {name: room for name, (_, room, _) in zip(names, drawn, strict=True)}
+    capacities = {name: capacity for name, (_, capacity, _) in zip(names, drawn, strict=True)}
     minima = {name: minimum for name, (minimum, _, _) in zip(names, drawn, strict=True)}
     asked = unit(
         {"affinityName": "all"}, replicas=replicas, maxClusters=limit,
         **placements(**{name: {"minReplicas": minimum} for name, minimum in minima.items()}),
     )  # fmt: skip
-    scored = [(cluster(name, gpus=(9, rooms[name])), score) for name, (_, _, score) in zip(names, drawn, strict=True)]
+    scored = [
+        (cluster(name, gpus=(9, capacities[name])), score) for name, (_, _, score) in zip(names, drawn, strict=True)
+    ]
 
     def holds(some) -> bool:
-        return all(rooms[name] >= minima[name] for name in some) and sum(
+        return all(capacities[name] >= minima[name] for name in some) and sum(
             minima[name] for name in some
-        ) <= replicas <= sum(rooms[name] for name in some)
+        ) <= replicas <= sum(capacities[name] for name in some)
 
     answer = json.loads(call("select", many(asked, *scored))[0])
     sizes = range(1, min(limit or len(names), len(names)) + 1)
@@ -241,7 +244,7 @@ def test_select_finds_clusters_that_hold_the_workload_wherever_there_are_some(dr
         assert answer["error"]
 
 
-def test_select_tells_what_each_group_holds_if_none_can_hold_it():
+def test_the_error_of_select_has_the_capacity_of_each_group():
     body, meter = call("select", many(unit(EU, US, replicas=50), (EU_1, 1), (US_1, 1)))
     answer = json.loads(body)
     assert answer["selectedClusterNames"] == []
@@ -250,17 +253,17 @@ def test_select_tells_what_each_group_holds_if_none_can_hold_it():
     assert meter.doubts == [("kubeadmiral", "select")]
 
 
-BROKEN = {
+INVALID = {
     "not JSON": b"{",
     "empty": b"",
     "an array": b"[]",
     "no unit": b'{"cluster": {"metadata": {"name": "a"}}}',
     "a cluster that is a number": b'{"schedulingUnit": {}, "cluster": 3}',
-    "an annotation that is no JSON": one(unit(annotations={ANNOTATION: "{"}), EU_1),
-    "an annotation that is no list": one(unit(annotations={ANNOTATION: "{}"}), EU_1),
+    "an annotation with invalid JSON": one(unit(annotations={ANNOTATION: "{"}), EU_1),
+    "an annotation that is not a list": one(unit(annotations={ANNOTATION: "{}"}), EU_1),
     "a group without a name": one(unit(annotations={ANNOTATION: "[{}]"}), EU_1),
-    "two groups of one name": one(unit(EU, EU), EU_1),
-    "an operator that there is not": one(
+    "two groups with the same name": one(unit(EU, EU), EU_1),
+    "an unknown operator": one(
         unit(
             {
                 "affinityName": "x",
@@ -269,7 +272,7 @@ BROKEN = {
         ),
         EU_1,
     ),
-    "a value that no label can have": one(
+    "an invalid label value": one(
         unit(
             {
                 "affinityName": "x",
@@ -279,34 +282,34 @@ BROKEN = {
         EU_1,
     ),
     "a misspelt field": one(unit({"affinityName": "x", "clusterName": ["us-1"]}), EU_1),
-    "nested beyond all bounds": b"[" * 100_000,
+    "deeply nested": b"[" * 100_000,
 }
 
 
-@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_in_doubt_a_filter_lets_the_cluster_pass_and_counts_it(body):
+@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+def test_filter_passes_a_cluster_in_doubt_and_counts_it(body):
     answer, meter = call("filter", body)
     assert answer == b'{"selected":true,"error":""}'
     assert meter.doubts == [("kubeadmiral", "filter")]
 
 
-@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_told_to_reject_in_doubt_a_filter_says_why(body):
+@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+def test_filter_rejects_in_doubt_with_an_error_if_configured(body):
     answer = json.loads(call("filter", body, pass_in_doubt=False)[0])
     assert answer["selected"] is False
     assert answer["error"]
 
 
 @pytest.mark.parametrize("verb", ["score", "select"])
-@pytest.mark.parametrize("body", BROKEN.values(), ids=BROKEN)
-def test_score_and_select_tell_the_error_with_an_integer_and_an_array(verb, body):
+@pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
+def test_errors_of_score_and_select_have_an_integer_and_an_array(verb, body):
     answer = json.loads(call(verb, body)[0])
     assert answer["error"]
     assert answer.get("score", 0) == 0
     assert answer.get("selectedClusterNames", []) == []
 
 
-def test_a_bad_annotation_is_named_with_its_path():
+def test_the_error_of_an_invalid_annotation_has_its_path():
     answer = json.loads(call("select", many(unit(annotations={ANNOTATION: '[{"affinityName": 1}]'}), (EU_1, 1)))[0])
     assert f"metadata.annotations[{ANNOTATION}]" in answer["error"]
     assert "[0].affinityName: 1 is an int" in answer["error"]
@@ -315,24 +318,24 @@ def test_a_bad_annotation_is_named_with_its_path():
 @pytest.mark.parametrize(
     ("verb", "status", "body"),
     [
-        pytest.param("filter", 413, b'{"selected":true,"error":""}', id="too large a filter request passes"),
+        pytest.param("filter", 413, b'{"selected":true,"error":""}', id="a filter request that is too large passes"),
         pytest.param("filter", 500, b'{"selected":true,"error":""}', id="a crashed filter passes"),
         pytest.param("score", 503, b'{"score":0,"error":"late"}', id="an overdue score is an error"),
         pytest.param("select", 503, b'{"selectedClusterNames":[],"error":"late"}', id="an overdue select is an error"),
     ],
 )
-def test_what_the_frame_refuses_is_said_in_the_protocols_words(verb, status, body):
+def test_refusals_have_the_format_of_the_protocol(verb, status, body):
     route = next(each for each in routes() if each.path.endswith(verb))
     reply = route.refuse(problem(status, "late"))
     assert (reply.status, reply.body) == (200, body)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 405])
-def test_a_caller_that_is_not_entitled_or_lost_is_told_so(status):
+def test_other_statuses_are_sent_unchanged(status):
     assert all(route.refuse(problem(status, "no")).status == status for route in routes())
 
 
-def test_nulls_and_unknown_fields_are_passed_over():
+def test_nulls_and_unknown_fields_are_ignored():
     named = {**cluster("eu-1", "eu"), "extra": 1, "status": None}
     asked = {**unit(EU), "labels": None, "placements": None, "clusterAffinity": [{"matchExpressions": [
         {"key": "a", "operator": "Exists", "values": None}]}]}  # fmt: skip

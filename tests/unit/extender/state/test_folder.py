@@ -14,8 +14,8 @@ from extender.state.state import State
 CLUSTER = """{"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "%s"}}"""
 
 
-class Heard:
-    """A listener that remembers."""
+class RecordedListener:
+    """A listener that records calls."""
 
     def __init__(self) -> None:
         self.loaded = 0
@@ -36,14 +36,14 @@ def path(tmp_path):
 
 
 @pytest.fixture
-def heard():
-    return Heard()
+def listener():
+    return RecordedListener()
 
 
 @pytest.fixture
-def source(path, heard, monkeypatch):
+def source(path, listener, monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_S", 0.0)
-    made = FolderSource([path], FakeClock(), heard, interval_s=0.01)
+    made = FolderSource([path], FakeClock(), listener, interval_s=0.01)
     yield made
     made.stop()
 
@@ -63,7 +63,7 @@ def fail_with(error):
 def eventually(holds):
     until = time.monotonic() + 5
     while not holds():
-        assert time.monotonic() < until, "it did not come about in time"
+        assert time.monotonic() < until, "timeout"
         time.sleep(0.005)
 
 
@@ -72,14 +72,14 @@ def names(state):
         return sorted(cache.world.clusters)
 
 
-def test_what_could_not_be_read_is_tried_again_although_nothing_changed(source, state, path, heard):
+def test_unreadable_content_is_retried_without_a_change(source, state, path, listener):
     source.look(state)
     read, source._read = source._read, fail_with(ManifestError(str(path), None, "cannot be read: Permission denied"))
     path.write_text(CLUSTER % "bc")
     for _ in range(3):
         source._clock.pass_by(20)
         source.look(state)
-    assert len(heard.failures) == 1, "and not told more than once"
+    assert len(listener.failures) == 1, "reported once"
     assert state.freshness.problem
     source._read = read
     source._clock.pass_by(30)
@@ -90,11 +90,11 @@ def test_what_could_not_be_read_is_tried_again_although_nothing_changed(source, 
 @pytest.mark.parametrize(
     ("content", "expected", "problem"),
     [
-        pytest.param(CLUSTER % "bc", ["bc"], "", id="something else"),
-        pytest.param("{broken", ["a"], "not valid JSON", id="something that cannot be used"),
+        pytest.param(CLUSTER % "bc", ["bc"], "", id="other content"),
+        pytest.param("{broken", ["a"], "not valid JSON", id="invalid content"),
     ],
 )
-def test_what_was_prepared_long_ago_is_not_taken_for_what_is_there_now(source, state, path, content, expected, problem):
+def test_a_start_reads_the_folder_again_if_it_changed_after_prepare(source, state, path, content, expected, problem):
     source._interval_s = 60
     source.prepare()
     path.write_text(content)
@@ -104,14 +104,14 @@ def test_what_was_prepared_long_ago_is_not_taken_for_what_is_there_now(source, s
     assert bool(state.freshness.stale_since) == bool(problem)
 
 
-def test_a_crash_is_no_end_of_looking(source, state, path, caplog):
+def test_checks_continue_after_a_crash(source, state, path, caplog):
     source.prepare()
     source.start(state)
-    read, source._read = source._read, fail_with(KeyError("nobody thought of this"))
+    read, source._read = source._read, fail_with(KeyError("an unexpected error"))
     path.write_text(CLUSTER % "bc")
     eventually(lambda: state.freshness.stale_since is not None)
     assert "the log has the cause" in state.freshness.problem
-    assert "nobody thought of this" in caplog.text
+    assert "an unexpected error" in caplog.text
     assert names(state) == ["a"]
     source._read = read
     path.write_text(CLUSTER % "def")

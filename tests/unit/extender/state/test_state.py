@@ -1,4 +1,4 @@
-"""The cache behind the lock."""
+"""The cache and its freshness."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +24,7 @@ def state():
     return made
 
 
-def test_only_what_differs_is_worked_on(state):
+def test_only_clusters_that_differ_are_updated(state):
     with state.reading() as cache:
         before = cache.fleet.structure.version
         clusters = {**cache.world.clusters, "b": cluster("b", labels={"x": "y"})}
@@ -34,7 +34,7 @@ def test_only_what_differs_is_worked_on(state):
         assert sorted(cache.fleet.row_of) == ["b"]
 
 
-def test_the_world_is_a_value_that_later_changes_do_not_touch(state):
+def test_later_changes_do_not_affect_a_world(state):
     with state.reading() as cache:
         world = cache.world
         cache.apply_cluster(cluster("c"))
@@ -44,7 +44,7 @@ def test_the_world_is_a_value_that_later_changes_do_not_touch(state):
         assert cache.world is cache.world
 
 
-def test_a_lost_source_leaves_the_last_good_state_and_says_since_when(state):
+def test_a_lost_source_makes_the_state_stale(state):
     state.mark_stale("lost", LATER)
     state.mark_stale("still lost", LATER + timedelta(minutes=1))
     freshness = state.freshness
@@ -54,7 +54,7 @@ def test_a_lost_source_leaves_the_last_good_state_and_says_since_when(state):
     assert state.freshness.stale_since is None
 
 
-def test_what_could_not_be_fed_does_not_count_as_fresh(state):
+def test_a_failed_update_does_not_count_as_current(state):
     def fail():
         with state.updating(LATER):
             raise ValueError

@@ -1,4 +1,4 @@
-"""A state fed from an API server."""
+"""A state that is updated from an API server."""
 
 import json
 import time
@@ -123,7 +123,7 @@ def test_every_kind_of_cluster_is_watched(watching, kind, thing, path):
     assert running.state.freshness.stale_since is None
 
 
-def test_changes_arrive(watching):
+def test_changes_update_the_state(watching):
     running = watching(
         page([karmada_cluster("a"), karmada_cluster("b")], 5),
         KARMADA_CLUSTERS,
@@ -135,7 +135,7 @@ def test_changes_arrive(watching):
         assert set(cache.world.clusters) == {"a"}
 
 
-def test_a_list_after_410_takes_away_what_is_gone(watching):
+def test_a_list_after_410_removes_deleted_clusters(watching):
     running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS, watches=[[HOLD]])
     running.wait(lambda: running.names() == {"a", "b"})
     running.server.lists = [page([karmada_cluster("c", 9)], 10)]
@@ -144,12 +144,12 @@ def test_a_list_after_410_takes_away_what_is_gone(watching):
     running.wait(lambda: running.names() == {"c"})
 
 
-def test_what_a_list_brings_is_one_update_of_the_fleet(watching, monkeypatch):
-    names, updates, feeding = "abcdefgh", [], State.updating
+def test_a_list_is_one_update_of_the_fleet(watching, monkeypatch):
+    names, updates, updating = "abcdefgh", [], State.updating
 
     @contextmanager
     def counted(state: State, now):
-        with feeding(state, now) as cache:
+        with updating(state, now) as cache:
             yield cache
             updates.append(set(cache.fleet.row_of))
 
@@ -163,7 +163,7 @@ def test_what_a_list_brings_is_one_update_of_the_fleet(watching, monkeypatch):
     assert updates == [set(names), set("cdefghij")]
 
 
-def test_an_object_that_cannot_be_read_is_passed_over_and_what_was_known_of_it_stays(watching, caplog):
+def test_an_invalid_object_is_skipped_and_its_last_valid_version_stays(watching, caplog):
     broken = {**karmada_cluster("a", 6), "spec": {"region": 7}}
     running = watching(
         page([karmada_cluster("a"), {**karmada_cluster("new"), "spec": []}], 5),
@@ -176,7 +176,7 @@ def test_an_object_that_cannot_be_read_is_passed_over_and_what_was_known_of_it_s
     assert "spec.region" in caplog.text
 
 
-def test_a_lost_server_leaves_the_last_good_state_marked_stale_until_it_is_back(watching):
+def test_the_state_is_stale_while_the_server_is_lost(watching):
     running = watching(page([karmada_cluster("a")], 5), KARMADA_CLUSTERS)
     running.wait(lambda: running.names() == {"a"})
     loaded = running.state.freshness.loaded_at
@@ -187,19 +187,19 @@ def test_a_lost_server_leaves_the_last_good_state_marked_stale_until_it_is_back(
     assert stale.loaded_at >= loaded
     assert stale.problem.startswith("clusters: GET /apis/cluster.karmada.io")
     time.sleep(0.6)
-    assert running.state.freshness.stale_since == stale.stale_since, "the moment it was lost, not the last try"
+    assert running.state.freshness.stale_since == stale.stale_since, "the time of the loss, not of the last retry"
     running.server.reopen()
     running.wait(lambda: running.state.freshness.stale_since is None)
 
 
-def test_without_a_first_list_there_is_no_fleet(watching):
+def test_there_is_no_fleet_before_the_first_list(watching):
     running = watching(503, KARMADA_CLUSTERS)
     running.wait(lambda: running.state.freshness.stale_since is not None)
     assert not running.state.freshness.synced
     assert "503" in running.state.freshness.problem
 
 
-def test_clusters_that_do_not_fit_make_it_stale_and_hold_up_no_others(watching, monkeypatch):
+def test_clusters_beyond_the_limit_make_the_state_stale_and_do_not_block_others(watching, monkeypatch):
     running = watching(page([karmada_cluster("a")], 5), KARMADA_CLUSTERS)
     running.wait(lambda: running.names() == {"a"})
     monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
@@ -220,7 +220,7 @@ def test_clusters_that_do_not_fit_make_it_stale_and_hold_up_no_others(watching, 
     running.wait(lambda: not running.state.freshness.problem)
 
 
-def test_a_list_that_does_not_fit_is_no_fleet_until_it_does(watching, monkeypatch):
+def test_there_is_no_fleet_while_the_first_list_exceeds_the_limit(watching, monkeypatch):
     monkeypatch.setattr(columns, "MAX_CLUSTERS", 1)
     running = watching(page([karmada_cluster("a"), karmada_cluster("b")], 5), KARMADA_CLUSTERS)
     running.wait(lambda: "at most 1 clusters" in running.state.freshness.problem)
@@ -230,7 +230,7 @@ def test_a_list_that_does_not_fit_is_no_fleet_until_it_does(watching, monkeypatc
     assert running.names() == {"b"}
 
 
-def test_a_cluster_that_crashes_the_fleet_makes_it_stale_is_told_again_and_the_others_go_first(
+def test_a_cluster_that_crashes_the_fleet_makes_the_state_stale_and_is_retried_after_the_others(
     watching, monkeypatch, caplog
 ):
     broken, take = ["a"], FleetCache.apply_cluster
@@ -253,8 +253,8 @@ def test_a_cluster_that_crashes_the_fleet_makes_it_stale_is_told_again_and_the_o
     running.wait(lambda: running.names() == {"a", "b"} and running.state.freshness.stale_since is None)
 
 
-class ByPath(ScriptedServer):
-    """A server that lists something else at every path."""
+class ByPath(Server):
+    """A server with a list for each path."""
 
     by_path: dict[str, bytes | int]
 
@@ -262,7 +262,7 @@ class ByPath(ScriptedServer):
         return self.by_path[self.asked[-1]["path"].rpartition("/")[2]]
 
 
-def test_policies_are_told_together_with_the_clusters_and_never_half():
+def test_the_first_update_has_all_policies_and_clusters():
     server = ByPath(lists=[b""])
     server.by_path = {
         "clusters": page([karmada_cluster("a")], 5),
@@ -303,13 +303,13 @@ def kubeconfig(server: ScriptedServer) -> str:
                      id="clusters and policies"),
     ],
 )  # fmt: skip
-def test_options_say_what_is_watched_and_where(tmp_path, kinds, paths):
+def test_the_options_select_the_watched_collections(tmp_path, kinds, paths):
     server, state = ScriptedServer(lists=[page([], 5)]), State(karmada_profile())
     (tmp_path / "kubeconfig").write_text(kubeconfig(server))
     source = watch_source(WatchOptions(kinds, tmp_path / "kubeconfig"), SystemClock())
     try:
         source.prepare()
-        assert not server.asked, "nobody is asked before the start"
+        assert not server.asked, "no request before the start"
         source.start(state)
         wait_for(lambda: state.freshness.synced and len(server.watched_from()) == len(paths))
         assert {asked["path"].rpartition("/")[2] for asked in server.asked} == paths
@@ -319,7 +319,7 @@ def test_options_say_what_is_watched_and_where(tmp_path, kinds, paths):
 
 
 @pytest.mark.parametrize("kinds", [["policies"], [], ["nodes", "clusters"]], ids=str)
-def test_exactly_one_kind_of_cluster_is_watched(kinds):
+def test_exactly_one_kind_of_cluster_is_required(kinds):
     with pytest.raises(InputError, match="one kind of cluster"):
         watch_source(WatchOptions(kinds), SystemClock())
 
@@ -329,7 +329,7 @@ def test_exactly_one_kind_of_cluster_is_watched(kinds):
     [None, "{", "[]", "3", "", "{contexts: 3}", "{current-context: a, contexts: [{name: a, context: {}}]}", "\x00"],
     ids=repr,
 )
-def test_access_that_cannot_work_shows_before_anything_starts(tmp_path, content):
+def test_an_invalid_kubeconfig_is_an_error_before_the_start(tmp_path, content):
     if content is not None:
         (tmp_path / "kubeconfig").write_text(content)
     source = watch_source(WatchOptions(["nodes"], tmp_path / "kubeconfig"), SystemClock())

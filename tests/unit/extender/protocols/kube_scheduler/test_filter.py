@@ -1,4 +1,4 @@
-"""Filter: which nodes remain, and what is said of the others."""
+"""Filter: the nodes that remain, and the reasons of the others."""
 
 import json
 
@@ -16,7 +16,7 @@ NAMES = [each["metadata"]["name"] for each in FLEET]
 
 @pytest.fixture(params=["names", "nodes"])
 def ask(request):
-    """Ask about nodes in both shapes, with the names of what remains; the fleet that is known is ``FLEET``."""
+    """Filter names or nodes, and return the names that remain. The known fleet is ``FLEET``."""
 
     def asked(wanted, names, options=None, policies=(), fleet=FLEET):
         service = Service(fleet, policies, options)
@@ -27,7 +27,7 @@ def ask(request):
             return answer["NodeNames"], answer
         answer = service.filter_nodes(wanted, nodes)
         assert answer["NodeNames"] is None
-        assert all(item in nodes for item in answer["Nodes"]["items"]), "nodes come back as they were sent"
+        assert all(item in nodes for item in answer["Nodes"]["items"]), "nodes are returned unchanged"
         return [item["metadata"]["name"] for item in answer["Nodes"]["items"]], answer
 
     return asked
@@ -36,14 +36,14 @@ def ask(request):
 @pytest.mark.parametrize(
     ("wanted", "names", "kept"),
     [
-        pytest.param(pod(), NAMES, NAMES, id="a pod that nobody places goes anywhere"),
-        pytest.param(pod(GOLD, SILVER), NAMES, ["g1", "g2"], id="the first group that has nodes"),
-        pytest.param(pod(GOLD, SILVER), ["g2", "s1"], ["g2"], id="one node of it is enough"),
-        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="the next group once the first is not offered"),
-        pytest.param(pod(SILVER, GOLD), NAMES, ["s1"], id="groups count in the order they are written"),
-        pytest.param(pod(GOLD, SILVER), ["b1"], [], id="no group means the node"),
-        pytest.param(pod(placement={}), NAMES, NAMES, id="a placement that asks for nothing"),
-        pytest.param(pod(placement={"clusterAffinities": []}), NAMES, NAMES, id="an empty list of groups asks nothing"),
+        pytest.param(pod(), NAMES, NAMES, id="a pod without a placement passes everywhere"),
+        pytest.param(pod(GOLD, SILVER), NAMES, ["g1", "g2"], id="the first group with nodes"),
+        pytest.param(pod(GOLD, SILVER), ["g2", "s1"], ["g2"], id="one node of the first group is enough"),
+        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="the next group if no node of the first is offered"),
+        pytest.param(pod(SILVER, GOLD), NAMES, ["s1"], id="groups apply in order"),
+        pytest.param(pod(GOLD, SILVER), ["b1"], [], id="no group matches the node"),
+        pytest.param(pod(placement={}), NAMES, NAMES, id="an empty placement"),
+        pytest.param(pod(placement={"clusterAffinities": []}), NAMES, NAMES, id="an empty list of groups"),
         pytest.param(
             pod(placement={"clusterAffinity": {"exclude": ["g1"]}}), NAMES, ["g2", "s1", "b1"], id="a single affinity"
         ),
@@ -51,7 +51,7 @@ def ask(request):
             pod({**group("primary", "g1"), "overflowAffinities": [group("near", "g2"), group("far", "s1")]}),
             ["b1", "s1", "g2"],
             ["g2"],
-            id="a group's overflow, tier by tier",
+            id="the first overflow tier of a group",
         ),
         pytest.param(
             pod(
@@ -63,13 +63,13 @@ def ask(request):
             ),
             ["g1"],
             ["g1"],
-            id="over how many clusters replicas spread is no question of one pod",
+            id="minGroups does not apply to one pod",
         ),
         pytest.param(
             pod(placement={"spreadConstraints": [{"spreadByField": "region"}]}),
             NAMES,
             [],
-            id="but a node without region cannot be counted to one",
+            id="a node without the region of a spread constraint is rejected",
         ),
     ],
 )
@@ -80,12 +80,12 @@ def test_keeps(ask, wanted, names, kept):
 @pytest.mark.parametrize(
     ("wanted", "failed", "unresolvable"),
     [
-        pytest.param(pod(), {}, {}, id="nothing to say of nodes that remain"),
+        pytest.param(pod(), {}, {}, id="no reasons for nodes that remain"),
         pytest.param(
             pod(GOLD, SILVER),
             {"s1": "node(s) of cluster group backup, after primary, for annotation"},
             {"b1": "node(s) rejected: is in none of the cluster groups primary, backup, for annotation"},
-            id="a later group may have its turn, a foreign node never",
+            id="a node of a later group may pass later, a node of no group never",
         ),
         pytest.param(
             pod(GOLD),
@@ -94,11 +94,11 @@ def test_keeps(ask, wanted, names, kept):
                 "s1": "node(s) rejected: label tier=gold does not hold (it is 'silver'), for annotation",
                 "b1": "node(s) rejected: label tier=gold does not hold (it is 'bronze'), for annotation",
             },
-            id="with a single group it is told what does not hold",
+            id="with a single group the reason names the condition",
         ),
     ],
 )
-def test_says_why(ask, wanted, failed, unresolvable):
+def test_reasons(ask, wanted, failed, unresolvable):
     _, answer = ask(wanted, NAMES)
     assert (answer["FailedNodes"], answer["FailedAndUnresolvableNodes"]) == (failed, unresolvable)
     assert answer["Error"] == ""
@@ -111,12 +111,12 @@ TOLERATING = {"key": TAINTED["key"], "operator": "Exists"}
 @pytest.mark.parametrize(
     ("wanted", "kept"),
     [
-        pytest.param(pod(GOLD), [], id="neither tolerates it"),
-        pytest.param(pod(GOLD, tolerations=[TOLERATING]), ["v1"], id="the pod tolerates it"),
+        pytest.param(pod(GOLD), [], id="neither tolerates the taint"),
+        pytest.param(pod(GOLD, tolerations=[TOLERATING]), ["v1"], id="the pod tolerates the taint"),
         pytest.param(
             pod(placement={"clusterAffinities": [GOLD], "clusterTolerations": [TOLERATING]}),
             ["v1"],
-            id="the placement tolerates it",
+            id="the placement tolerates the taint",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_taints(ask, wanted, kept):
         assert "untolerated taint" in answer["FailedAndUnresolvableNodes"]["v1"]
 
 
-def test_a_node_that_is_being_deleted_takes_nothing(ask):
+def test_a_node_that_is_being_deleted_is_rejected(ask):
     names, answer = ask(pod(GOLD), ["g1"], fleet=[node("g1", tier="gold", deleting=True)])
     assert names == []
     assert answer["FailedAndUnresolvableNodes"]["g1"] == "node(s) rejected: is being deleted, for annotation"
@@ -140,8 +140,8 @@ MIXED = [node("v1", type="virtual-node"), node("plain")]
 @pytest.mark.parametrize(
     ("wanted", "kept"),
     [
-        pytest.param(pod(), ["v1", "plain"], id="pods without a placement go to ordinary nodes, too"),
-        pytest.param(pod(placement={}), ["v1"], id="a placement is about clusters, which ordinary nodes are not"),
+        pytest.param(pod(), ["v1", "plain"], id="a pod without a placement passes on ordinary nodes too"),
+        pytest.param(pod(placement={}), ["v1"], id="a placement rejects ordinary nodes"),
     ],
 )
 def test_ordinary_nodes(ask, wanted, kept):
@@ -160,34 +160,34 @@ OWNED = {
 }
 
 
-def test_the_policy_of_its_deployment_places_a_pod(ask):
+def test_the_policy_of_the_deployment_applies_to_a_pod(ask):
     names, answer = ask(pod(**OWNED), NAMES, policies=[PLACED])
     assert names == ["g1", "g2"]
     assert answer["FailedNodes"]["s1"].endswith("for PropagationPolicy shop/web")
 
 
-def test_its_annotation_comes_before_a_policy(ask):
+def test_the_annotation_takes_precedence_over_a_policy(ask):
     assert ask(pod(SILVER, **OWNED), NAMES, policies=[PLACED])[0] == ["s1"]
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
-        pytest.param("{", "not valid JSON", id="no JSON"),
-        pytest.param("[]", "accepted is object", id="no object"),
+        pytest.param("{", "not valid JSON", id="invalid JSON"),
+        pytest.param("[]", "accepted is object", id="not an object"),
         pytest.param('{"clusterAffinites": []}', "did you mean clusterAffinities?", id="a misspelt field"),
         pytest.param('{"clusterAffinity": {"clusterNames": "a"}}', "clusterNames", id="a value of the wrong type"),
         pytest.param(
             json.dumps({"clusterAffinities": [group("a", **{"bad key": "v"})]}),
             "not a label key",
-            id="a broken selector",
+            id="an invalid selector",
         ),
     ],
 )
-def test_a_bad_annotation_is_an_error_and_places_the_pod_nowhere(text, told):
+def test_an_invalid_annotation_is_an_error_without_nodes(text, message):
     answer = Service(FLEET).filter(pod(placement=text), NAMES)
     assert answer["Error"].startswith("berthmaster: metadata.annotations[policy.berthmaster.io/placement]")
-    assert told in answer["Error"]
+    assert message in answer["Error"]
     assert answer["NodeNames"] is answer["Nodes"] is None
 
 
@@ -199,21 +199,21 @@ def test_decisions_and_rejections_are_counted():
 
 
 class TestUnknownNodes:
-    """Names that the fleet does not know: a node that joined a moment ago, or no fleet at all."""
+    """Names that are not in the fleet: a new node, or no fleet at all."""
 
-    def test_beside_known_ones_they_wait(self):
+    def test_an_unknown_node_fails_beside_known_nodes(self):
         answer = Service(FLEET).filter(pod(GOLD), ["g1", "new"])
         assert answer["NodeNames"] == ["g1"]
         assert answer["FailedNodes"] == {"new": "node(s) not known yet, for annotation"}
 
-    def test_with_nobody_else_the_pod_is_to_be_tried_again(self):
+    def test_without_another_node_the_answer_is_an_error(self):
         answer = Service(FLEET).filter(pod(GOLD), ["new", "b1"])
         assert answer["Error"] == "berthmaster: 1 of the nodes are not known yet (new), for annotation"
 
-    def test_without_any_fleet_that_is_said(self):
+    def test_without_a_fleet_the_error_says_so(self):
         assert "no nodes are known yet" in Service(None).filter(pod(GOLD), ["g1"])["Error"]
 
-    def test_pods_without_a_placement_do_not_care(self):
+    def test_a_pod_without_a_placement_passes(self):
         assert Service(None).filter(pod(), ["g1"])["NodeNames"] == ["g1"]
 
     def test_whole_nodes_need_no_fleet(self):

@@ -1,4 +1,4 @@
-"""Steps by definition and steps in columns are the same."""
+"""Ranks by definition and ranks in columns are equal."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -67,7 +67,7 @@ def fleets(draw):
 
 
 @given(fleets(), placements(), st.sampled_from(["", "type=member"]))
-def test_known_and_shown_nodes_stand_on_the_same_steps_for_the_same_reasons(clusters, wanted, members):
+def test_cached_nodes_and_request_nodes_have_the_same_ranks_scores_and_reasons(clusters, wanted, members):
     profile, who = karmada_profile(), members_of(parse_selector(members))
     asked = convert(Pod, pod(placement=wanted))
     request = request_of(asked, PlacementFinder().find(asked, []).placement)

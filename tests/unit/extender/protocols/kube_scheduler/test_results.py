@@ -1,4 +1,4 @@
-"""Prioritize: grades from 0 to 10. Preempt: candidates of the first group."""
+"""Prioritize: scores from 0 to 10. Preempt: candidates of the first group."""
 
 import json
 
@@ -34,21 +34,25 @@ def weighted(**weights: int):
 @pytest.mark.parametrize(
     ("wanted", "scores"),
     [
-        pytest.param(pod(), [0, 0, 0, 0], id="of a pod that nobody places nothing is said"),
-        pytest.param(pod(GOLD), [10, 5, 0, 0], id="within a group room decides, in proportion"),
-        pytest.param(pod(GOLD, SILVER), [10, 8, 5, 0], id="an earlier group is above a later one"),
-        pytest.param(pod(placement=weighted(g1=1, g2=3)), [4, 10, 1, 1], id="static weights come before room"),
-        pytest.param(pod(placement="{"), [0, 0, 0, 0], id="a bad annotation has no say"),
+        pytest.param(pod(), [0, 0, 0, 0], id="a pod without a placement"),
+        pytest.param(pod(GOLD), [10, 5, 0, 0], id="available replicas decide inside a group, in proportion"),
+        pytest.param(pod(GOLD, SILVER), [10, 8, 5, 0], id="an earlier group scores higher"),
+        pytest.param(
+            pod(placement=weighted(g1=1, g2=3)),
+            [4, 10, 1, 1],
+            id="static weights take precedence over available replicas",
+        ),
+        pytest.param(pod(placement="{"), [0, 0, 0, 0], id="an invalid annotation"),
     ],
 )
 @pytest.mark.parametrize("shape", ["names", "nodes"])
-def test_grades_of_nodes(wanted, scores, shape):
+def test_scores_of_nodes(wanted, scores, shape):
     body = with_names(wanted, NAMES) if shape == "names" else with_nodes(wanted, FLEET)
     answer = Service(FLEET).ask("prioritize", body)
     assert answer == [{"Host": name, "Score": score} for name, score in zip(NAMES, scores, strict=True)]
 
 
-merits = st.lists(
+node_scores = st.lists(
     st.builds(
         NodeScore,
         rank=st.one_of(st.integers(0, 20), st.integers(REJECTED, REJECTED + 2)),
@@ -60,24 +64,22 @@ merits = st.lists(
 )
 
 
-@given(merits)
-def test_grades_are_integers_from_0_to_10_and_0_is_for_what_may_not_take_the_pod(found):
-    given_ = host_scores(found)
-    assert all(isinstance(each, int) and 0 <= each <= MAX_SCORE for each in given_)
-    assert all((grade == 0) == (merit.rank >= REJECTED) for grade, merit in zip(given_, found, strict=True))
+@given(node_scores)
+def test_scores_are_integers_from_0_to_10_and_0_is_for_rejected_nodes(found):
+    scores = host_scores(found)
+    assert all(isinstance(each, int) and 0 <= each <= MAX_SCORE for each in scores)
+    assert all((score == 0) == (each.rank >= REJECTED) for score, each in zip(scores, found, strict=True))
 
 
-@given(merits)
-def test_no_later_step_is_graded_above_an_earlier_one(found):
-    graded = [
-        (merit.rank, grade) for merit, grade in zip(found, host_scores(found), strict=True) if merit.rank < REJECTED
-    ]
-    for step, grade in graded:
-        assert all(grade <= other for earlier, other in graded if earlier < step)
+@given(node_scores)
+def test_no_higher_rank_scores_above_a_lower_rank(found):
+    scored = [(each.rank, score) for each, score in zip(found, host_scores(found), strict=True) if each.rank < REJECTED]
+    for rank, score in scored:
+        assert all(score <= other for earlier, other in scored if earlier < rank)
 
 
-@given(merits, st.randoms())
-def test_the_order_of_nodes_changes_nothing(found, draw):
+@given(node_scores, st.randoms())
+def test_the_order_of_nodes_changes_no_score(found, draw):
     order = list(range(len(found)))
     draw.shuffle(order)
     shuffled = host_scores([found[position] for position in order])
@@ -105,13 +107,15 @@ def preempt(service, wanted, shape, candidates):
 @pytest.mark.parametrize(
     ("wanted", "candidates", "allowed"),
     [
-        pytest.param(pod(), ["g1", "b1", "elsewhere"], ["g1", "b1", "elsewhere"], id="without a placement all"),
-        pytest.param(pod(GOLD, SILVER), ["g2", "s1", "b1"], ["g2"], id="of the first group"),
-        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="of the next one if the first has none"),
-        pytest.param(pod(GOLD), ["s1"], [], id="none that may not take the pod"),
-        pytest.param(pod(GOLD), ["g1", "new"], ["g1"], id="none that is not known"),
-        pytest.param(pod(placement="{"), ["g1"], [], id="none for a placement that cannot be read"),
-        pytest.param(pod(GOLD), [], [], id="none of none"),
+        pytest.param(
+            pod(), ["g1", "b1", "elsewhere"], ["g1", "b1", "elsewhere"], id="without a placement all candidates"
+        ),
+        pytest.param(pod(GOLD, SILVER), ["g2", "s1", "b1"], ["g2"], id="candidates of the first group"),
+        pytest.param(pod(GOLD, SILVER), ["s1", "b1"], ["s1"], id="candidates of the next group if the first has none"),
+        pytest.param(pod(GOLD), ["s1"], [], id="no rejected node"),
+        pytest.param(pod(GOLD), ["g1", "new"], ["g1"], id="no unknown node"),
+        pytest.param(pod(placement="{"), ["g1"], [], id="none with an invalid placement"),
+        pytest.param(pod(GOLD), [], [], id="no candidates"),
     ],
 )
 def test_candidates(shape, wanted, candidates, allowed):
@@ -119,7 +123,7 @@ def test_candidates(shape, wanted, candidates, allowed):
     assert answer == {name: victims("v1", "v2", violations=1) for name in allowed}
 
 
-def test_without_a_fleet_the_nodes_that_were_shown_lately_are_known():
+def test_without_a_fleet_the_nodes_of_recent_requests_are_known():
     service = Service(None)
     asked = {name: whole_victims("v1") for name in NAMES}
     assert preempt(service, pod(GOLD, SILVER), whole_victims, asked) == {}
@@ -128,5 +132,5 @@ def test_without_a_fleet_the_nodes_that_were_shown_lately_are_known():
 
 
 @pytest.mark.parametrize("nothing", [None, victims(), {"Pods": None}])
-def test_a_node_without_victims_is_no_candidate(nothing):
+def test_a_node_without_victims_is_not_a_candidate(nothing):
     assert preempt(Service(FLEET), pod(), victims, {"g1": nothing, "g2": victims("v")}) == {"g2": victims("v")}

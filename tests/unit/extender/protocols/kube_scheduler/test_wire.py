@@ -1,4 +1,4 @@
-"""What is read from bytes and written to them: Go's names, nulls, any case."""
+"""The wire format: Go's names, nulls, keys in any case."""
 
 import contextlib
 import json
@@ -36,11 +36,11 @@ def body(**members) -> bytes:
     [
         pytest.param(with_names(POD, ["a", "b"]), "web-1", ["a", "b"], 0, id="names"),
         pytest.param(with_nodes(POD, [node("a")]), "web-1", None, 1, id="nodes"),
-        pytest.param(body(Pod=POD, NodeNames=["a"]), "web-1", ["a"], 0, id="what is not sent counts as null"),
+        pytest.param(body(Pod=POD, NodeNames=["a"]), "web-1", ["a"], 0, id="an absent field is null"),
         pytest.param(body(pod=POD, nodenames=["a"]), "web-1", ["a"], 0, id="lower case"),
         pytest.param(body(POD=POD, NODES={"ITEMS": [node("a")]}), "web-1", None, 1, id="upper case"),
-        pytest.param(body(pod=POD, Pod=BARE_POD, NodeNames=[]), "bare", [], 0, id="the last of two counts, as in Go"),
-        pytest.param(body(Pod=BARE_POD, Nodes=None, NodeNames=[]), "bare", [], 0, id="a pod full of nulls"),
+        pytest.param(body(pod=POD, Pod=BARE_POD, NodeNames=[]), "bare", [], 0, id="the last of two equal keys"),
+        pytest.param(body(Pod=BARE_POD, Nodes=None, NodeNames=[]), "bare", [], 0, id="a pod with nulls"),
         pytest.param(body(Pod=POD, Nodes={"items": None}, NodeNames=None), "web-1", None, 0, id="a list without items"),
         pytest.param(
             body(Pod={**POD, "x": 1}, Nodes=None, NodeNames=["a"], Later={"a": [1]}), "web-1", ["a"], 0,
@@ -48,7 +48,7 @@ def body(**members) -> bytes:
         ),
     ],
 )  # fmt: skip
-def test_reads(document, pod_name, names, nodes):
+def test_decode_args(document, pod_name, names, nodes):
     args = decode_args(document)
     assert (args.pod.metadata.name, args.names, len(args.nodes)) == (pod_name, names, nodes)
 
@@ -56,31 +56,31 @@ def test_reads(document, pod_name, names, nodes):
 @pytest.mark.parametrize(
     ("document", "path"),
     [
-        pytest.param(b"", "", id="nothing"),
-        pytest.param(b"{", "", id="half a body"),
+        pytest.param(b"", "", id="an empty body"),
+        pytest.param(b"{", "", id="a truncated body"),
         pytest.param(b"null", "", id="null"),
         pytest.param(b"[]", "", id="an array"),
-        pytest.param(b'{"Pod": {}, "NodeNames": ["\xff"]}', "NodeNames", id="no UTF-8"),
-        pytest.param(b"[" * 5000, "", id="brackets without end"),
+        pytest.param(b'{"Pod": {}, "NodeNames": ["\xff"]}', "NodeNames", id="invalid UTF-8"),
+        pytest.param(b"[" * 5000, "", id="unbalanced brackets"),
         pytest.param(b'{"Pod": ' + b"[" * 100_000 + b"]" * 100_000 + b', "NodeNames": []}', "", id="too deep"),
         pytest.param(body(Pod=None, NodeNames=["a"]), "Pod", id="no pod"),
-        pytest.param(body(Pod="web", NodeNames=["a"]), "Pod", id="a pod that is none"),
+        pytest.param(body(Pod="web", NodeNames=["a"]), "Pod", id="Pod is a string"),
         pytest.param(body(Pod={"metadata": {"labels": []}}, NodeNames=["a"]), "Pod.metadata.labels", id="bad labels"),
         pytest.param(body(Pod=POD, Nodes=None, NodeNames=None), "", id="neither names nor nodes"),
-        pytest.param(body(Pod=POD, NodeNames="a"), "NodeNames", id="names that are none"),
-        pytest.param(body(Pod=POD, NodeNames=[1]), "NodeNames[0]", id="a name that is none"),
-        pytest.param(body(Pod=POD, Nodes=[]), "Nodes", id="nodes without a list"),
-        pytest.param(body(Pod=POD, Nodes={"items": {}}), "Nodes.items", id="items that are none"),
+        pytest.param(body(Pod=POD, NodeNames="a"), "NodeNames", id="NodeNames is a string"),
+        pytest.param(body(Pod=POD, NodeNames=[1]), "NodeNames[0]", id="a name is a number"),
+        pytest.param(body(Pod=POD, Nodes=[]), "Nodes", id="Nodes is an array"),
+        pytest.param(body(Pod=POD, Nodes={"items": {}}), "Nodes.items", id="items is an object"),
     ],
 )
-def test_refuses(document, path):
+def test_decode_args_rejects(document, path):
     with pytest.raises(FieldError) as caught:
         decode_args(document)
     assert caught.value.path == path
 
 
 @pytest.mark.parametrize("cut", range(0, 400, 7))
-def test_every_half_of_a_body_is_refused(cut):
+def test_a_truncated_body_is_rejected(cut):
     with pytest.raises(FieldError):
         decode_args(with_nodes(POD, [node("a")])[:cut])
 
@@ -97,13 +97,13 @@ def test_every_half_of_a_body_is_refused(cut):
         max_leaves=12,
     )
 )
-def test_any_json_is_read_or_refused(document):
+def test_any_json_is_decoded_or_rejected(document):
     for decode in (decode_args, decode_preemption_args):
         with contextlib.suppress(FieldError):
             decode(json.dumps(document).encode())
 
 
-def test_a_node_that_is_none_is_told_with_its_place():
+def test_the_error_of_an_invalid_node_has_its_index():
     args = decode_args(with_nodes(POD, [node("a"), {"metadata": {"name": 1}}]))
     assert decode_node(Node, args.nodes[0], 0).metadata.name == "a"
     with pytest.raises(FieldError) as caught:
@@ -111,24 +111,24 @@ def test_a_node_that_is_none_is_told_with_its_place():
     assert caught.value.path == "Nodes.items[1].metadata.name"
 
 
-def test_a_filter_result_has_gos_names_and_omits_nothing():
-    names = FilterResult(node_names=["a"], failed_nodes={}, failed_and_unresolvable_nodes={"b": "why"})
+def test_a_filter_result_has_the_field_names_of_go_and_every_field():
+    names = FilterResult(node_names=["a"], failed_nodes={}, failed_and_unresolvable_nodes={"b": "reason"})
     assert json.loads(encode_filter_result(names)) == {
         "Nodes": None,
         "NodeNames": ["a"],
         "FailedNodes": {},
-        "FailedAndUnresolvableNodes": {"b": "why"},
+        "FailedAndUnresolvableNodes": {"b": "reason"},
         "Error": "",
     }
 
 
-def test_nodes_go_back_byte_for_byte():
+def test_nodes_are_returned_byte_for_byte():
     odd = b'{"metadata": {"name":"a" , "x": 1.0e3}, "status":{"daemonEndpoints":{"kubeletEndpoint":{"Port":10250}}}}'
     args = decode_args(b'{"Pod": {}, "Nodes": {"items": [' + odd + b']}, "NodeNames": null}')
     assert odd in encode_filter_result(FilterResult(nodes=NodeList(args.nodes)))
 
 
-def test_priorities_are_a_bare_array_of_integers():
+def test_priorities_are_an_array_with_integers():
     assert encode_priorities({"a": 10, "b": 0}) == b'[{"Host":"a","Score":10},{"Host":"b","Score":0}]'
 
 
@@ -146,21 +146,21 @@ def test_a_preemption_result_has_uids():
     ],
     ids=["UIDs", "lower case", "whole pods"],
 )
-def test_reads_victims(document):
+def test_decode_victims(document):
     assert decode_preemption_args(document).candidates == {"n": MetaVictims([MetaPod("u")], 2)}
 
 
 @pytest.mark.parametrize(
     ("victims", "path"),
     [
-        pytest.param([], "NodeNameToMetaVictims[n]", id="no object"),
-        pytest.param({"Pods": {}}, "NodeNameToMetaVictims[n].Pods", id="pods that are none"),
+        pytest.param([], "NodeNameToMetaVictims[n]", id="victims are an array"),
+        pytest.param({"Pods": {}}, "NodeNameToMetaVictims[n].Pods", id="Pods is an object"),
         pytest.param({"Pods": [{}]}, "NodeNameToMetaVictims[n].Pods[0]", id="a pod without UID"),
-        pytest.param({"Pods": [{"UID": 1}]}, "NodeNameToMetaVictims[n].Pods[0].UID", id="a UID that is none"),
+        pytest.param({"Pods": [{"UID": 1}]}, "NodeNameToMetaVictims[n].Pods[0].UID", id="a UID is a number"),
         pytest.param({"NumPDBViolations": 2**63}, "NodeNameToMetaVictims[n].NumPDBViolations", id="beyond int64"),
     ],
 )
-def test_refuses_victims(victims, path):
+def test_invalid_victims_are_rejected(victims, path):
     with pytest.raises(FieldError) as caught:
         decode_preemption_args(body(Pod=POD, NodeNameToMetaVictims={"n": victims}))
     assert caught.value.path == path

@@ -1,4 +1,4 @@
-"""A batch in which something goes wrong."""
+"""A batch with a failure."""
 
 import json
 import logging
@@ -13,7 +13,7 @@ from extender.state.state import State
 
 
 class Counts:
-    """A meter that remembers."""
+    """Metrics that count decisions."""
 
     def __init__(self) -> None:
         self.decisions = 0
@@ -22,7 +22,7 @@ class Counts:
         self.decisions += 1
 
     def rejected(self, *_labels: object) -> None:
-        """Not looked at."""
+        """Ignored."""
 
 
 @pytest.fixture
@@ -50,31 +50,31 @@ def answers(clock, meter):
     return ask
 
 
-def test_a_line_that_makes_us_crash_is_told_so_and_the_others_are_answered(answers, meter, monkeypatch, caplog):
+def test_a_crash_on_one_line_does_not_affect_the_others(answers, meter, monkeypatch, caplog):
     decide = schedule.decide
 
     def crash(services, asked, **how):
         if asked.id == "b":
-            raise KeyError("nobody thought of this")
+            raise KeyError("an unexpected error")
         return decide(services, asked, **how)
 
     monkeypatch.setattr(schedule, "decide", crash)
-    told = answers("ab", "c")
-    assert [(each["id"], each["line"]) for each in told] == [("a", 1), ("b", 2), ("c", 3)]
-    assert [each.get("problem", {}).get("status") for each in told] == [None, 500, None]
-    assert "nobody thought of this" in caplog.text
-    assert "nobody" not in json.dumps(told), "what went wrong inside is the log's"
+    found = answers("ab", "c")
+    assert [(each["id"], each["line"]) for each in found] == [("a", 1), ("b", 2), ("c", 3)]
+    assert [each.get("problem", {}).get("status") for each in found] == [None, 500, None]
+    assert "an unexpected error" in caplog.text
+    assert "unexpected" not in json.dumps(found), "the cause is in the log only"
     assert (caplog.records[0].fields, meter.decisions) == ({"request_id": "request-1", "line": "2"}, 2)
 
 
 @pytest.mark.parametrize(
     ("bursts", "answered"),
     [
-        pytest.param(["abcdefgh"], "abcd", id="within lines that came together"),
-        pytest.param(["ab", "cd", "ef"], "abcd", id="between them"),
+        pytest.param(["abcdefgh"], "abcd", id="between lines that arrived together"),
+        pytest.param(["ab", "cd", "ef"], "abcd", id="between lines that arrived separately"),
     ],
 )
-def test_a_batch_ends_when_its_time_is_over(answers, clock, monkeypatch, bursts, answered):
+def test_a_batch_ends_at_its_deadline(answers, clock, monkeypatch, bursts, answered):
     decide = schedule.decide
 
     def slow(services, asked, **how):
@@ -82,6 +82,6 @@ def test_a_batch_ends_when_its_time_is_over(answers, clock, monkeypatch, bursts,
         return decide(services, asked, **how)
 
     monkeypatch.setattr(schedule, "decide", slow)
-    *told, last = answers(*bursts)
-    assert [each["id"] for each in told] == list(answered)
+    *found, last = answers(*bursts)
+    assert [each["id"] for each in found] == list(answered)
     assert (last.get("line"), last["problem"]["status"]) == (None, 503)

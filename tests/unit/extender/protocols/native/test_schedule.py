@@ -1,4 +1,4 @@
-"""What takes so long that others would have to wait for it is refused."""
+"""Requests that would block other requests for too long are refused."""
 
 import logging
 
@@ -20,9 +20,9 @@ from extender.state.state import State
 CLUSTERS = tuple(cluster(name) for name in "abc")
 
 
-class Uncounted:
+class IgnoredMetrics:
     def rejected(self, *_labels: object) -> None:
-        """Nobody looks at it."""
+        """Ignored."""
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def services():
     clock, state = FakeClock(), State(karmada_profile())
     with state.updating(clock.now()) as cache:
         cache.replace(World({each.name: each for each in CLUSTERS}, ()))
-    return Services(state, Uncounted(), logging.getLogger("test"), clock)
+    return Services(state, IgnoredMetrics(), logging.getLogger("test"), clock)
 
 
 def grouped(groups):
@@ -38,8 +38,8 @@ def grouped(groups):
     return binding(placement=convert(Placement, {"clusterAffinities": names}))
 
 
-@pytest.mark.parametrize("clusters", [None, CLUSTERS], ids=["on the service's fleet", "on a fleet of its own"])
-def test_a_decision_on_too_many_groups_and_clusters_is_not_explained(services, clusters, monkeypatch):
+@pytest.mark.parametrize("clusters", [None, CLUSTERS], ids=["on the service's fleet", "on the clusters of the request"])
+def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, clusters, monkeypatch):
     monkeypatch.setattr(schedule, "MAX_EXPLAINED", 30)
 
     def explained(groups):
@@ -53,7 +53,7 @@ def test_a_decision_on_too_many_groups_and_clusters_is_not_explained(services, c
     assert refused.value.status == 400
 
 
-def test_a_request_that_is_larger_than_any_object_has_to_bring_its_own_clusters(services):
+def test_a_large_request_must_contain_its_clusters(services):
     def decided(size_bytes, clusters=None):
         return decide(services, ScheduleRequest(grouped(1), clusters), size_bytes=size_bytes, diagnose=False)
 

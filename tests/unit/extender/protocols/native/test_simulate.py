@@ -1,4 +1,4 @@
-"""How long a simulation may take."""
+"""The deadline of a simulation."""
 
 import logging
 
@@ -18,18 +18,18 @@ from extender.state.state import State
 
 @pytest.fixture
 def simulate():
-    """Makes changes to a world of 20 workloads that nobody claims yet, in five seconds at most."""
+    """Simulate changes to a world of 20 unclaimed workloads, in five seconds at most."""
     clock, state = FakeClock(tick_s=1.0), State(karmada_profile())
     with state.updating(clock.now()) as cache:
         cache.replace(
             World({"a": cluster("a")}, [SimulatedWorkload(workload(str(each)), (), None) for each in range(20)])
         )
     services = Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
-    what_if = Simulator()
+    simulator = Simulator()
 
     def ask(*changes, within_s=5):
         call = Call("1", deadline_s=clock.passed_s + within_s)
-        return what_if.simulate(services, call, SimulateRequest(changes))
+        return simulator.simulate(services, call, SimulateRequest(changes))
 
     return ask
 
@@ -45,12 +45,12 @@ LABEL = LabelChange("a", "x", "y")
     "changes",
     [
         pytest.param([LABEL] * 1000, id="many changes"),
-        pytest.param([PolicyChange(policy())], id="a policy that every workload is held against"),
+        pytest.param([PolicyChange(policy())], id="a policy that is compared with every workload"),
     ],
 )
-def test_changes_are_made_only_as_long_as_there_is_time(simulate, changes):
-    # Before and after the changes each workload costs a look at the clock, and so does each change: 41 and more.
+def test_changes_stop_at_the_deadline(simulate, changes):
+    # The clock is read for each workload before and after the changes, and for each change: 41 times or more.
     with pytest.raises(Refusal, match="not ready in time") as refused:
         simulate(*changes, within_s=50)
     assert refused.value.status == 503
-    assert simulate(LABEL, within_s=60).workloads == 20, "and the next one has its turn"
+    assert simulate(LABEL, within_s=60).workloads == 20, "the next simulation can run"
