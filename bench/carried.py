@@ -1,7 +1,6 @@
-"""What requests cost that carry all of their clusters, and decoding's share of it: part of ``make bench-extender``.
+"""Time requests that contain all clusters, and the share of decoding: part of ``make bench-extender``.
 
-*plain decoding* is the same bytes read into dicts by msgspec and nothing else, for comparison: it is what a program
-pays that decodes first and looks for what it needs afterwards.
+*plain decoding* only decodes the same bytes into dicts with msgspec, for comparison.
 """
 
 import time
@@ -31,13 +30,13 @@ _ROUNDS = 25
 
 @dataclass(frozen=True)
 class Carrying:
-    """A request, and its cost without HTTP.
+    """A request, and its time without HTTP.
 
     Attributes:
-        what: what it is.
-        path, body: what is sent.
-        answer_ms: from the bytes to the answer.
-        decoding_ms: the part of that which reads the bytes.
+        what: its name in the output.
+        path, body: the request.
+        answer_ms: the time from the bytes to the answer.
+        decoding_ms: the time of decoding in it.
     """
 
     what: str
@@ -69,7 +68,7 @@ def select(unit: dict[str, Any], clusters: Sequence[dict[str, Any]]) -> Carrying
 
 
 def nodes(verb: str, size: int) -> Carrying:
-    """A request of kube-scheduler with whole nodes, as large as a kubelet's with 50 images."""
+    """A request of kube-scheduler with whole nodes of real size, each with 50 images."""
     items = [kube_scheduler.node(index, kube_scheduler.IMAGES_OF_A_KUBELET) for index in range(size)]
     body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": {"items": items}, "NodeNames": None})
     meter = kube_scheduler.Stages()
@@ -81,7 +80,7 @@ def nodes(verb: str, size: int) -> Carrying:
 
 
 def figures(server: Server, requests: Sequence[Carrying]) -> Iterator[str]:
-    """A table: over one connection, and without HTTP."""
+    """Yield the lines of a table: the time over one connection, and without HTTP."""
     columns = f"{'p50 ms':>8} {'p99 ms':>8} {'no HTTP':>8} {'decoding':>9} {'plain':>7}"
     yield f"{'with its own clusters':>36} {'MB':>5} {columns}"
     for each in requests:

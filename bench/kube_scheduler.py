@@ -1,8 +1,8 @@
-"""Time the verbs of a kube-scheduler extender: ``python bench/kube_scheduler.py``, with ``--http`` over real sockets.
+"""Time the verbs of a kube-scheduler extender: ``python bench/kube_scheduler.py``, with ``--http`` over sockets.
 
 *names*: the scheduler sends names and the fleet is known (``nodeCacheCapable: true``). *nodes*: it sends whole nodes,
-as large as a kubelet's. *plain decoding* is the same bytes read into dicts by msgspec and nothing else: less than that
-no extender in Python pays that looks at all of a request.
+with the size of real ones. *plain decoding* only decodes the same bytes into dicts with msgspec, which is a lower bound
+for an extender in Python that decodes whole requests.
 """
 
 import json
@@ -24,8 +24,8 @@ from extender.protocols.kube_scheduler.handlers import Extender, KubeSchedulerOp
 from extender.protocols.services import Call, Services
 from extender.state.state import State
 
-_LARGE = 100_000  # bytes; requests beyond take milliseconds, so that fewer of them will do
-IMAGES_OF_A_KUBELET = 50  # nodeStatusMaxImages: what a real node reports at most by default
+_LARGE = 100_000  # bytes; larger requests take milliseconds, so fewer of them are sent
+IMAGES_OF_A_KUBELET = 50  # nodeStatusMaxImages: the default limit of a kubelet
 _PLACEMENT = {
     "clusterAffinities": [
         {"affinityName": "primary", "labelSelector": {"matchLabels": {"tier": "gold"}}},
@@ -35,27 +35,27 @@ _PLACEMENT = {
 
 
 class Stages:
-    """A meter that adds up what decoding takes."""
+    """Metrics that sum up the time of decoding."""
 
     def __init__(self) -> None:
         self.decoding_s = 0.0
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
-        """Nothing."""
+        """Ignored."""
 
-    def took(self, protocol: str, stage: str, seconds: float) -> None:  # noqa: ARG002 - what a meter is told
-        """Both stages of the protocol are decoding: that of the request, and that of its nodes."""
+    def took(self, protocol: str, stage: str, seconds: float) -> None:  # noqa: ARG002 - see ServiceMetrics
+        """Add a stage. Both stages of the protocol decode: the request, and its nodes."""
         self.decoding_s += seconds
 
     def rejected(self, plugin: str, clusters: int) -> None:
-        """Nothing."""
+        """Ignored."""
 
     def doubted(self, protocol: str, reason: str) -> None:
-        """Nothing."""
+        """Ignored."""
 
 
 def node(index: int, images: int) -> dict[str, Any]:
-    """A node as a kubelet registers and reports it."""
+    """Return a node in the format of a kubelet."""
     name = f"node-{index:04}"
     labels = {
         "beta.kubernetes.io/arch": "amd64",
@@ -76,7 +76,7 @@ def node(index: int, images: int) -> dict[str, Any]:
             "lastHeartbeatTime": "2026-01-01T00:00:00Z",
             "lastTransitionTime": "2026-01-01T00:00:00Z",
             "reason": f"Kubelet{kind}",
-            "message": f"kubelet says of {kind} what there is to say",
+            "message": f"the kubelet reports its condition {kind}",
         }
         for kind in ("MemoryPressure", "DiskPressure", "PIDPressure", "Ready")
     ]
@@ -113,7 +113,7 @@ def node(index: int, images: int) -> dict[str, Any]:
 
 
 def pod() -> dict[str, Any]:
-    """A pod of a Deployment with a placement of its own."""
+    """Return a pod of a Deployment with a placement in its annotation."""
     container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}}
     return {
         "metadata": {
@@ -132,7 +132,7 @@ def pod() -> dict[str, Any]:
 
 
 def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
-    """What handlers are given; the fleet is these nodes."""
+    """Return services with a fleet of these nodes."""
     state = State(karmada_profile())
     with state.updating(datetime.now(UTC)) as cache:
         for each in nodes:
@@ -141,7 +141,7 @@ def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
 
 
 def figures(count: int, images: int, rounds: int) -> None:
-    """Print what one size of fleet costs."""
+    """Print the figures for one size of the fleet."""
     nodes = [node(index, images) for index in range(count)]
     names = [each["metadata"]["name"] for each in nodes]
     with_names = msgspec.json.encode({"Pod": pod(), "Nodes": None, "NodeNames": names})
@@ -162,7 +162,7 @@ def figures(count: int, images: int, rounds: int) -> None:
 
 
 def figures_over_http(count: int, images: int) -> None:
-    """Print what requests to a running service cost: names of ten nodes, names of all, and all nodes whole."""
+    """Print the figures of a running service: the names of ten nodes, all names, and all nodes."""
     nodes = [node(index, images) for index in range(count)]
     names = [each["metadata"]["name"] for each in nodes]
     bodies = {
@@ -183,8 +183,8 @@ def figures_over_http(count: int, images: int) -> None:
 @click.command()
 @click.option("--nodes", default=(10, 100, 1000), multiple=True, help="Sizes of the fleet.")
 @click.option("--images", default=IMAGES_OF_A_KUBELET, show_default=True, help="Images that each node reports.")
-@click.option("--rounds", default=50, show_default=True, help="Calls of which the median is told.")
-@click.option("--http", is_flag=True, help="Ask a service over real sockets.")
+@click.option("--rounds", default=50, show_default=True, help="Calls for the median.")
+@click.option("--http", is_flag=True, help="Use a service over sockets.")
 def main(*, nodes: tuple[int, ...], images: int, rounds: int, http: bool) -> None:
     """Time filter and prioritize."""
     for count in nodes:

@@ -34,7 +34,7 @@ def berthmaster(*args):
     return result.stdout
 
 
-def test_it_speaks_in_types(client):
+def test_the_client_decodes_answers(client):
     decided = client.schedule(BINDING, CLUSTERS, explain=True)
     assert (decided.group, decided.clusters) == ("private", {"private-1": 6})
     assert decided.diagnosis.groups[0].clusters[0].capacity == 8
@@ -51,12 +51,12 @@ def test_a_batch_is_answered_while_it_is_sent(client, count):
     assert all(each.decision.clusters == {"private-1": 6} for each in answers)
 
 
-def test_a_batch_that_the_service_ends_is_an_error(client):
+def test_a_batch_that_the_service_ends_early_is_an_error(client):
     with pytest.raises(ServiceError, match="more than 1000 lines"):
         list(client.schedule_batch(BatchLine(BINDING, None, number) for number in range(1500)))
 
 
-def test_a_refusal_is_told_with_the_requests_name(client):
+def test_the_error_of_a_refusal_has_the_request_id(client):
     with pytest.raises(
         ServiceError, match=r"there is no binding 'default/nothing' \(request [0-9a-f]{32}\)"
     ) as refused:
@@ -68,24 +68,26 @@ def test_a_refusal_is_told_with_the_requests_name(client):
     ("ask", "problem"),
     [
         pytest.param(
-            lambda client, large: client.schedule(large), "the body has [0-9]+ bytes; the limit is 65536", id="whole"
+            lambda client, large: client.schedule(large),
+            "the body has [0-9]+ bytes; the limit is 65536",
+            id="a request",
         ),
         pytest.param(
             lambda client, large: list(client.schedule_batch([BatchLine(BINDING), BatchLine(large)])),
             "a line has more than 16384 bytes",
-            id="as a line of a batch",
+            id="a line of a batch",
         ),
     ],
 )
-def test_what_is_too_large_is_said_to_be_so_although_it_could_not_be_sent(client, ask, problem):
-    annotations = {"a": "x" * 40 * 2**20}  # more than any socket holds
+def test_a_request_that_is_too_large_is_an_error_before_it_is_sent_completely(client, ask, problem):
+    annotations = {"a": "x" * 40 * 2**20}  # more than the buffers of a socket
     large = replace(BINDING, metadata=replace(BINDING.metadata, annotations=annotations))
     with pytest.raises(ServiceError, match=problem) as refused:
         ask(client, large)
     assert refused.value.status == 413
 
 
-def test_a_service_that_is_not_there_is_said_to_be_so():
+def test_an_unreachable_service_is_an_error():
     with Client(f"http://127.0.0.1:{free_port()}") as client, pytest.raises(ServiceError, match="cannot be reached"):
         client.schedule(BINDING)
 
@@ -99,25 +101,25 @@ def test_an_invalid_address_is_refused(url):
 @pytest.mark.parametrize(
     "command",
     [
-        pytest.param(["simulate"], id="a plan"),
+        pytest.param(["simulate"], id="no changes"),
         pytest.param(["simulate", "--down", "member1", "--scale", "deployment/nginx=5"], id="changes"),
-        pytest.param(["simulate", "--label", "member2=a=b", "--reschedule"], id="a rescheduling"),
-        pytest.param(["simulate", "--taint", "member1=a=b:NoExecute", "-o", "json"], id="in JSON"),
+        pytest.param(["simulate", "--label", "member2=a=b", "--reschedule"], id="a reschedule"),
+        pytest.param(["simulate", "--taint", "member1=a=b:NoExecute", "-o", "json"], id="JSON"),
         pytest.param(["explain", "deployment/nginx"], id="an explanation"),
-        pytest.param(["explain", "default/deployment/nginx", "-o", "yaml"], id="one in YAML"),
+        pytest.param(["explain", "default/deployment/nginx", "-o", "yaml"], id="an explanation in YAML"),
     ],
 )
-def test_the_service_answers_as_the_command_would(server, command):
+def test_the_service_gives_the_output_of_the_command(server, command):
     assert berthmaster(*command, "--server", server.url) == berthmaster(*command, *MANIFESTS)
 
 
-def test_manifests_do_not_go_with_a_server(server):
+def test_manifests_and_a_server_exclude_each_other(server):
     result = CliRunner().invoke(main, ["simulate", "--server", server.url, *MANIFESTS])
     assert result.exit_code == 2
     assert "--server cannot be combined with -f or --replica-path" in result.output
 
 
-def test_a_check_fails_where_something_has_no_place(server):
+def test_a_check_fails_if_a_workload_does_not_fit(server):
     flags = [flag for number in range(1, 6) for flag in ("--down", f"member{number}")]
     result = CliRunner().invoke(main, ["simulate", "--server", server.url, "--check", "-o", "json", *flags])
     assert result.exit_code == 1

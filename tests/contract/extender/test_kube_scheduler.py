@@ -1,4 +1,4 @@
-"""kube-scheduler's protocol over real sockets, with what kube-scheduler v1.36 was recorded to send."""
+"""kube-scheduler's protocol over sockets, with recorded requests of kube-scheduler v1.36."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ GO = {"User_Agent": "Go-http-client/1.1", "Accept_Encoding": "gzip"}
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory) -> Server:
-    """The extender on a folder of the nodes that were recorded."""
+    """The extender with a folder of the recorded nodes."""
     folder = tmp_path_factory.mktemp("nodes")
     nodes = [
         {
@@ -44,7 +44,7 @@ def ask(wire: Wire, verb: str, body: bytes | dict[str, Any]) -> Answer:
     return wire.answer()
 
 
-def told(answer: Answer) -> Any:
+def decoded(answer: Answer) -> Any:
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     return json.loads(answer.body)
 
@@ -54,7 +54,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def kept(result: dict[str, Any], shape: str) -> list[str]:
-    """The nodes that kube-scheduler takes from a result, by its own rules for the shape that it sent."""
+    """Return the nodes that kube-scheduler reads from a result, for names or nodes in the request."""
     assert set(result) == {"Nodes", "NodeNames", "FailedNodes", "FailedAndUnresolvableNodes", "Error"}
     assert result["Error"] == ""
     if shape == "names":
@@ -69,33 +69,33 @@ both = pytest.mark.parametrize("shape", ["names", "nodes"])
 
 @both
 def test_filter(wire, shape):
-    result = told(ask(wire, "filter", recorded(f"{shape}-filter")))
+    result = decoded(ask(wire, "filter", recorded(f"{shape}-filter")))
     assert kept(result, shape) == ["liqo-milan", "liqo-paris"]
     assert result["FailedNodes"] == {"liqo-tokyo": "node(s) of cluster group backup, after primary, for annotation"}
     assert result["FailedAndUnresolvableNodes"] == {}
 
 
 @both
-def test_filter_once_the_first_group_is_full(wire, shape):
-    assert kept(told(ask(wire, "filter", recorded(f"{shape}-filter-overflow"))), shape) == ["liqo-tokyo"]
+def test_filter_with_a_full_first_group(wire, shape):
+    assert kept(decoded(ask(wire, "filter", recorded(f"{shape}-filter-overflow"))), shape) == ["liqo-tokyo"]
 
 
 @both
 def test_filter_of_a_nominated_node(wire, shape):
     asked = recorded(f"{shape}-filter-nominated")
-    assert kept(told(ask(wire, "filter", asked)), shape) == [asked["Pod"]["status"]["nominatedNodeName"]]
+    assert kept(decoded(ask(wire, "filter", asked)), shape) == [asked["Pod"]["status"]["nominatedNodeName"]]
 
 
-def test_nodes_come_back_as_they_were_sent(wire):
+def test_nodes_are_returned_unchanged(wire):
     asked = recorded("nodes-filter")
     sent = {item["metadata"]["name"]: item for item in asked["Nodes"]["items"]}
-    for item in told(ask(wire, "filter", asked))["Nodes"]["items"]:
+    for item in decoded(ask(wire, "filter", asked))["Nodes"]["items"]:
         assert item == sent[item["metadata"]["name"]]
 
 
 @both
 def test_prioritize(wire, shape):
-    result = told(ask(wire, "prioritize", recorded(f"{shape}-prioritize")))
+    result = decoded(ask(wire, "prioritize", recorded(f"{shape}-prioritize")))
     assert result == [{"Host": "liqo-milan", "Score": 10}, {"Host": "liqo-paris", "Score": 10}]
 
 
@@ -103,8 +103,8 @@ def test_prioritize(wire, shape):
 def test_preempt(wire, shape):
     asked = recorded(f"{shape}-preempt")
     candidates = asked["NodeNameToMetaVictims"] or asked["NodeNameToVictims"]
-    assert set(candidates) == set(TIERS), "kube-scheduler would evict pods from any of them"
-    result = told(ask(wire, "preempt", asked))
+    assert set(candidates) == set(TIERS), "kube-scheduler offers all nodes as candidates"
+    result = decoded(ask(wire, "preempt", asked))
     assert list(result) == ["NodeNameToMetaVictims"]
     assert set(result["NodeNameToMetaVictims"]) == {"liqo-milan", "liqo-paris"}
     for node, victims in result["NodeNameToMetaVictims"].items():
@@ -113,21 +113,21 @@ def test_preempt(wire, shape):
 
 
 def folded(value: Any, change) -> Any:
-    """The same with the protocol's own keys in another case; Kubernetes objects keep theirs."""
+    """Return the request with the protocol's keys in another case. Kubernetes objects keep their keys."""
     return {change(key): inner for key, inner in value.items()}
 
 
 @both
 @pytest.mark.parametrize("change", [str.lower, str.upper, str.swapcase], ids=["lower", "upper", "swapped"])
-def test_keys_count_in_any_case(wire, shape, change):
-    usual = told(ask(wire, "filter", recorded(f"{shape}-filter")))
-    assert told(ask(wire, "filter", folded(recorded(f"{shape}-filter"), change))) == usual
+def test_keys_are_accepted_in_any_case(wire, shape, change):
+    usual = decoded(ask(wire, "filter", recorded(f"{shape}-filter")))
+    assert decoded(ask(wire, "filter", folded(recorded(f"{shape}-filter"), change))) == usual
 
 
 @both
-def test_unknown_fields_and_nulls_play_no_part(wire, shape):
+def test_unknown_fields_and_nulls_are_ignored(wire, shape):
     asked = recorded(f"{shape}-filter")
-    usual = told(ask(wire, "filter", asked))
+    usual = decoded(ask(wire, "filter", asked))
     asked["Future"] = {"a": [1, None]}
     asked["Pod"]["spec"] |= {"containers": None, "volumes": None, "future": 1}
     asked["Pod"]["metadata"] |= {"creationTimestamp": None, "ownerReferences": None, "labels": None}
@@ -136,7 +136,7 @@ def test_unknown_fields_and_nulls_play_no_part(wire, shape):
         item["metadata"]["creationTimestamp"] = None
         item["spec"] = None
         item["status"] |= {"conditions": None, "future": {}}
-    answer = told(ask(wire, "filter", asked))
+    answer = decoded(ask(wire, "filter", asked))
     assert kept(answer, shape) == kept(usual, shape)
 
 
@@ -144,13 +144,13 @@ def test_unknown_fields_and_nulls_play_no_part(wire, shape):
 @pytest.mark.parametrize(
     "body",
     [
-        pytest.param({}, id="nothing in it"),
+        pytest.param({}, id="an empty object"),
         pytest.param({"Pod": None, "Nodes": None, "NodeNames": ["a"]}, id="no pod"),
-        pytest.param({"Pod": [], "Nodes": None, "NodeNames": ["a"]}, id="a pod that is none"),
-        pytest.param({"Pod": {"metadata": 3}, "NodeNames": ["a"]}, id="a pod with odd metadata"),
+        pytest.param({"Pod": [], "Nodes": None, "NodeNames": ["a"]}, id="Pod is an array"),
+        pytest.param({"Pod": {"metadata": 3}, "NodeNames": ["a"]}, id="metadata is a number"),
     ],
 )
-def test_what_is_no_request_is_refused_with_the_field(wire, verb, body):
+def test_an_invalid_request_is_refused_with_the_field(wire, verb, body):
     answer = ask(wire, verb, body)
     assert answer.status == 400
     assert json.loads(answer.body)["errors"][0]["path"].startswith("Pod")
@@ -160,13 +160,13 @@ def test_what_is_no_request_is_refused_with_the_field(wire, verb, body):
     ("verb", "body", "path"),
     [
         pytest.param("filter", {"Pod": {}, "Nodes": None, "NodeNames": None}, "", id="neither names nor nodes"),
-        pytest.param("filter", {"Pod": {}, "NodeNames": {"a": 1}}, "NodeNames", id="names that are none"),
-        pytest.param("prioritize", {"Pod": {}, "Nodes": {"items": [3]}}, "Nodes.items[0]", id="a node that is none"),
+        pytest.param("filter", {"Pod": {}, "NodeNames": {"a": 1}}, "NodeNames", id="NodeNames is an object"),
+        pytest.param("prioritize", {"Pod": {}, "Nodes": {"items": [3]}}, "Nodes.items[0]", id="a node is a number"),
         pytest.param("preempt", {"Pod": {}, "NodeNameToVictims": {"n": {"Pods": [{}]}}}, "NodeNameToVictims[n].Pods[0]",
                      id="a victim without UID"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_path(wire, verb, body, path):
+def test_the_error_of_an_invalid_value_has_its_path(wire, verb, body, path):
     answer = ask(wire, verb, body)
     assert answer.status == 400
     assert json.loads(answer.body)["errors"][0]["path"] == path

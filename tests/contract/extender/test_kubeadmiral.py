@@ -1,4 +1,4 @@
-"""KubeAdmiral's scheduler webhook over real sockets, in the shapes that its scheduler sends (payloads v1alpha1)."""
+"""KubeAdmiral's scheduler webhook over sockets, with requests in its scheduler's format (payloads v1alpha1)."""
 
 import json
 from typing import Any
@@ -25,14 +25,14 @@ def ask(wire: Wire, verb: str, body: bytes | dict[str, Any]) -> Answer:
     return wire.answer()
 
 
-def told(answer: Answer) -> str:
-    """The body, to the letter: Go decodes no float into an int64, and nothing but 200 is a success."""
+def body_of(answer: Answer) -> str:
+    """Return the body as text. Go cannot decode a float as int64, and only status 200 is a success."""
     assert (answer.status, answer.headers["content-type"]) == (200, "application/json")
     return answer.body.decode()
 
 
 def unit(**fields: Any) -> dict[str, Any]:
-    """A Divide unit with everything that KubeAdmiral fills in, lists in random order."""
+    """Return a Divide unit with every field of KubeAdmiral, and lists in random order."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -126,8 +126,8 @@ def many(*scored: tuple[str, int], **fields: Any) -> dict[str, Any]:
         pytest.param("filter", b" " * 70_000, '{"selected":true,"error":""}', id="filter: too large a body passes"),
     ],
 )
-def test_what_is_answered(wire, verb, body, answer):
-    assert told(ask(wire, verb, body)) == answer
+def test_answers(wire, verb, body, answer):
+    assert body_of(ask(wire, verb, body)) == answer
 
 
 def doubts(server: Server, verb: str) -> float:
@@ -137,8 +137,8 @@ def doubts(server: Server, verb: str) -> float:
 
 
 @pytest.mark.parametrize("verb", ["filter", "score", "select"])
-@pytest.mark.parametrize("body", [b"{", b" " * 70_000], ids=["not understood", "not read"])
-def test_what_is_answered_in_doubt_is_counted_and_logged_once(server, wire, verb, body):
+@pytest.mark.parametrize("body", [b"{", b" " * 70_000], ids=["invalid", "too large"])
+def test_an_answer_in_doubt_is_counted_and_logged_once(server, wire, verb, body):
     before = doubts(server, verb)
     named = f"{verb}-{len(body)}"
     document = request("POST", f"/kubeadmiral/v1alpha1/{verb}", body, **SCHEDULER, X_Request_Id=named)
@@ -151,8 +151,8 @@ def test_what_is_answered_in_doubt_is_counted_and_logged_once(server, wire, verb
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b'{"schedulingUnit":3}', b" " * 70_000], ids=repr)
 @pytest.mark.parametrize(("verb", "empty"), [("score", {"score": 0}), ("select", {"selectedClusterNames": []})])
-def test_score_and_select_tell_what_they_could_not_read(wire, verb, empty, body):
-    answer = json.loads(told(ask(wire, verb, body)))
+def test_score_and_select_answer_an_invalid_body_with_an_error(wire, verb, empty, body):
+    answer = json.loads(body_of(ask(wire, verb, body)))
     assert answer.pop("error")
     assert answer == empty
 
@@ -160,5 +160,5 @@ def test_score_and_select_tell_what_they_could_not_read(wire, verb, empty, body)
 def test_one_connection_serves_a_whole_attempt(wire):
     for name in ("eu-1", "us-1", "ap-1"):
         ask(wire, "filter", one(name))
-    assert json.loads(told(ask(wire, "score", one("us-1"))))["score"] == 1
-    assert json.loads(told(ask(wire, "select", many(("us-1", 1)))))["selectedClusterNames"] == ["us-1"]
+    assert json.loads(body_of(ask(wire, "score", one("us-1"))))["score"] == 1
+    assert json.loads(body_of(ask(wire, "select", many(("us-1", 1)))))["selectedClusterNames"] == ["us-1"]

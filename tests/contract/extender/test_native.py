@@ -1,4 +1,4 @@
-"""The native API over real sockets."""
+"""The native API over sockets."""
 
 import re
 import time
@@ -20,19 +20,19 @@ def ask(server, method, path, body=None, content_type="application/json"):
         return wire.answer()
 
 
-def told(answer):
+def decoded(answer):
     return msgspec.json.decode(answer.body)
 
 
-def test_a_binding_is_decided_on_its_own_clusters_and_explained(server):
-    decided = told(ask(server, "POST", "/v1/schedule?explain=true", examples.SCHEDULE_OWN_FLEET))
+def test_a_binding_is_scheduled_on_the_clusters_of_the_request_and_explained(server):
+    decided = decoded(ask(server, "POST", "/v1/schedule?explain=true", examples.SCHEDULE_OWN_FLEET))
     assert (decided["group"], decided["clusters"], decided["trigger"]) == ("private", {"private-1": 6}, "First")
     assert [group["group"] for group in decided["diagnosis"]["groups"]] == ["private"]
 
 
-def test_without_clusters_it_is_decided_on_the_services_fleet(server):
+def test_a_request_without_clusters_uses_the_fleet_of_the_service(server):
     binding = {"spec": {**examples.BINDING["spec"], "placement": {"clusterAffinity": {"clusterNames": ["member2"]}}}}
-    decided = told(ask(server, "POST", "/v1/schedule", {"binding": binding}))
+    decided = decoded(ask(server, "POST", "/v1/schedule", {"binding": binding}))
     assert decided["clusters"] == {"member2": 6}
     assert "diagnosis" not in decided
 
@@ -40,13 +40,13 @@ def test_without_clusters_it_is_decided_on_the_services_fleet(server):
 @pytest.mark.parametrize(
     ("path", "body", "at"),
     [
-        pytest.param("/v1/schedule", {}, "", id="a binding is missing"),
-        pytest.param("/v1/schedule", {"binding": {"spec": 1}}, "binding.spec", id="a type is wrong"),
+        pytest.param("/v1/schedule", {}, "", id="no binding"),
+        pytest.param("/v1/schedule", {"binding": {"spec": 1}}, "binding.spec", id="a value of the wrong type"),
         pytest.param(
             "/v1/schedule",
             {"binding": {"spec": {**examples.BINDING["spec"], "replicas": -1}}},
             "binding.spec.replicas",
-            id="a number is out of range",
+            id="a number out of range",
         ),
         pytest.param(
             "/v1/schedule",
@@ -59,41 +59,43 @@ def test_without_clusters_it_is_decided_on_the_services_fleet(server):
                 }
             },
             "binding.spec.replicaRequirements.resourceRequest[cpu]",
-            id="a request is negative",
+            id="a negative request",
         ),
         pytest.param(
             "/v1/schedule",
             {"binding": examples.BINDING, "clusters": [examples.CLUSTERS[0], examples.CLUSTERS[0]]},
             "clusters[1].metadata.name",
-            id="a cluster stands twice",
+            id="a duplicate cluster",
         ),
-        pytest.param("/v1/schedule", {"binding": examples.BINDING, "cluster": []}, "", id="a field is unknown"),
-        pytest.param("/v1/schedule?explian=1", examples.SCHEDULE, "?explian", id="a query parameter is unknown"),
-        pytest.param("/v1/schedule?explain=yes", examples.SCHEDULE, "?explain", id="a query parameter is no truth"),
+        pytest.param("/v1/schedule", {"binding": examples.BINDING, "cluster": []}, "", id="an unknown field"),
+        pytest.param("/v1/schedule?explian=1", examples.SCHEDULE, "?explian", id="an unknown query parameter"),
+        pytest.param(
+            "/v1/schedule?explain=yes", examples.SCHEDULE, "?explain", id="a query parameter that is not a boolean"
+        ),
         pytest.param(
             "/v1/simulate",
             {"changes": [{"type": "down", "cluster": "member1"}, {"type": "down", "cluster": "nowhere"}]},
             "changes[1]",
-            id="a change names what is not there",
+            id="a change of an unknown cluster",
         ),
         pytest.param(
             "/v1/simulate",
             {"changes": [{"type": "taint", "cluster": "member1", "taint": {"key": "a", "effect": "Never"}}]},
             "changes[0].taint.effect",
-            id="a taint has no such effect",
+            id="an unknown taint effect",
         ),
         pytest.param(
             "/v1/simulate",
             {"changes": [{"type": "scale", "resource": "nginx", "replicas": 1}]},
             "changes[0].resource",
-            id="a resource is not named as it should be",
+            id="an invalid resource name",
         ),
-        pytest.param("/v1/simulate", {"changes": [{"type": "explode"}]}, "changes[0].type", id="a change is unknown"),
+        pytest.param("/v1/simulate", {"changes": [{"type": "explode"}]}, "changes[0].type", id="an unknown change"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_path(server, path, body, at):
+def test_the_error_of_an_invalid_value_has_its_path(server, path, body, at):
     answer = ask(server, "POST", path, body)
-    problem = told(answer)
+    problem = decoded(answer)
     assert (answer.status, problem["status"]) == (400, 400)
     assert [error["path"] for error in problem["errors"]] == [at], problem
     assert problem["requestId"] == answer.headers["x-request-id"]
@@ -132,12 +134,12 @@ def test_what_is_wrong_is_told_with_its_path(server, path, body, at):
         ),
     ],
 )
-def test_what_is_not_accepted_is_told_with_what_is(server, path, body, detail):
-    assert told(ask(server, "POST", path, body))["errors"][0]["detail"] == detail
+def test_the_error_of_an_unknown_value_has_the_accepted_values(server, path, body, detail):
+    assert decoded(ask(server, "POST", path, body))["errors"][0]["detail"] == detail
 
 
 NEGATIVE = {"resourceRequest": {"cpu": "-1", "memory": "-2"}}
-BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "operator": "Exists"}]}
+INVALID = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "operator": "Exists"}]}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "o
             {"binding": {"spec": {**examples.BINDING["spec"], "replicaRequirements": NEGATIVE}}},
             "binding.spec.replicaRequirements.resourceRequest",
             ["[cpu]", "[memory]"],
-            id="of a binding",
+            id="a binding",
         ),
         pytest.param(
             "/v1/simulate",
@@ -161,7 +163,7 @@ BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "o
                             "metadata": {"name": "p"},
                             "spec": {
                                 "resourceSelectors": [
-                                    {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": BROKEN}
+                                    {"apiVersion": "apps/v1", "kind": "Deployment", "labelSelector": INVALID}
                                 ],
                                 "placement": {},
                             },
@@ -171,12 +173,12 @@ BROKEN = {"matchExpressions": [{"key": "a", "operator": "Like"}, {"key": "-", "o
             },
             "changes[0].policy.spec.resourceSelectors[0].labelSelector.matchExpressions",
             ["[0].operator", "[1].key"],
-            id="of a policy",
+            id="a policy",
         ),
     ],
 )
-def test_every_value_at_fault_is_told(server, path, body, where, names):
-    problem = told(ask(server, "POST", path, body))
+def test_a_problem_has_every_invalid_value(server, path, body, where, names):
+    problem = decoded(ask(server, "POST", path, body))
     assert [error["path"] for error in problem["errors"]] == [where + name for name in names]
     assert problem["detail"].endswith("(and 1 more)")
 
@@ -184,10 +186,10 @@ def test_every_value_at_fault_is_told(server, path, body, where, names):
 def test_another_content_type_is_refused(server):
     answer = ask(server, "POST", "/v1/schedule", examples.SCHEDULE, "text/plain")
     assert answer.status == 415
-    assert "accepted is application/json" in told(answer)["detail"]
+    assert "accepted is application/json" in decoded(answer)["detail"]
 
 
-def test_a_batch_answers_line_by_line(server):
+def test_a_batch_has_an_answer_for_each_line(server):
     line = msgspec.json.encode({"id": "a", **examples.SCHEDULE_OWN_FLEET})
     answer = ask(server, "POST", "/v1/schedule/batch", b"\n".join([line, b"{}", b"", b"  ", b"[", line]), LINES)
     rows = [msgspec.json.decode(each) for each in answer.body.splitlines()]
@@ -200,7 +202,7 @@ def test_a_batch_answers_line_by_line(server):
     assert answer.headers["content-type"] == LINES
 
 
-def test_a_batch_may_wait_for_an_answer_before_it_goes_on(server):
+def test_a_client_may_wait_for_an_answer_before_it_sends_the_next_line(server):
     line = msgspec.json.encode({"id": 7, **examples.SCHEDULE}) + b"\n"
     lines = ("POST /v1/schedule/batch HTTP/1.1", "Host: x", f"Content-Type: {LINES}", "Transfer-Encoding: chunked")
     with Wire(server.port) as wire:
@@ -217,10 +219,10 @@ def test_a_batch_may_wait_for_an_answer_before_it_goes_on(server):
 
 
 @FAST_ONLY
-def test_a_batch_may_be_sent_whole_before_an_answer_is_read(server):
+def test_a_client_may_send_a_whole_batch_before_it_reads(server):
     line = msgspec.json.encode({"id": "x" * 8000, **examples.SCHEDULE}) + b"\n"
     with Wire(server.port) as wire:
-        wire.send(request("POST", "/v1/schedule/batch", line * 800, LINES))  # as much comes back
+        wire.send(request("POST", "/v1/schedule/batch", line * 800, LINES))  # the answers are as large
         time.sleep(0.2)
         assert wire.answer().body.count(b'"decision"') == 800
 
@@ -232,7 +234,7 @@ def test_a_batch_may_be_sent_whole_before_an_answer_is_read(server):
         pytest.param(b"{}\n" + b" " * 20_000, 1, "a line has more than 16384 bytes", id="a line that is too long"),
     ],
 )
-def test_a_batch_beyond_its_bounds_ends(server, body, answered, detail):
+def test_a_batch_above_a_limit_ends(server, body, answered, detail):
     rows = [
         msgspec.json.decode(each) for each in ask(server, "POST", "/v1/schedule/batch", body, LINES).body.splitlines()
     ]
@@ -240,7 +242,7 @@ def test_a_batch_beyond_its_bounds_ends(server, body, answered, detail):
     assert (rows[-1]["problem"]["status"], rows[-1]["problem"]["detail"]) == (413, detail)
 
 
-def test_a_batch_that_stops_half_way_is_told_so(server):
+def test_an_incomplete_batch_times_out(server):
     with Wire(server.port) as wire:
         start = time.monotonic()
         wire.send(request("POST", "/v1/schedule/batch", b"{}\n", LINES, Content_Length="100"))
@@ -249,8 +251,8 @@ def test_a_batch_that_stops_half_way_is_told_so(server):
     assert time.monotonic() - start < 4
 
 
-def test_a_lost_cluster_moves_its_workload(server):
-    answer = told(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "down", "cluster": "member1"}]}))
+def test_a_failed_cluster_moves_its_workload(server):
+    answer = decoded(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "down", "cluster": "member1"}]}))
     assert (answer["workloads"], answer["moved"], answer["unplaced"]) == (1, 1, 0)
     assert answer["rows"][0]["moves"] == {"member1": [2, None], "member2": [None, 2]}
 
@@ -265,32 +267,32 @@ def test_a_changed_policy_moves_its_workload(server):
             "placement": {"clusterAffinity": {"clusterNames": ["member2"]}},
         },
     }
-    answer = told(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "policy", "policy": policy}]}))
+    answer = decoded(ask(server, "POST", "/v1/simulate", {"changes": [{"type": "policy", "policy": policy}]}))
     (row,) = answer["rows"]
     assert (row["after"]["trigger"], row["after"]["clusters"]) == ("Reconcile", {"member2": 2})
 
 
-def test_the_example_in_the_documentation_is_answered(server):
+def test_the_example_of_the_documentation_works(server):
     (example,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs" / "extender.md").read_text(), re.DOTALL)
-    answer = told(ask(server, "POST", "/v1/simulate", msgspec.json.decode(example)))
+    answer = decoded(ask(server, "POST", "/v1/simulate", msgspec.json.decode(example)))
     assert answer["rows"][0]["after"]["replicas"] == 12
 
 
-def test_nothing_that_does_not_move_is_told_unless_it_is_asked_for(server):
+def test_workloads_that_do_not_move_are_returned_on_request_only(server):
     change = {"changes": [{"type": "label", "cluster": "member5", "key": "a", "value": "b"}]}
-    assert told(ask(server, "POST", "/v1/simulate", change))["rows"] == []
-    assert len(told(ask(server, "POST", "/v1/simulate", {**change, "all": True}))["rows"]) == 1
+    assert decoded(ask(server, "POST", "/v1/simulate", change))["rows"] == []
+    assert len(decoded(ask(server, "POST", "/v1/simulate", {**change, "all": True}))["rows"]) == 1
 
 
-def test_the_fleet_is_listed_page_by_page(server):
-    first = told(ask(server, "GET", "/v1/clusters?limit=3"))
-    second = told(ask(server, "GET", f"/v1/clusters?limit=3&after={first['next']}"))
+def test_the_fleet_is_listed_in_pages(server):
+    first = decoded(ask(server, "GET", "/v1/clusters?limit=3"))
+    second = decoded(ask(server, "GET", f"/v1/clusters?limit=3&after={first['next']}"))
     assert [each["name"] for each in first["items"] + second["items"]] == [f"member{number}" for number in range(1, 6)]
     assert (first["total"], second["next"], first["staleness"]["problem"]) == (5, None, "")
 
 
-def test_a_bindings_decision_is_explained(server):
-    explained = told(ask(server, "GET", "/v1/bindings/default/nginx-deployment/decision"))
+def test_the_decision_on_a_binding_is_explained(server):
+    explained = decoded(ask(server, "GET", "/v1/bindings/default/nginx-deployment/decision"))
     assert (explained["group"], explained["clusters"]) == ("dc-beijing", {"member1": 2})
     assert explained["diagnosis"]["groups"][0]["group"] == "dc-shanghai"
 
@@ -298,19 +300,19 @@ def test_a_bindings_decision_is_explained(server):
 @pytest.mark.parametrize(
     "path",
     [
-        pytest.param("/v1/bindings/default/nothing/decision", id="of a namespace"),
-        pytest.param("/v1/clusterbindings/nothing/decision", id="of the whole cluster"),
-        pytest.param("/v1/bindings/%7Bnamespace%7D/%7Bname%7D/decision", id="named as the documentation has it"),
-        pytest.param("/v1/clusterbindings/{name}/decision", id="named as the documentation has it, of the cluster"),
+        pytest.param("/v1/bindings/default/nothing/decision", id="a namespaced binding"),
+        pytest.param("/v1/clusterbindings/nothing/decision", id="a cluster-scoped binding"),
+        pytest.param("/v1/bindings/%7Bnamespace%7D/%7Bname%7D/decision", id="the placeholders of the documentation"),
+        pytest.param("/v1/clusterbindings/{name}/decision", id="the placeholders of a cluster-scoped binding"),
     ],
 )
-def test_a_binding_that_is_not_there_is_not_found(server, path):
+def test_an_unknown_binding_is_not_found(server, path):
     answer = ask(server, "GET", path)
     assert (answer.status, answer.headers["content-type"]) == (404, "application/problem+json")
-    assert "there is no binding" in told(answer)["detail"]
+    assert "there is no binding" in decoded(answer)["detail"]
 
 
-def test_what_was_done_is_counted(server):
+def test_metrics_count_decisions(server):
     ask(server, "POST", "/v1/schedule", examples.SCHEDULE_OWN_FLEET)
     time.sleep(1.1)
     text = server.probe("/metrics")[1]

@@ -1,4 +1,4 @@
-"""The service keeps to its own description, whatever is thrown at it."""
+"""The service conforms to its OpenAPI document for generated requests."""
 
 import msgspec
 import pytest
@@ -27,31 +27,31 @@ def of_lines(_context, response):
 
 
 CASES = [
-    pytest.param(operation, mode, id=f"{operation.label} {told}")
+    pytest.param(operation, mode, id=f"{operation.label} {name}")
     for operation in OPERATIONS
-    for mode, told in ((GenerationMode.POSITIVE, "as described"), (GenerationMode.NEGATIVE, "otherwise"))
-    # Where all that is asked for is a text, there is nothing else to say.
+    for mode, name in ((GenerationMode.POSITIVE, "with valid data"), (GenerationMode.NEGATIVE, "with invalid data"))
+    # An operation that takes only strings has no invalid data.
     if mode is GenerationMode.POSITIVE or operation.body or operation.label == "GET /v1/clusters"
 ]
 
 
 @FAST_ONLY
 @pytest.mark.parametrize(("operation", "mode"), CASES)
-def test_whatever_is_asked_it_does_not_fail_and_answers_as_described(server, operation, mode):
+def test_generated_requests_get_answers_as_described(server, operation, mode):
     @given(case=operation.as_strategy(generation_mode=mode))
     @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     def ask(case):
-        # What fits the schema may still name a cluster that is not there.
-        passed_over = [positive_data_acceptance]
+        # A request that fits the schema may name a cluster that does not exist.
+        excluded = [positive_data_acceptance]
         if operation.body:
-            # Null stands for absent where an API server takes it so, and a batch refuses line by line.
-            passed_over.append(negative_data_rejection)
-        case.call_and_validate(base_url=server.url, excluded_checks=passed_over)
+            # As in an API server null means absent, and a batch refuses single lines.
+            excluded.append(negative_data_rejection)
+        case.call_and_validate(base_url=server.url, excluded_checks=excluded)
 
     ask()
 
 
-def test_the_document_is_served_as_it_is_made(server):
+def test_the_document_is_served(server):
     with Wire(server.port) as wire:
         wire.send(request("GET", "/openapi.json"))
         answer = wire.answer()
@@ -69,7 +69,7 @@ def test_the_document_is_served_as_it_is_made(server):
         pytest.param("get", "/v1/bindings/{namespace}/{name}/decision", id="an explanation"),
     ],
 )
-def test_an_answer_is_shown_as_it_would_be_given(method, path):
+def test_the_document_has_an_example_of_each_answer(method, path):
     operation = openapi.description()["paths"][path][method]
     (media,) = operation["responses"]["200"]["content"].values()
     assert "private-1" in msgspec.json.encode(media["example"]).decode()

@@ -1,4 +1,4 @@
-"""A folder that changes under a running service."""
+"""A folder that changes while the service runs."""
 
 import shutil
 import time
@@ -31,7 +31,7 @@ def server(folder, tmp_path):
 def eventually(holds, within_s=5.0):
     until = time.monotonic() + within_s
     while not holds():
-        assert time.monotonic() < until, "it did not come about in time"
+        assert time.monotonic() < until, "timeout"
         time.sleep(0.05)
 
 
@@ -40,7 +40,7 @@ def names(server):
         return [cluster.name for cluster in client.clusters()]
 
 
-def test_what_changes_is_read_again_and_what_is_broken_is_not_used(server, folder):
+def test_changes_are_read_and_invalid_content_is_not_used(server, folder):
     path = folder / "clusters.yaml"
     before = path.read_text()
     path.write_text(before.replace("member5", "member6"))
@@ -48,7 +48,7 @@ def test_what_changes_is_read_again_and_what_is_broken_is_not_used(server, folde
     path.write_text("{broken")
     eventually(lambda: "stale since" in server.probe("/readyz")[1])
     status, text = server.probe("/readyz")
-    assert status == 200, "the last good state serves"
+    assert status == 200, "the last valid state is in use"
     assert "clusters.yaml" in text
     assert "member6" in names(server)
     eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.probe("/metrics")[1])
@@ -59,7 +59,7 @@ def test_what_changes_is_read_again_and_what_is_broken_is_not_used(server, folde
     assert "member5" in names(server)
 
 
-def test_without_manifests_only_requests_with_their_own_clusters_are_answered(tmp_path):
+def test_without_manifests_only_requests_with_clusters_are_answered(tmp_path):
     with running("extender", "--workers", 1, log=tmp_path / "log") as server:
         assert server.probe("/readyz") == (200, "ok\n")
         with Client(server.url) as client, pytest.raises(Exception, match="no fleet is known yet"):

@@ -253,7 +253,7 @@ def test_a_cluster_that_crashes_the_fleet_makes_the_state_stale_and_is_retried_a
     running.wait(lambda: running.names() == {"a", "b"} and running.state.freshness.stale_since is None)
 
 
-class ByPath(Server):
+class ByPath(ScriptedServer):
     """A server with a list for each path."""
 
     by_path: dict[str, bytes | int]
