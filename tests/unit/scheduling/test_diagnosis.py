@@ -40,7 +40,7 @@ FLEET = [cluster("a", pods=9, cpu=4), cluster("b", pods=9, cpu=2), cluster("c", 
             "b",
             {"scheduling": DUPLICATED, "spread": [spread("cluster", 1, 1)]},
             Outcome.NOT_SELECTED,
-            "took 1 of 3",
+            "selected 1 of 3",
             id="not selected",
         ),
         pytest.param(
