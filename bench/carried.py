@@ -71,11 +71,11 @@ def nodes(verb: str, size: int) -> Carrying:
     """A request of kube-scheduler with whole nodes of real size, each with 50 images."""
     items = [kube_scheduler.node(index, kube_scheduler.IMAGES_OF_A_KUBELET) for index in range(size)]
     body = msgspec.json.encode({"Pod": kube_scheduler.pod(), "Nodes": {"items": items}, "NodeNames": None})
-    meter = kube_scheduler.Stages()
-    known, extender = kube_scheduler.services(items, meter), Extender(KubeSchedulerOptions())
+    metrics = kube_scheduler.Stages()
+    known, extender = kube_scheduler.services(items, metrics), Extender(KubeSchedulerOptions())
     call = Call("bench", time.monotonic() + 3600, body)
     answer_ms = median_ms(lambda: getattr(extender, verb)(known, call), _ROUNDS)
-    decoding_ms = meter.decoding_s * 1e3 / (_ROUNDS + 1)
+    decoding_ms = metrics.decoding_s * 1e3 / (_ROUNDS + 1)
     return Carrying(f"kube-scheduler {verb}", f"/kube-scheduler/{verb}", body, answer_ms, decoding_ms)
 
 

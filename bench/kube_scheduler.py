@@ -131,13 +131,13 @@ def pod() -> dict[str, Any]:
     }
 
 
-def services(nodes: list[dict[str, Any]], meter: Stages) -> Services:
+def services(nodes: list[dict[str, Any]], metrics: Stages) -> Services:
     """Return services with a fleet of these nodes."""
     state = State(karmada_profile())
     with state.updating(datetime.now(UTC)) as cache:
         for each in nodes:
             cache.apply_cluster(cluster_of_node(convert(Node, each)))
-    return Services(state, meter, logging.getLogger("bench"), SystemClock())
+    return Services(state, metrics, logging.getLogger("bench"), SystemClock())
 
 
 def figures(count: int, images: int, rounds: int) -> None:
@@ -146,15 +146,15 @@ def figures(count: int, images: int, rounds: int) -> None:
     names = [each["metadata"]["name"] for each in nodes]
     with_names = msgspec.json.encode({"Pod": pod(), "Nodes": None, "NodeNames": names})
     with_nodes = msgspec.json.encode({"Pod": pod(), "Nodes": {"metadata": {}, "items": nodes}, "NodeNames": None})
-    meter = Stages()
-    known, extender = services(nodes, meter), Extender(KubeSchedulerOptions())
+    metrics = Stages()
+    known, extender = services(nodes, metrics), Extender(KubeSchedulerOptions())
     for shape, body in (("names", with_names), ("nodes", with_nodes)):
         plain = median_ms(lambda body=body: msgspec.json.decode(body), rounds)
         for verb in (extender.filter, extender.prioritize):
             call = Call("bench", time.monotonic() + 3600, body)
-            meter.decoding_s = 0.0
+            metrics.decoding_s = 0.0
             took = median_ms(lambda verb=verb, call=call: verb(known, call), rounds)
-            decoding = meter.decoding_s * 1e3 / (rounds + 1)
+            decoding = metrics.decoding_s * 1e3 / (rounds + 1)
             print(
                 f"{count:5} {shape}  {len(body) / 1e6:6.2f} MB  {verb.__name__:<10} {took:8.3f} ms"
                 f"   decoding {decoding / took:4.0%} of it   plain decoding alone {plain:8.3f} ms"

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fake_clock import START, FakeClock
+from recorded_metrics import RecordedMetrics
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
@@ -105,27 +106,6 @@ def with_nodes(asked: Mapping[str, Any], nodes: Iterable[Mapping[str, Any]]) -> 
     return json.dumps({"Pod": asked, "Nodes": {"metadata": {}, "items": list(nodes)}, "NodeNames": None}).encode()
 
 
-class Counts:
-    """Metrics that record decisions."""
-
-    def __init__(self) -> None:
-        self.decisions: list[tuple[str, ...]] = []
-        self.rejections: dict[str, int] = {}
-        self.doubts: list[tuple[str, ...]] = []
-
-    def decided(self, *labels: str) -> None:
-        self.decisions.append(labels)
-
-    def took(self, *_: object) -> None:
-        pass
-
-    def rejected(self, plugin: str, clusters: int) -> None:
-        self.rejections[plugin] = self.rejections.get(plugin, 0) + clusters
-
-    def doubted(self, *labels: str) -> None:
-        self.doubts.append(labels)
-
-
 class Service:
     """The protocol with a fleet of known nodes. ``ask`` returns the decoded answer."""
 
@@ -136,7 +116,7 @@ class Service:
         options: KubeSchedulerOptions | None = None,
     ) -> None:
         self.state = State(karmada_profile())
-        self.metrics, self.clock = Counts(), FakeClock.at(START)
+        self.metrics, self.clock = RecordedMetrics(), FakeClock.at(START)
         if nodes is not None:
             with self.state.updating(START) as cache:
                 for each in nodes:

@@ -8,6 +8,7 @@ import pytest
 from fake_clock import FakeClock
 from hypothesis import given
 from hypothesis import strategies as st
+from recorded_metrics import RecordedMetrics
 
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.problem import problem
@@ -19,28 +20,14 @@ US = {"affinityName": "us", "clusterNames": ["us-1", "us-2"]}
 WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": ["ap-1"]}]}
 
 
-class Counts:
-    """Metrics that record decisions."""
-
-    def __init__(self) -> None:
-        self.decisions: list[tuple[str, str, str]] = []
-        self.doubts: list[tuple[str, str]] = []
-
-    def decided(self, *labels: str) -> None:
-        self.decisions.append(labels)
-
-    def doubted(self, *labels: str) -> None:
-        self.doubts.append(labels)
-
-
 def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
     """Return the answer as JSON text, and the recorded metrics."""
-    meter = Counts()
-    services = Services(state=None, metrics=meter, log=logging.getLogger("test"), clock=FakeClock())
+    metrics = RecordedMetrics()
+    services = Services(state=None, metrics=metrics, log=logging.getLogger("test"), clock=FakeClock())
     route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
     reply = route.handler(services, Call("request-1", deadline_s=0.0, body=body))
     assert reply.status == 200
-    return reply.body, meter
+    return reply.body, metrics
 
 
 def cluster(name: str, zone: str = "us", *, gpus: tuple[int, int] = (8, 8)) -> dict:
@@ -115,9 +102,9 @@ EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
     ],
 )  # fmt: skip
 def test_filter(asked, named, selected):
-    body, meter = call("filter", one(asked, named))
+    body, metrics = call("filter", one(asked, named))
     assert body == json.dumps({"selected": selected, "error": ""}, separators=(",", ":")).encode()
-    assert meter.decisions == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
+    assert metrics.decisions == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
 
 
 @pytest.mark.parametrize(
@@ -245,12 +232,12 @@ def test_select_finds_clusters_with_enough_capacity_if_there_are_some(drawn, rep
 
 
 def test_the_error_of_select_has_the_capacity_of_each_group():
-    body, meter = call("select", many(unit(EU, US, replicas=50), (EU_1, 1), (US_1, 1)))
+    body, metrics = call("select", many(unit(EU, US, replicas=50), (EU_1, 1), (US_1, 1)))
     answer = json.loads(body)
     assert answer["selectedClusterNames"] == []
     assert "eu: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
     assert "us: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
-    assert meter.doubts == [("kubeadmiral", "select")]
+    assert metrics.doubts == [("kubeadmiral", "select")]
 
 
 INVALID = {
@@ -288,9 +275,9 @@ INVALID = {
 
 @pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)
 def test_filter_passes_a_cluster_in_doubt_and_counts_it(body):
-    answer, meter = call("filter", body)
+    answer, metrics = call("filter", body)
     assert answer == b'{"selected":true,"error":""}'
-    assert meter.doubts == [("kubeadmiral", "filter")]
+    assert metrics.doubts == [("kubeadmiral", "filter")]
 
 
 @pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)

@@ -5,24 +5,12 @@ import logging
 
 import pytest
 from fake_clock import FakeClock
+from recorded_metrics import RecordedMetrics
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import examples, schedule
 from extender.protocols.services import Call, Services
 from extender.state.state import State
-
-
-class Counts:
-    """Metrics that count decisions."""
-
-    def __init__(self) -> None:
-        self.decisions = 0
-
-    def decided(self, *_labels: str) -> None:
-        self.decisions += 1
-
-    def rejected(self, *_labels: object) -> None:
-        """Ignored."""
 
 
 @pytest.fixture
@@ -31,13 +19,13 @@ def clock():
 
 
 @pytest.fixture
-def meter():
-    return Counts()
+def metrics():
+    return RecordedMetrics()
 
 
 @pytest.fixture
-def answers(clock, meter):
-    services = Services(State(karmada_profile()), meter, logging.getLogger("test"), clock)
+def answers(clock, metrics):
+    services = Services(State(karmada_profile()), metrics, logging.getLogger("test"), clock)
 
     def ask(*bursts):
         given = [
@@ -50,7 +38,7 @@ def answers(clock, meter):
     return ask
 
 
-def test_a_crash_on_one_line_does_not_affect_the_others(answers, meter, monkeypatch, caplog):
+def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkeypatch, caplog):
     decide = schedule.decide
 
     def crash(services, asked, **how):
@@ -64,7 +52,7 @@ def test_a_crash_on_one_line_does_not_affect_the_others(answers, meter, monkeypa
     assert [each.get("problem", {}).get("status") for each in found] == [None, 500, None]
     assert "an unexpected error" in caplog.text
     assert "unexpected" not in json.dumps(found), "the cause is in the log only"
-    assert (caplog.records[0].fields, meter.decisions) == ({"request_id": "request-1", "line": "2"}, 2)
+    assert (caplog.records[0].fields, len(metrics.decisions)) == ({"request_id": "request-1", "line": "2"}, 2)
 
 
 @pytest.mark.parametrize(

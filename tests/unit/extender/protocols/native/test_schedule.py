@@ -5,6 +5,7 @@ import logging
 import pytest
 from builders import binding, cluster
 from fake_clock import FakeClock
+from recorded_metrics import RecordedMetrics
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import Placement
@@ -20,17 +21,12 @@ from extender.state.state import State
 CLUSTERS = tuple(cluster(name) for name in "abc")
 
 
-class IgnoredMetrics:
-    def rejected(self, *_labels: object) -> None:
-        """Ignored."""
-
-
 @pytest.fixture
 def services():
     clock, state = FakeClock(), State(karmada_profile())
     with state.updating(clock.now()) as cache:
         cache.replace(World({each.name: each for each in CLUSTERS}, ()))
-    return Services(state, IgnoredMetrics(), logging.getLogger("test"), clock)
+    return Services(state, RecordedMetrics(), logging.getLogger("test"), clock)
 
 
 def grouped(groups):
