@@ -1,5 +1,6 @@
 """The metrics of the extender. ``berthmaster.runtime.metrics`` says when this module may be imported."""
 
+from functools import cache
 from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -73,46 +74,31 @@ CREDENTIAL_FAILURES: Final = Counter(
 
 
 class PrometheusServiceMetrics:
-    """The metrics of handlers and of the middleware.
-
-    It keeps the children of the metrics by their labels: ``labels`` takes longer than counting.
-    """
-
-    def __init__(self) -> None:
-        self._decisions: dict[tuple[str, str, str], Counter] = {}
-        self._stages: dict[tuple[str, str], Histogram] = {}
-        self._rejections: dict[str, Counter] = {}
-        self._requests: dict[tuple[str, str, int], Counter] = {}
-        self._seconds: dict[tuple[str, str], Histogram] = {}
+    """The metrics of handlers and of the middleware."""
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
-        key = protocol, trigger, result
-        counter = self._decisions.get(key)
-        if counter is None:
-            counter = self._decisions[key] = DECISIONS.labels(*key)
-        counter.inc()
+        _counter(DECISIONS, protocol, trigger, result).inc()
 
     def took(self, protocol: str, stage: str, seconds: float) -> None:
-        key = protocol, stage
-        histogram = self._stages.get(key)
-        if histogram is None:
-            histogram = self._stages[key] = STAGE_SECONDS.labels(*key)
-        histogram.observe(seconds)
+        _histogram(STAGE_SECONDS, protocol, stage).observe(seconds)
 
     def rejected(self, plugin: str, clusters: int) -> None:
-        counter = self._rejections.get(plugin)
-        if counter is None:
-            counter = self._rejections[plugin] = REJECTIONS.labels(plugin)
-        counter.inc(clusters)
+        _counter(REJECTIONS, plugin).inc(clusters)
 
     def doubted(self, protocol: str, reason: str) -> None:
         DOUBTS.labels(protocol, reason).inc()
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
-        key = protocol, route, status
-        counter = self._requests.get(key)
-        if counter is None:
-            counter = self._requests[key] = REQUESTS.labels(protocol, route, str(status))
-            self._seconds[protocol, route] = REQUEST_SECONDS.labels(protocol, route)
-        counter.inc()
-        self._seconds[protocol, route].observe(seconds)
+        _counter(REQUESTS, protocol, route, status).inc()
+        _histogram(REQUEST_SECONDS, protocol, route).observe(seconds)
+
+
+@cache
+def _counter(metric: Counter, *labels: object) -> Counter:
+    """Return the child of a metric. There are few of them, and ``labels`` takes longer than counting."""
+    return metric.labels(*labels)
+
+
+@cache
+def _histogram(metric: Histogram, *labels: object) -> Histogram:
+    return metric.labels(*labels)

@@ -16,10 +16,10 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
+from berthmaster.serving.credentials import TokenFile
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, log_certificate_failure
+from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
-from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import RequestLimits, Services
 from extender.state.folder import FolderSource
@@ -204,11 +204,10 @@ class _Extender:
 
         metrics.CERTIFICATE_EXPIRY.set(expires_at)
 
-    def certificate_failed(self, error: Exception) -> None:
+    def certificate_failed(self) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class
 
         metrics.CREDENTIAL_FAILURES.labels("certificate").inc()
-        log_certificate_failure(_LOG, error)
 
     def _tokens_failed(self, error: Exception) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class

@@ -1,10 +1,9 @@
 """The webhook as a service that ``berthmaster.serving.server`` runs."""
 
-import logging
 from dataclasses import dataclass, field
 
 from berthmaster.serving.probes import Readiness
-from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions, log_certificate_failure
+from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from webhook.admission.reviews import ROUTES
 from webhook.admission.settings import AdmissionSettings
@@ -54,8 +53,7 @@ class _Webhook:
 
         metrics.CERTIFICATE_EXPIRY.set(expires_at)
 
-    def certificate_failed(self, error: Exception) -> None:
+    def certificate_failed(self) -> None:
         from webhook import metrics  # noqa: PLC0415 - see the class
 
         metrics.CERTIFICATE_FAILURES.inc()
-        log_certificate_failure(logging.getLogger("berthmaster.webhook"), error)

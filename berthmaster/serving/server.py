@@ -19,9 +19,9 @@ from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
+from berthmaster.serving.credentials import TLSFiles, TLSSource
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probes import Probes, ProbeServer, Readiness
-from berthmaster.serving.tls import TLSFiles, TLSSource
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
+_LOG: Final = logging.getLogger("berthmaster.server")
 WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthread": "gthread"}
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
@@ -94,10 +95,10 @@ class HTTPService(Protocol):
         """Start to report readiness. The worker is about to serve."""
 
     def certificate_loaded(self, expires_at: float) -> None:
-        """Take note of the certificate in use, and of its expiry in seconds since the epoch."""
+        """Report the expiry of the certificate in use, in seconds since the epoch."""
 
-    def certificate_failed(self, error: Exception) -> None:
-        """Take note of a new certificate that cannot be used. The previous one stays in use."""
+    def certificate_failed(self) -> None:
+        """Count a new certificate that cannot be used. The server logs the error; the previous one stays in use."""
 
 
 def serve(options: ServerOptions, service: HTTPService) -> None:
@@ -221,10 +222,9 @@ class _Application(BaseApplication):
             self._service.certificate_loaded(expires_at)
 
     def _certificate_failed(self, error: Exception) -> None:
+        _LOG.error("the new certificate cannot be used: %s; the previous one stays in use", error)
         if self._in_worker:
-            self._service.certificate_failed(error)
-        else:
-            log_certificate_failure(logging.getLogger("berthmaster.server"), error)
+            self._service.certificate_failed()
 
     def _worker_ready(self, worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         # Objects that exist now stay: the collector need not scan them, nor run every few requests.
@@ -237,11 +237,6 @@ class _Application(BaseApplication):
         self.balance.ended(worker.age)
         self._health.remove(worker.pid)
         shared_metrics.process_ended(worker.pid)
-
-
-def log_certificate_failure(log: logging.Logger, error: Exception) -> None:
-    """Log that a new certificate cannot be used."""
-    log.error("the new certificate cannot be used: %s; the previous one stays in use", error)
 
 
 class _DrainingArbiter(Arbiter):

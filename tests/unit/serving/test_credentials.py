@@ -1,0 +1,181 @@
+"""Certificates and bearer tokens from files that change."""
+
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from webhook_process import Pair, make_pair
+
+from berthmaster.model.errors import InputError
+from berthmaster.serving.credentials import TLSFiles, TLSSource, TokenFile
+
+LONG, OTHER = "a-token-of-some-length", "b-token-of-some-length"
+
+
+@pytest.fixture
+def rotated(tmp_path):
+    """Return a folder with a pair of files, their source, and the lists of loads and failures."""
+    make_pair().write(tmp_path)
+    loads, failures = [], []
+    files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    source = TLSSource(files, on_load=loads.append, on_failure=failures.append)
+    return tmp_path, source, loads, failures
+
+
+def test_unchanged_files_keep_the_context(rotated):
+    _, source, loads, failures = rotated
+    assert source.context() is source.context()
+    assert (len(loads), failures) == (1, [])
+
+
+def test_a_new_pair_gives_a_new_context(rotated):
+    folder, source, loads, _ = rotated
+    old = source.context()
+    make_pair(days=90).write(folder)
+    assert source.context() is not old
+    assert loads[1] > loads[0]
+    assert source.expires_at == loads[1]
+
+
+def test_no_connection_of_a_burst_gets_the_old_pair(rotated):
+    folder, source, _, _ = rotated
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(10):
+            old = source.context()
+            make_pair().write(folder)
+            assert old not in list(threads.map(lambda _: source.context(), range(8)))
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [
+        pytest.param(lambda old, new: Pair(new.certificate, old.key), id="a new certificate with the old key"),
+        pytest.param(lambda old, new: Pair(old.certificate, new.key), id="a new key with the old certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate[:200], new.key), id="a half-written certificate"),
+        pytest.param(lambda _old, new: Pair(b"", new.key), id="an empty certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate, b"\xff"), id="a key that is not text"),
+    ],
+)
+def test_a_torn_pair_is_reported_once_and_not_used(rotated, tear):
+    folder, source, loads, failures = rotated
+    good, new = source.context(), make_pair()
+    tear(Pair((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes()), new).write(folder)
+    assert [source.context() for _ in range(3)] == [good] * 3
+    assert (len(loads), len(failures)) == (1, 1)
+    new.write(folder)
+    assert source.context() is not good
+    assert (len(loads), len(failures)) == (2, 1)
+
+
+def test_missing_files_keep_the_context(rotated):
+    folder, source, _, failures = rotated
+    good = source.context()
+    (folder / "tls.key").unlink()
+    assert source.context() is good
+    assert len(failures) == 1
+
+
+def test_a_start_without_a_usable_pair_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="TLS cannot be set up"):
+        TLSSource(TLSFiles(tmp_path / "no.crt", tmp_path / "no.key"))
+
+
+def test_a_client_ca_makes_client_certificates_required(tmp_path):
+    make_pair().write(tmp_path)
+    crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    assert TLSSource(TLSFiles(crt, key, client_ca=crt)).context().verify_mode is ssl.CERT_REQUIRED
+    assert TLSSource(TLSFiles(crt, key)).context().verify_mode is ssl.CERT_NONE
+    assert TLSSource(TLSFiles(crt, key)).context().minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "tokens"
+
+
+@pytest.mark.parametrize(
+    ("content", "header", "name"),
+    [
+        pytest.param(f"{LONG},alice,1,group\n", f"Bearer {LONG}", "alice", id="a token with a name and more"),
+        pytest.param(f"{LONG}\n", f"Bearer {LONG}", "", id="a token without a name"),
+        pytest.param(f"# note\n\n {LONG} , bob \r\n", f"Bearer {LONG}", "bob", id="comments, blanks and spaces"),
+        pytest.param(f"{OTHER},bob\n{LONG},alice\n", f"bearer {LONG}", "alice", id="one of several"),
+        pytest.param(f"{LONG}\n", f"Bearer {LONG[:-1]}", None, id="a prefix of a token"),
+        pytest.param(f"{LONG}\n", LONG, None, id="no scheme"),
+        pytest.param(f"{LONG}\n", "", None, id="an empty header"),
+        pytest.param(f"{LONG}\n", "Bearer \udcff", None, id="invalid text"),
+    ],
+)
+def test_a_header_gives_the_name_of_its_token(path, content, header, name):
+    path.write_text(content)
+    assert TokenFile(path).name_of(header) == name
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        pytest.param("", "contains no token", id="empty"),
+        pytest.param("# nothing\n", "contains no token", id="comments only"),
+        pytest.param("short\n", "line 1: a token needs at least 16 characters", id="a token that is too short"),
+    ],
+)
+def test_a_file_without_valid_tokens_is_refused_at_the_start(path, content, problem):
+    path.write_text(content)
+    with pytest.raises(InputError, match=problem):
+        TokenFile(path)
+
+
+def test_a_missing_file_is_refused_at_the_start(path):
+    with pytest.raises(InputError, match="cannot be read"):
+        TokenFile(path)
+
+
+def test_an_invalid_file_keeps_the_previous_tokens_and_is_reported_once(path):
+    failures = []
+    path.write_text(f"{LONG}\n")
+    tokens = TokenFile(path, failures.append)
+    path.write_text("short\n")
+    for _ in range(3):
+        tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
+        assert tokens.name_of(f"Bearer {LONG}") == ""
+    assert len(failures) == 1
+    path.write_text("\n")
+    tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
+    assert tokens.name_of(f"Bearer {LONG}") is None, "no token of an empty file is valid"
+
+
+@pytest.fixture
+def in_use(path):
+    """Return a function that checks a token, and the list of reported failures."""
+    path.write_text(f"{LONG}\n")
+    failures = []
+    tokens = TokenFile(path, failures.append)
+
+    def is_valid(token):
+        tokens._reloaded._check_at = tokens._reloaded._retry_at = 0
+        return tokens.name_of(f"Bearer {token}") is not None
+
+    return is_valid, failures
+
+
+def test_a_missing_file_keeps_the_previous_tokens_and_is_reported_once(path, in_use):
+    is_valid, failures = in_use
+    path.unlink()
+    assert all(is_valid(LONG) for _ in range(3))
+    assert len(failures) == 1
+    path.write_text(f"{OTHER}\n")
+    assert (is_valid(LONG), is_valid(OTHER)) == (False, True)
+    path.unlink()
+    assert is_valid(OTHER)
+    assert len(failures) == 2, "a second loss is reported again"
+
+
+def test_a_file_that_becomes_readable_without_another_change_is_read(path, in_use, monkeypatch):
+    is_valid, failures = in_use
+    path.write_text(f"{OTHER}\n")
+    with monkeypatch.context() as denied:
+        denied.setattr(type(path), "open", lambda *_args, **_more: (_ for _ in ()).throw(PermissionError("not yours")))
+        assert is_valid(LONG)
+        assert is_valid(LONG)
+    assert [str(each) for each in failures] == ["not yours"]
+    assert (is_valid(LONG), is_valid(OTHER)) == (False, True)
