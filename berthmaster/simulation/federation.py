@@ -17,8 +17,7 @@ from berthmaster.model.replicas import ReplicaPath, Template, replica_path_of, r
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.kubeadmiral.annotations import with_migration_applied
-from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare
+from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
 from berthmaster.scheduling.kubeadmiral.trigger import ClusterHashes, ObjectTrigger, hashes_of, snapshot_of, trigger_of
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of

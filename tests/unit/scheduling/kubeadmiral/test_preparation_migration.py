@@ -3,8 +3,7 @@ import json
 import pytest
 from kubeadmiral_builders import NOW, spec, web
 
-from berthmaster.scheduling.kubeadmiral.annotations import with_migration_applied
-from berthmaster.scheduling.kubeadmiral.preparation import prepare
+from berthmaster.scheduling.kubeadmiral.preparation import prepare, with_migration_applied
 
 ASKED = "kubeadmiral.io/migration-configuration"
 APPLIED = "kubeadmiral.io/applied-migration-configuration"
