@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
@@ -75,12 +75,11 @@ class Discovery:
     def _fetch(self, api_version: str) -> dict[str, ServedKind]:
         if not _API_VERSION.fullmatch(api_version):  # user input must not lead to another path
             return {}
+        body = ask_if_found(self._client, APIRequest(api_root(api_version)))
+        if body is None:
+            return {}
         try:
-            found = decode_json(APIResourceList, ask(self._client, APIRequest(api_root(api_version))))
-        except ApiError as error:
-            if error.not_found:
-                return {}
-            raise
+            found = decode_json(APIResourceList, body)
         except FieldError as error:
             raise ApiError(0, "", f"cannot decode the resources of {api_version}: {error}") from None
         return {

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, Key, create, delete, get, micro_time, replace
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
@@ -157,7 +157,9 @@ class Lease:
             "metadata": {"name": options.name, "namespace": options.namespace},
             "spec": self._acquired(transitions=0),
         }
-        return self._hold(lambda: self._observe(self._ask(create(LEASES, options.namespace, content))))
+        return self._hold(
+            lambda: self._observe(ask(self._client, self._timed(create(LEASES, options.namespace, content))))
+        )
 
     def _take(self) -> bool:
         count = self._spec.get("leaseTransitions")
@@ -191,30 +193,27 @@ class Lease:
 
     def _write(self, changes: dict[str, Any]) -> None:
         content = {**self._observed, "spec": {**self._spec, **changes}}
-        self._observe(self._ask(replace(LEASES, self._key, content)))
+        self._observe(ask(self._client, self._timed(replace(LEASES, self._key, content))))
 
     def _read(self) -> bool:
         """Read the record. Return False if there is no Lease."""
-        try:
-            self._observe(self._ask(get(LEASES, self._key)))
-        except ApiError as error:
-            if not error.not_found:
-                raise
+        body = ask_if_found(self._client, self._timed(get(LEASES, self._key)))
+        if body is None:
             self._observed = {}
             return False
+        self._observe(body)
         return True
 
-    def _ask(self, request: APIRequest) -> dict[str, Any]:
+    def _timed(self, request: APIRequest) -> APIRequest:
         # Half of the deadline: a response that never arrives must leave time for another try.
-        body = ask(self._client, request._replace(read_timeout_s=self.options.renew_s / 2))
+        return request._replace(read_timeout_s=self.options.renew_s / 2)
+
+    def _observe(self, body: bytes) -> None:
+        before = self._spec
         try:
-            return decode_json(dict[str, Any], body)
+            self._observed = decode_json(dict[str, Any], body)
         except FieldError as error:
             raise ApiError(0, "", f"cannot decode the lease: {error}") from None
-
-    def _observe(self, content: dict[str, Any]) -> None:
-        before = self._spec
-        self._observed = content
         if self._spec != before:
             self._observed_s = self._clock.monotonic_s()
 
@@ -242,12 +241,10 @@ def remove_lease(
     started_s = observed_s = clock.monotonic_s()
     observed: dict[str, Any] | None = None
     while True:
-        try:
-            found = decode_json(dict[str, Any], ask(client, get(LEASES, key)))
-        except ApiError as error:
-            if error.not_found:
-                return "gone already"
-            raise
+        body = ask_if_found(client, get(LEASES, key))
+        if body is None:
+            return "gone already"
+        found = decode_json(dict[str, Any], body)
         now_s = clock.monotonic_s()
         spec = found.get("spec") or {}
         if spec != observed:
@@ -263,12 +260,11 @@ def remove_lease(
 def _delete(client: APIClient, key: Key, metadata: dict[str, Any]) -> bool:
     """Delete this version of the Lease. Return False if it has changed."""
     try:
-        ask(client, delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"]))
+        ask_if_found(client, delete(LEASES, key, uid=metadata["uid"], resource_version=metadata["resourceVersion"]))
     except ApiError as error:
         if error.conflict:
             return False
-        if not error.not_found:
-            raise
+        raise
     return True
 
 
