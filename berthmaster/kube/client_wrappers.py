@@ -92,7 +92,7 @@ class FencedClient:
 
     A thread that did not run for some time, because the machine or the process was paused, finds out before its next
     write that it lost leadership. The fence cannot stop requests that were sent before. The lease outlives the renew
-    deadline by some seconds for them, and each write carries a guard of its own.
+    deadline by some seconds for them, and each write carries its own guard.
     """
 
     def __init__(self, client: APIClient, is_leading: Callable[[], bool]) -> None:

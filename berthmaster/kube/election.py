@@ -18,7 +18,7 @@ _GRACE_S: Final = 20.0
 
 
 class Candidate:
-    """Acquires and renews a lease in a thread of its own.
+    """Acquires and renews a lease in its own thread.
 
     Attributes:
         elected: set once this process leads. A process leads once at most.

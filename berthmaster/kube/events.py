@@ -149,7 +149,7 @@ class Correlator:
         """Yield the series to write now. The caller passes each to ``written`` or ``failed``.
 
         Args:
-            everything: yield all series with unwritten repeats, whatever the limits.
+            everything: yield all series with unwritten repeats, regardless of the limits.
         """
         now_s = self._clock.monotonic_s()
         for key, series in list(self._pending.items()):

@@ -52,7 +52,7 @@ class ObjectStore(Protocol):
 
 
 class Reflector:
-    """Keeps one store up to date in a thread of its own."""
+    """Keeps one store up to date in its own thread."""
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class DoctorClient(NamedTuple):
 
     Attributes:
         client: the connection to the API server.
-        silence_s: how long the API server may send nothing.
+        read_timeout_s: how long the API server may send nothing.
     """
 
     client: APIClient

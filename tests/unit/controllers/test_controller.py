@@ -5,6 +5,7 @@ import time
 
 import pytest
 from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
 
 from berthmaster.controllers.controller import QueueController, Requeue
 from berthmaster.controllers.metrics import ControllerLoad
@@ -12,15 +13,6 @@ from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import JSONFormatter
-
-
-class FakeMetrics:
-    def __init__(self) -> None:
-        self.results: list[tuple[str, str]] = []
-
-    def reconciled(self, controller: str, result: str, seconds: float) -> None:
-        assert seconds >= 0
-        self.results.append((controller, result))
 
 
 class Doing:
@@ -69,9 +61,11 @@ def test_the_results_of_a_key(step, results, caplog):
     running = Running(Doing(step))
     running.queue.add("a")
     running.controller.start()
-    wait_until(lambda: len(running.metrics.results) == len(results))
+    wait_until(lambda: len(running.metrics.calls_of("reconciled")) == len(results))
     running.controller.stop()
-    assert running.metrics.results == [("toy", result) for result in results]
+    calls = running.metrics.calls_of("reconciled")
+    assert [call[:2] for call in calls] == [("toy", result) for result in results]
+    assert all(seconds >= 0 for _, _, seconds in calls)
 
 
 def test_stop_finishes_running_reconciles_and_starts_no_others():
@@ -90,7 +84,7 @@ def test_stop_finishes_running_reconciles_and_starts_no_others():
     threading.Timer(0.1, let_go.set).start()
     running.controller.stop()
     assert finished == ["a"]
-    assert running.metrics.results == [("toy", "success")]
+    assert [call[:2] for call in running.metrics.calls_of("reconciled")] == [("toy", "success")]
 
 
 def test_stop_times_out():
@@ -152,7 +146,7 @@ def test_all_records_of_a_reconcile_carry_its_id_and_those_of_others_another():
     running.queue.add("a")
     running.queue.add("b")
     running.controller.start()
-    wait_until(lambda: len(running.metrics.results) == 2)
+    wait_until(lambda: len(running.metrics.calls_of("reconciled")) == 2)
     running.controller.stop()
     log.removeHandler(handler)
     first, second, third, fourth = [each["reconcile_id"] for each in lines]
@@ -164,7 +158,7 @@ def test_retries_and_requeues_are_logged_with_their_wait(caplog):
     running = Running(Doing(ApiError(0, "", "no response"), ApiError(409, "Conflict", "x"), Requeue(0.001)))
     running.queue.add("a")
     running.controller.start()
-    wait_until(lambda: len(running.metrics.results) == 4)
+    wait_until(lambda: len(running.metrics.calls_of("reconciled")) == 4)
     running.controller.stop()
     assert [(each.levelname, each.getMessage(), each.fields) for each in caplog.records] == [
         ("WARNING", "toy: reconcile failed, will be retried: no response", {"key": "a", "retry_s": 0.001}),

@@ -165,10 +165,10 @@ class TestLease:
 
 
 @pytest.mark.parametrize("skew_s", [-3600.0, -20.0, 20.0, 3600.0], ids=lambda skew: f"by {skew:g} s")
-@pytest.mark.parametrize("whose", ["holder", "other"])
-def test_a_wrong_clock_elects_neither_two_leaders_nor_none(world, whose, skew_s):
-    holder = world.lease("a", skew_s=skew_s if whose == "holder" else 0.0)
-    other = world.lease("b", skew_s=skew_s if whose == "other" else 0.0)
+@pytest.mark.parametrize("skewed", ["holder", "other"])
+def test_a_wrong_clock_elects_neither_two_leaders_nor_none(world, skewed, skew_s):
+    holder = world.lease("a", skew_s=skew_s if skewed == "holder" else 0.0)
+    other = world.lease("b", skew_s=skew_s if skewed == "other" else 0.0)
     holder.try_acquire_or_renew()
     for _ in range(20):
         world.pass_by(2)

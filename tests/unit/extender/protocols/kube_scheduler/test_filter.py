@@ -194,8 +194,8 @@ def test_an_invalid_annotation_is_an_error_without_nodes(text, message):
 def test_decisions_and_rejections_are_counted():
     service = Service(FLEET)
     service.filter(pod(GOLD, SILVER), NAMES)
-    assert service.metrics.decisions == [("kube-scheduler", "filter", "placed")]
-    assert service.metrics.rejections == {"GroupOrder": 1, "ClusterAffinity": 1}
+    assert service.metrics.calls_of("decided") == [("kube-scheduler", "filter", "placed")]
+    assert sorted(service.metrics.calls_of("rejected")) == [("ClusterAffinity", 1), ("GroupOrder", 1)]
 
 
 class TestUnknownNodes:

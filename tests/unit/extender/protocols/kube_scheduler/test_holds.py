@@ -35,7 +35,7 @@ class TestSamples:
         service = Service(LARGE)
         answers = [service.filter(WANTED, SILVERS[:100]) for _ in range(4)]
         assert [bool(answer["Error"]) for answer in answers] == [True, True, True, False]
-        assert [decision[2] for decision in service.metrics.decisions] == ["held", "held", "held", "placed"]
+        assert [decision[2] for decision in service.metrics.calls_of("decided")] == ["held", "held", "held", "placed"]
 
     def test_holds_are_counted_for_each_pod(self):
         service = Service(LARGE)
