@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fake_clock import START, FakeClock
-from recorded_metrics import RecordedMetrics
+from fake_metrics import FakeMetrics
 
 from berthmaster.model.cluster import Node, cluster_of_node
 from berthmaster.model.decode import convert
@@ -116,7 +116,7 @@ class Service:
         options: KubeSchedulerOptions | None = None,
     ) -> None:
         self.state = State(karmada_profile())
-        self.metrics, self.clock = RecordedMetrics(), FakeClock.at(START)
+        self.metrics, self.clock = FakeMetrics(), FakeClock.at(START)
         if nodes is not None:
             with self.state.updating(START) as cache:
                 for each in nodes:

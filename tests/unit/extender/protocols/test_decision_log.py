@@ -5,8 +5,8 @@ import logging
 
 import pytest
 from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
 from kube_scheduler_builders import Service, group, node, pod, with_names
-from recorded_metrics import RecordedMetrics
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols import kube_scheduler, kubeadmiral, native
@@ -31,7 +31,7 @@ REPLICAS = {"private-1": 6}
 def logged(path, body, caplog):
     """The fields of the line of one request."""
     caplog.set_level(logging.INFO, "decisions")
-    services = Services(Service(FLEET).state, RecordedMetrics(), logging.getLogger("decisions"), FakeClock())
+    services = Services(Service(FLEET).state, FakeMetrics(), logging.getLogger("decisions"), FakeClock())
     [route] = [
         each for each in (*native.routes(), *kubeadmiral.routes(), *kube_scheduler.routes()) if each.path == path
     ]
@@ -120,7 +120,7 @@ def test_a_disabled_line_costs_no_details():
 
 def test_the_stages_of_a_decision_are_logged_at_debug(caplog):
     caplog.set_level(logging.DEBUG, "decisions")
-    services = Services(State(karmada_profile()), RecordedMetrics(), logging.getLogger("decisions"), FakeClock())
+    services = Services(State(karmada_profile()), FakeMetrics(), logging.getLogger("decisions"), FakeClock())
     [route] = [each for each in native.routes() if each.path == "/v1/schedule"]
     route.handler(services, Call("request-1", 1e9, json.dumps(examples.SCHEDULE_OWN_FLEET).encode()))
     [stages] = [each for each in caplog.records if each.getMessage() == "stages"]

@@ -6,9 +6,9 @@ from itertools import combinations
 
 import pytest
 from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
 from hypothesis import given
 from hypothesis import strategies as st
-from recorded_metrics import RecordedMetrics
 
 from extender.protocols.kubeadmiral import routes
 from extender.protocols.problem import problem
@@ -22,7 +22,7 @@ WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": [
 
 def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
     """Return the answer as JSON text, and the recorded metrics."""
-    metrics = RecordedMetrics()
+    metrics = FakeMetrics()
     services = Services(state=None, metrics=metrics, log=logging.getLogger("test"), clock=FakeClock())
     route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
     reply = route.handler(services, Call("request-1", deadline_s=0.0, body=body))
@@ -104,7 +104,7 @@ EU_1, US_1, US_2, AP_1 = cluster("eu-1", "eu"), cluster("us-1"), cluster("us-2")
 def test_filter(asked, named, selected):
     body, metrics = call("filter", one(asked, named))
     assert body == json.dumps({"selected": selected, "error": ""}, separators=(",", ":")).encode()
-    assert metrics.decisions == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
+    assert metrics.calls_of("decided") == [("kubeadmiral", "filter", "passed" if selected else "rejected")]
 
 
 @pytest.mark.parametrize(
@@ -237,7 +237,7 @@ def test_the_error_of_select_has_the_capacity_of_each_group():
     assert answer["selectedClusterNames"] == []
     assert "eu: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
     assert "us: 1 of its clusters hold 8 of 50 replicas" in answer["error"]
-    assert metrics.doubts == [("kubeadmiral", "select")]
+    assert metrics.calls_of("doubted") == [("kubeadmiral", "select")]
 
 
 INVALID = {
@@ -277,7 +277,7 @@ INVALID = {
 def test_filter_passes_a_cluster_in_doubt_and_counts_it(body):
     answer, metrics = call("filter", body)
     assert answer == b'{"selected":true,"error":""}'
-    assert metrics.doubts == [("kubeadmiral", "filter")]
+    assert metrics.calls_of("doubted") == [("kubeadmiral", "filter")]
 
 
 @pytest.mark.parametrize("body", INVALID.values(), ids=INVALID)

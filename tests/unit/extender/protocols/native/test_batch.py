@@ -5,7 +5,7 @@ import logging
 
 import pytest
 from fake_clock import FakeClock
-from recorded_metrics import RecordedMetrics
+from fake_metrics import FakeMetrics
 
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from extender.protocols.native import examples, schedule
@@ -20,7 +20,7 @@ def clock():
 
 @pytest.fixture
 def metrics():
-    return RecordedMetrics()
+    return FakeMetrics()
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkey
     assert "an unexpected error" in caplog.text
     assert "unexpected" not in json.dumps(found), "the cause is in the log only"
     [crash] = [record for record in caplog.records if record.exc_info]  # other tests may have set the level to info
-    assert (crash.fields, len(metrics.decisions)) == ({"request_id": "request-1", "line": "2"}, 2)
+    assert (crash.fields, len(metrics.calls_of("decided"))) == ({"request_id": "request-1", "line": "2"}, 2)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import logging
 import pytest
 from builders import binding, cluster
 from fake_clock import FakeClock
-from recorded_metrics import RecordedMetrics
+from fake_metrics import FakeMetrics
 
 from berthmaster.model.decode import convert
 from berthmaster.model.placement import Placement
@@ -26,7 +26,7 @@ def services():
     clock, state = FakeClock(), State(karmada_profile())
     with state.updating(clock.now()) as cache:
         cache.replace(World({each.name: each for each in CLUSTERS}, ()))
-    return Services(state, RecordedMetrics(), logging.getLogger("test"), clock)
+    return Services(state, FakeMetrics(), logging.getLogger("test"), clock)
 
 
 def grouped(groups):
