@@ -22,7 +22,7 @@ def groups(text):
         pytest.param("a:1/1 b:1/3 c:2/2", 1, 3, 4, "b c a", id="as many groups as needed to reach the target"),
         pytest.param("a:1/9 b:5/1", 1, 1, 5, "b", id="a light group that reaches the target alone"),
         pytest.param("a:5/1 b:1/9 c:1/8", 1, 3, 5, "b c a", id="a combination may be longer than needed"),
-        pytest.param("a:2/9 b:3/8 c:4/7", 1, 3, 5, "a b c", id="the order of the walk decides that 2+3 is recorded"),
+        pytest.param("a:2/9 b:3/8 c:4/7", 1, 3, 5, "a b", id="the order of the walk decides that 2+3 is recorded"),
         pytest.param("a:1/1 b:1/1", 3, 5, 0, "", id="fewer groups than the minimum"),
         pytest.param("a:1/1 b:1/1", 1, 0, 0, "", id="a maximum of 0 allows none"),
         pytest.param("a:1/1 b:1/1", 2, 1, 0, "", id="a maximum below the minimum allows none"),
@@ -34,11 +34,7 @@ def groups(text):
 )
 def test_the_best_choice(given_groups, shortest, longest, target, expected):
     chosen = select_groups(groups(given_groups), shortest, longest, target)
-    assert [group.name for group in chosen] == list(
-        oracle.select_groups(groups(given_groups), shortest, longest, target)
-    )
-    if given_groups != "a:2/9 b:3/8 c:4/7":
-        assert " ".join(group.name for group in chosen) == expected
+    assert " ".join(group.name for group in chosen) == expected
 
 
 small = st.integers(0, 3)
