@@ -15,9 +15,9 @@ from urllib.parse import parse_qsl
 from flask import Flask
 
 from berthmaster.model.errors import FieldError, InputError, shown
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last
-from berthmaster.serving.fast_path import Endpoint, HTTPReply
+from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_lines
 from extender.protocols import kube_scheduler, kubeadmiral, native
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 _SANE_ID: Final = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 _MAX_PARAMETERS: Final = 20
+_REFUSALS_PER_S: Final = 50.0
+_REFUSAL_BURST: Final = 500
 _PROBLEMS: Final = {
     404: "unknown path; /openapi.json and docs/extender.md list all paths",
     405: "method not allowed; the Allow header lists the methods of this path",
@@ -63,8 +65,8 @@ def create_app(middleware: "Middleware", routes: Sequence[Route]) -> Flask:
     Raises:
         ValueError: two routes have the same method and path.
     """
-    endpoints = [Endpoint(route.method, route.path, partial(middleware.answer, route)) for route in routes]
-    return create_flask_app("berthmaster.extender", endpoints, middleware.refuse)
+    views = [ViewRoute(route.method, route.path, partial(middleware.answer, route)) for route in routes]
+    return create_flask_app("berthmaster.extender", views, middleware.refuse)
 
 
 class RequestMetrics(Protocol):
@@ -100,6 +102,7 @@ class Middleware:
         self._request_timeout_s = request_timeout_s
         self._stream_timeout_s = stream_timeout_s
         self._authenticate = authenticate
+        self._log_limit = BurstFilter(_REFUSALS_PER_S, _REFUSAL_BURST)
 
     def answer(self, route: Route, environ: "WSGIEnvironment", path_values: Mapping[str, str]) -> HTTPReply:
         """Return the reply of a route. Never raises; a stream may end early."""
@@ -186,11 +189,14 @@ class Middleware:
 
     def _log(self, path: str, status: int, request_id: str, elapsed_s: float) -> None:
         level = logging.DEBUG if status < 400 else logging.INFO
-        if self._services.log.isEnabledFor(level):
+        if not self._services.log.isEnabledFor(level):
+            return
+        suppressed = 0 if status < 400 else self._log_limit.take()
+        if suppressed is not None:
             message = "request answered" if status < 400 else "request refused"
             elapsed_ms = round(elapsed_s * 1e3, 3)
             log_fields = fields(path=path, status=status, request_id=request_id, elapsed_ms=elapsed_ms)
-            self._services.log.log(level, message, extra=log_fields)
+            self._services.log.log(level, message, extra={**log_fields, "suppressed": suppressed})
 
 
 def request_id_of(environ: "WSGIEnvironment") -> str:

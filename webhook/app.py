@@ -12,7 +12,7 @@ from prometheus_client import Counter
 
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last
-from berthmaster.serving.fast_path import Endpoint, HTTPReply
+from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_head
 from webhook import metrics
@@ -71,8 +71,8 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
         answer_last(environ)
         return reply
 
-    endpoints = [Endpoint("POST", path, partial(view, path)) for path in ROUTES]
-    return create_flask_app("berthmaster.webhook", endpoints, refuse)
+    routes = [ViewRoute("POST", path, partial(view, path)) for path in ROUTES]
+    return create_flask_app("berthmaster.webhook", routes, refuse)
 
 
 def random_id() -> str:
@@ -86,8 +86,7 @@ class Reviewer:
     def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = random_id) -> None:
         self._context = AdmissionContext(settings, new_id)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
-        if not any(isinstance(each, BurstFilter) for each in _LOG.filters):
-            _LOG.addFilter(BurstFilter(_LOG_PER_S, _LOG_BURST))
+        self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST)
 
     def answer(self, path: str, content_type: str, body: bytes) -> HTTPReply:
         """Review the body of a POST request to a path of ``ROUTES``. Never raises."""
@@ -121,15 +120,21 @@ class Reviewer:
         _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
         for rule in outcome.rules:
             _rule_hits(rule).inc()
-        level = logging.DEBUG if outcome.allowed else logging.INFO
-        if _LOG.isEnabledFor(level):
-            _LOG.log(level, "review %s", verdict, extra=_review_fields(path, verdict, request, outcome))
+        if not outcome.allowed:
+            self._log_refusal(f"review {verdict}", _review_fields(path, verdict, request, outcome))
+        elif _LOG.isEnabledFor(logging.DEBUG):
+            _LOG.debug("review allowed", extra=_review_fields(path, verdict, request, outcome))
         return HTTPReply(200, _HEADERS, body)
 
     def _refused(self, path: str, status: int, uid: str, problem: str) -> HTTPReply:
         metrics.REFUSED.labels(str(status)).inc()
-        _LOG.info("request refused", extra=fields(status=status, uid=uid, path=path, problem=problem))
+        self._log_refusal("request refused", fields(status=status, uid=uid, path=path, problem=problem))
         return HTTPReply(status, _HEADERS, wire.encode_failure(uid, status, _REASONS[status], problem))
+
+    def _log_refusal(self, message: str, log_fields: dict[str, object]) -> None:
+        """Log a refusal at info, unless there are too many."""
+        if _LOG.isEnabledFor(logging.INFO) and (suppressed := self._log_limit.take()) is not None:
+            _LOG.info(message, extra={**log_fields, "suppressed": suppressed})
 
 
 @cache

@@ -43,7 +43,7 @@ Refuse = Callable[["WSGIEnvironment", int], HTTPReply]
 """Answer a request that no view answers, with status 404, 405 or 500."""
 
 
-class Endpoint(NamedTuple):
+class ViewRoute(NamedTuple):
     """One entry of the route table.
 
     Attributes:
@@ -57,19 +57,19 @@ class Endpoint(NamedTuple):
     view: View
 
 
-def create_app(name: str, endpoints: Iterable[Endpoint], refuse: Refuse) -> Flask:
+def create_app(name: str, routes: Iterable[ViewRoute], refuse: Refuse) -> Flask:
     """Create a Flask application with a fast path.
 
     Raises:
-        ValueError: two endpoints have the same method and path.
+        ValueError: two routes have the same method and path.
     """
     app = Flask(name, static_folder=None)
     app.url_map.strict_slashes = True
     app.url_map.merge_slashes = False
-    for method, path, view in endpoints:
+    for method, path, view in routes:
         key = f"{method} {path}"
         if key in app.view_functions:
-            raise ValueError(f"two endpoints for {key}")
+            raise ValueError(f"two routes for {key}")
         rule = path.replace("{", "<").replace("}", ">")
         app.add_url_rule(rule, key, _FlaskView(view), methods=[method], provide_automatic_options=False)
     for status in _REFUSED:

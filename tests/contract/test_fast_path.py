@@ -84,7 +84,7 @@ def test_recorded_requests_are_unique():
         assert len({case.id for case in recorded(service)}) == len(requests)
 
 
-def test_two_endpoints_for_one_method_and_path_are_an_error():
+def test_two_routes_for_one_method_and_path_are_an_error():
     route = all_routes()[0]
-    with pytest.raises(ValueError, match="two endpoints for"):
+    with pytest.raises(ValueError, match="two routes for"):
         create_extender(Middleware(None, None, request_timeout_s=1, stream_timeout_s=1), [route, route])

@@ -1,5 +1,4 @@
 import json
-import logging
 
 import pytest
 from reviews import UID, admission_review
@@ -22,9 +21,7 @@ BROKEN_FIELDS = ["spec.placement", "spec.resourceSelectors[0].namespace"]
 
 @pytest.fixture
 def app():
-    logger = logging.getLogger("berthmaster.webhook")
-    yield create_app(Reviewer(AdmissionSettings(peer_checks=True)), body_bytes=4096)
-    logger.filters.clear()
+    return create_app(Reviewer(AdmissionSettings(peer_checks=True)), body_bytes=4096)
 
 
 def test_a_crash_is_answered_with_the_uid_of_the_review(monkeypatch, app):
