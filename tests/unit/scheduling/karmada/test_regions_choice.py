@@ -1,7 +1,4 @@
-import oracle
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from berthmaster.scheduling.karmada.regions import MAX_COST, ClusterGroup, search_cost, select_groups
 
@@ -35,28 +32,6 @@ def groups(text):
 def test_the_best_choice(given_groups, shortest, longest, target, expected):
     chosen = select_groups(groups(given_groups), shortest, longest, target)
     assert " ".join(group.name for group in chosen) == expected
-
-
-small = st.integers(0, 3)
-weights = small | st.sampled_from([1000, 2000, 2050, 2100]) | st.integers(2**60, 2**66)
-choices = st.lists(st.tuples(st.integers(1, 4), weights), min_size=1, max_size=9)
-
-
-@given(drawn=choices, shortest=st.integers(1, 4), spare=st.integers(-1, 6), target=st.integers(0, 14))
-@example(drawn=[(1, 2), (1, 2), (2, 2), (3, 1)], shortest=2, spare=2, target=4)
-def test_the_choice_is_the_one_of_a_full_enumeration(drawn, shortest, spare, target):
-    from_drawn = [ClusterGroup(f"g{index}", *pair) for index, pair in enumerate(drawn)]
-    chosen = select_groups(from_drawn, shortest, shortest + spare, target)
-    assert [group.name for group in chosen] == list(
-        oracle.select_groups(from_drawn, shortest, shortest + spare, target)
-    )
-
-
-@given(drawn=choices, seed=st.randoms(use_true_random=False), longest=st.integers(1, 9), target=st.integers(0, 9))
-def test_the_order_of_the_groups_has_no_effect(drawn, seed, longest, target):
-    in_order = [ClusterGroup(f"g{index}", *pair) for index, pair in enumerate(drawn)]
-    shuffled = seed.sample(in_order, len(in_order))
-    assert select_groups(in_order, 1, longest, target) == select_groups(shuffled, 1, longest, target)
 
 
 def many(count, weight=1000):
