@@ -119,7 +119,6 @@ class Remote(NamedTuple):
     certificate: tuple[Path, Path] | None
 
     def client(self) -> "Client":
-        """Return a client of the extender."""
         from extender.client import Client  # noqa: PLC0415 - imported only if it is used
 
         return Client(self.url, token_file=self.token_file, ca_file=self.ca_file, certificate=self.certificate)

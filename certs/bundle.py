@@ -123,18 +123,15 @@ class Bundle(tuple[x509.Certificate, ...]):
 
     @property
     def pem(self) -> bytes:
-        """All certificates in PEM."""
         return b"".join(each.public_bytes(serialization.Encoding.PEM) for each in self)
 
     def __repr__(self) -> str:
         return f"Bundle({', '.join(each.subject.rfc4514_string() for each in self)})"
 
     def with_more(self, certificates: Iterable[x509.Certificate]) -> "Bundle":
-        """Return this bundle with further certificates at its end."""
         return Bundle([*self, *certificates])
 
     def unexpired(self, now: datetime) -> "Bundle":
-        """Return this bundle without expired certificates."""
         return Bundle(each for each in self if each.not_valid_after_utc > now)
 
     def issuer_of(self, leaf: x509.Certificate) -> x509.Certificate | None:

@@ -90,7 +90,6 @@ class StoredLeaf:
 
     @property
     def certificate(self) -> x509.Certificate | None:
-        """The leaf, or None if it is unreadable."""
         return certificate_of(self.certificate_pem)
 
 

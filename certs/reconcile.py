@@ -45,7 +45,6 @@ class CertificateEvents:
         self._count = count
 
     def done(self, step: CertificateStep) -> None:
-        """Report a successful write."""
         _LOG.info("%s %s: written: %s", step.about.kind, step.about.name, step.finding, extra=_fields(step))
         self._count(step.finding.reason, "done")
         self._record(step, "Normal", step.finding.message)
@@ -57,7 +56,6 @@ class CertificateEvents:
         self._count(step.finding.reason, "overtaken")
 
     def failed(self, step: CertificateStep, error: ApiError) -> None:
-        """Report a failed write."""
         _LOG.error("%s %s: not written: %s", step.about.kind, step.about.name, error, extra=_fields(step))
         self._count(step.finding.reason, "failed")
         self._record(step, "Warning", f"{step.finding.message}; the write failed: {error}")

@@ -62,7 +62,6 @@ class CertificateMetrics:
         )
 
     def count(self, reason: str, outcome: str) -> None:
-        """Count a write."""
         self._actions.labels(reason, outcome).inc()
 
     def failed(self) -> None:
@@ -87,7 +86,6 @@ class CertificateMetrics:
         self._bad.set(bad)
 
     def exposition(self) -> tuple[str, bytes]:
-        """Return the content type and the text of all metrics."""
         return CONTENT_TYPE_LATEST, generate_latest(self._registry)
 
 
@@ -111,7 +109,6 @@ class CertificateRotator:
         self._health = Readiness("the certificates have not been reconciled yet")
 
     def run(self) -> None:
-        """Reconcile until ``stop`` is called."""
         while not self._stop.wait(self._round()):
             pass
 

@@ -57,12 +57,10 @@ class Secret(msgspec.Struct, frozen=True):
 
     @property
     def leaf(self) -> StoredLeaf:
-        """The leaf of a serving Secret."""
         return StoredLeaf(self.get(CERTIFICATE), self.get(KEY))
 
     @property
     def bundle(self) -> Bundle:
-        """The bundle of a Secret of either role."""
         return Bundle.parse(self.get(BUNDLE))
 
 

@@ -113,7 +113,6 @@ class ServerTime:
         self._ahead = timedelta(0)
 
     def now(self) -> datetime:
-        """Return the current time of the server."""
         return self._clock.now() - self._ahead
 
     def adjust(self) -> None:

@@ -173,7 +173,6 @@ class _Extender:
             log_exceptions(partial(self._report, report), _LOG, "the worker could not report its state")
 
     def _report(self, report: ReportReadiness) -> None:
-        """Report the state of the worker to the probes and the metrics."""
         from extender import metrics  # noqa: PLC0415 - see the class
 
         with self._state.reading() as memory:

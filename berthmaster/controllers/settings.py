@@ -45,7 +45,6 @@ class EstimatorSettings:
         return self.ca_file is not None or not self.verify
 
     def service(self, cluster: str) -> str:
-        """Return the name of a cluster's Service."""
         return f"{self.prefix}-{cluster}"
 
 

@@ -74,7 +74,6 @@ class WorkQueue(Generic[K]):
         return wait_s
 
     def forget(self, key: K) -> None:
-        """Reset the backoff of a key."""
         with self._changed:
             self._failures.pop(key, None)
 
@@ -113,7 +112,6 @@ class WorkQueue(Generic[K]):
             self._changed.notify()
 
     def _push(self, key: K) -> None:
-        """Append a key to those that are ready."""
         self._ready.append(key)
 
     def _pop(self) -> K | None:

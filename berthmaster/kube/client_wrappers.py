@@ -123,7 +123,6 @@ class MeteredClient:
         self._observe = observe
 
     def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``."""
         started_s = self._clock.monotonic_s()
         status = 200
         try:
@@ -145,7 +144,6 @@ class MetadataOnlyClient:
         self._client = client
 
     def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``."""
         # The API server rejects the media type of a list for a single object, and the other way round.
         accept = ONLY_METADATA_LIST if request.verb == "list" else ONLY_METADATA
         return self._client.send(request._replace(accept=accept))

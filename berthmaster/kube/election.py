@@ -62,7 +62,6 @@ class Candidate:
         return self.elected.is_set() and self._lease.leading
 
     def start(self) -> None:
-        """Start the threads."""
         self._tried_s = self._clock.monotonic_s()
         for thread in self._threads:
             thread.start()

@@ -242,7 +242,6 @@ class EventRecorder:
             self._count("dropped")
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, limit_s: float = 3.0) -> None:

@@ -100,7 +100,6 @@ class HTTP1Connection:
             return  # it is closed already
 
     def close(self) -> None:
-        """Close the connection."""
         self._socket.close()
 
 
@@ -160,7 +159,6 @@ class HTTP1Response:
                 self._fail("the server closed the connection in the middle of the response")
 
     def header(self, name: str) -> list[str]:
-        """Return all values of a header in order."""
         wanted = name.lower().encode()
         return [value.decode("latin-1") for known, value in self.headers if known == wanted]
 
@@ -175,7 +173,6 @@ class HTTP1Response:
             raise ValueError("more than one response")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add a header."""
         self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
@@ -189,11 +186,9 @@ class HTTP1Response:
         self.reusable = parser.should_keep_alive()
 
     def on_body(self, part: bytes) -> None:
-        """Add a part of the body."""
         self._parts.append(part)
 
     def on_message_complete(self) -> None:
-        """Complete the body."""
         self.complete = bool(self.status)
 
     def _feed(self, piece: bytes) -> None:

@@ -72,7 +72,6 @@ class HTTPClient:
         weakref.finalize(self, _close_all, self._idle)
 
     def send(self, request: APIRequest) -> APIResponse:
-        """See ``APIClient``."""
         message = self._encode(request)
         try:
             connection, response = self._exchange(request, message)
@@ -245,7 +244,6 @@ class _Dialer:
 
 
 def _pool_manager(configuration: client.Configuration) -> urllib3.PoolManager:
-    """Return the pool manager of the official client, for its options."""
     try:
         if not is_socks_proxy_url(configuration.proxy):  # type: ignore[no-untyped-call] # it has no types
             return client.ApiClient(configuration).rest_client.pool_manager

@@ -88,7 +88,6 @@ class Informer(Generic[T]):
                     self._deliver(key, None, value)
 
     def start(self, client: APIClient) -> None:
-        """Start to list and watch."""
         self._reflector = Reflector(client, self.collection, self)
         self._reflector.start()
 
@@ -112,7 +111,6 @@ class Informer(Generic[T]):
         return self._listed.wait(timeout_s)
 
     def get(self, key: Key) -> T | None:
-        """Return the last observed state of an object; None if there is none."""
         return self._values.get(key)
 
     def items(self) -> Iterator[tuple[Key, T]]:

@@ -73,7 +73,6 @@ class Reflector:
         self._thread = threading.Thread(target=self.run, name=f"reflect-{collection.plural}", daemon=True)
 
     def start(self) -> None:
-        """Start the thread."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
@@ -85,7 +84,6 @@ class Reflector:
             self._thread.join(timeout_s)
 
     def run(self) -> None:
-        """List and watch until ``stop`` is called."""
         while not self._stopping.is_set():
             # The outermost edge of the thread: without it the store would become stale unnoticed.
             if not log_exceptions(self._round, _LOG, "the reflector of %s crashed", self._collection.plural):

@@ -45,17 +45,14 @@ class Document:
 
     @property
     def api_version(self) -> str:
-        """``apiVersion`` as written."""
         return str(self.raw["apiVersion"])
 
     @property
     def kind(self) -> str:
-        """``kind`` as written."""
         return str(self.raw["kind"])
 
     @property
     def name(self) -> str:
-        """``metadata.name`` as written."""
         return str(self.raw["metadata"]["name"])
 
     @property

@@ -131,7 +131,6 @@ class _Loader:
         self._documents: dict[tuple[str, str, str, str], Document] = {}
 
     def add(self, document: Document) -> None:
-        """Add one document."""
         document = _with_namespace(document)
         match group_of(document.api_version), document.kind:
             case "cluster.karmada.io", "Cluster":

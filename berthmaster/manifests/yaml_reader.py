@@ -159,12 +159,10 @@ class _Builder:
         }
 
     def pop_document(self) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the finished document."""
         self.finished = False
         return self._document
 
     def take(self, event: Any) -> None:  # noqa: ANN401 - types-PyYAML leaves events untyped
-        """Process one event."""
         handle = self._handlers.get(type(event))
         if handle is not None:
             handle(event)

@@ -158,21 +158,17 @@ class Cluster(Value, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name, unique in a fleet."""
         return self.metadata.name
 
     @property
     def deleting(self) -> bool:
-        """Whether the deletion of the cluster has started."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def ready(self) -> bool:
-        """Whether the condition Ready is True."""
         return self.has_condition("Ready")
 
     def has_condition(self, condition_type: str) -> bool:
-        """Return whether a condition of a type is True."""
         return any(each.type == condition_type and each.status == "True" for each in self.status.conditions)
 
     def fields(self) -> dict[str, str]:

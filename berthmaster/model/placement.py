@@ -130,7 +130,6 @@ class AffinityTerm:
         self.zones = tuple(zones)
 
     def matches(self, cluster: Cluster) -> bool:
-        """Return whether a cluster matches."""
         return self.mismatch(cluster) is None
 
     def mismatch(self, cluster: Cluster) -> str | None:

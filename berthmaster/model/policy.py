@@ -126,7 +126,6 @@ class Policy(Value, frozen=True):
 
     @property
     def cluster_scoped(self) -> bool:
-        """Whether this is a ClusterPropagationPolicy."""
         return self.kind == "ClusterPropagationPolicy"
 
     @property
@@ -136,7 +135,6 @@ class Policy(Value, frozen=True):
 
     @property
     def reference(self) -> PolicyReference:
-        """The identity of the policy."""
         namespace = "" if self.cluster_scoped else self.metadata.namespace
         return PolicyReference(self.kind, namespace, self.metadata.name)
 

@@ -127,7 +127,6 @@ def _power_of_ten(exponent: int) -> int:
 
 
 def _suffix(text: str) -> str:
-    """Return the suffix or exponent of a quantity's text."""
     return text.lstrip("+-.0123456789")
 
 

@@ -39,7 +39,6 @@ class ObservedWorkload(Value, frozen=True):
 
     @property
     def open(self) -> bool:
-        """Whether the workload is still pending."""
         return self.result not in (SUCCESSFUL, FAILED)
 
 

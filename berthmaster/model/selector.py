@@ -49,7 +49,6 @@ class LabelSelector(Value, frozen=True):
         return parse_requirements([*expressions, *self.match_expressions], LABEL_OPERATORS)
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the selector selects an object with these labels."""
         requirements = self.requirements()
         return requirements is not None and all(each.matches(labels) for each in requirements)
 

@@ -63,7 +63,6 @@ class FeatureGates:
         return cls(known, given)
 
     def on(self, gate: Gate) -> bool:
-        """Return whether a gate is on."""
         return self._on[gate.name]
 
     def __str__(self) -> str:

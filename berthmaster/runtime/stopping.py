@@ -22,7 +22,6 @@ class Stop:
         self.asked = False
 
     def ask(self) -> None:
-        """Request a stop."""
         self.asked = True
 
     def wait(self, timeout_s: float = float("inf")) -> bool:

@@ -60,7 +60,6 @@ class Candidates:
         return self.allocatable if self.assigned is None else self.allocatable + self.assigned
 
     def names(self) -> list[str]:
-        """Return the names of the clusters."""
         return self._fleet.names(self.rows)
 
     def names_at(self, positions: IntArray) -> list[str]:
@@ -72,7 +71,6 @@ class Candidates:
         return self._fleet.name_rank()[self.rows]
 
     def regions(self) -> list[str]:
-        """Return the regions of the clusters."""
         regions = self._fleet.regions.values
         return [regions[code] for code in self._fleet.region_code[self.rows].tolist()]
 

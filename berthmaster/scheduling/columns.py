@@ -36,7 +36,6 @@ class Journal:
         self._rows: list[int] = []
 
     def record(self, row: int) -> None:
-        """Record that a row changed."""
         self._rows.append(row)
         self.version += 1
         if len(self._rows) > _REMEMBERED_ROWS:
@@ -66,7 +65,6 @@ class Column(ABC, Generic[Scalar]):
         self._values: NDArray[Scalar] | None = None
 
     def current(self) -> NDArray[Scalar]:
-        """Return the values of all rows."""
         if self._version != self.journal.version or self._values is None:
             self._values = self._refreshed()
             self._version = self.journal.version

@@ -72,7 +72,6 @@ class Fleet:
         return len(self.clusters)
 
     def get(self, name: str) -> Cluster | None:
-        """Return a cluster by name."""
         row = self.row_of.get(name)
         return None if row is None else self.clusters[row]
 

@@ -82,7 +82,6 @@ class Resources:
         return column
 
     def grow(self, capacity: int) -> None:
-        """Extend all columns to ``capacity`` rows."""
         self.allowed_pods = _grown(self.allowed_pods, capacity)
         self._free = {name: _grown(column, capacity) for name, column in self._free.items()}
         self._nothing = _grown(self._nothing, capacity)
@@ -90,7 +89,6 @@ class Resources:
         self.journal.reset()
 
     def set(self, row: int, cluster: Cluster) -> None:
-        """Update the numbers of a cluster."""
         summary = cluster.status.resource_summary
         self._zero(row)
         if summary is not None:
@@ -103,12 +101,10 @@ class Resources:
         self.journal.record(row)
 
     def clear(self, row: int) -> None:
-        """Remove the numbers of a cluster."""
         self._zero(row)
         self.journal.record(row)
 
     def estimate_rows(self, requests: Requests | None) -> IntArray:
-        """Return how many replicas fit each row."""
         result = self.allowed_pods.copy()
         if requests is None:
             return np.minimum(result, UNLIMITED)

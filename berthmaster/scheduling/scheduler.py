@@ -152,7 +152,6 @@ class Scheduler:
         return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
 
     def _filter(self, context: Context) -> IntArray:
-        """Return the rows that pass all filters."""
         rows = self._feasible_for(context).rows_for(context.request)
         for plugin in self._request_filters:
             rows = plugin.prune(context, rows)

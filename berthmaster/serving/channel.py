@@ -117,7 +117,6 @@ class Channel:
             return  # the client has disconnected
 
     def close(self) -> None:
-        """Close the connection at once."""
         self._socket.close()
 
     # For a thread of the pool.
@@ -183,7 +182,6 @@ class Channel:
         return len(data)
 
     def shutdown(self, how: int) -> None:
-        """Shut down one direction or both."""
         self._socket.shutdown(how)
 
     def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - a socket's signature
@@ -195,11 +193,9 @@ class Channel:
         """Do nothing: the channel has its own deadline."""
 
     def gettimeout(self) -> float | None:
-        """Return the time limit of a request."""
         return self._limit_s
 
     def fileno(self) -> int:
-        """Return the file descriptor."""
         return self.fd
 
     def _send_some(self) -> None:

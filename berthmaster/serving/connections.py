@@ -34,7 +34,6 @@ class Deadlines(Generic[Client]):
         self._since[client] = now
 
     def discard(self, client: Client) -> None:
-        """Remove a client."""
         self._since.pop(client, None)
 
     def overdue(self, now: float) -> list[Client]:
@@ -47,7 +46,6 @@ class Deadlines(Generic[Client]):
         return found
 
     def oldest(self) -> Client | None:
-        """Return the client that was added first, or None."""
         return next(iter(self._since), None)
 
 

@@ -96,7 +96,6 @@ class FastPath:
         }
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer one WSGI request."""
         view = self._views.get(environ["PATH_INFO"])
         if view is None or environ["REQUEST_METHOD"] != "POST":
             return self.flask(environ, start_response)

@@ -137,7 +137,6 @@ class _Application(BaseApplication):
         super().__init__()
 
     def load_config(self) -> None:
-        """Translate the options into gunicorn's settings."""
         options = self._options
         host = f"[{options.host}]" if ":" in options.host else options.host
         values: dict[str, Any] = {
@@ -177,7 +176,6 @@ class _Application(BaseApplication):
         return _with_socket_timeout(app.wsgi, self._options.request_timeout_s)
 
     def run(self) -> None:
-        """Run the arbiter."""
         _DrainingArbiter(self, self._health, self._options.drain_s).run()
 
     def _ssl_context(self, _config: Any, _default: Any) -> "ssl.SSLContext":  # noqa: ANN401 - gunicorn's own
@@ -248,7 +246,6 @@ class _DrainingArbiter(Arbiter):
         super().__init__(app)
 
     def start(self) -> None:
-        """Bind the port."""
         try:
             super().start()
         except SystemExit:  # gunicorn exits after five attempts

@@ -32,7 +32,6 @@ class ConnectionBalance:
         self._slots = memoryview(mmap.mmap(-1, self._size * _SLOT_BYTES)).cast("I")
 
     def report(self, worker: int, connections: int) -> None:
-        """Set the number of connections of a worker."""
         self._slots[worker % self._size] = connections + 1
 
     def ended(self, worker: int) -> None:
@@ -56,7 +55,6 @@ class WorkerHealth:
         self._folder = folder
 
     def report(self, pid: int, readiness: Readiness) -> None:
-        """Set the readiness of a worker."""
         file = self._folder / f"{_WORKER}{pid}"
         draft = file.with_name(f".{file.name}")
         # The server removes the folder when it ends. A worker may still report after that.
@@ -65,7 +63,6 @@ class WorkerHealth:
             draft.replace(file)
 
     def remove(self, pid: int) -> None:
-        """Remove a worker that has ended."""
         (self._folder / f"{_WORKER}{pid}").unlink(missing_ok=True)
 
     def drain(self) -> None:

@@ -37,7 +37,6 @@ class WorkloadResult:
 
     @property
     def assignment(self) -> dict[str, int]:
-        """The replicas by cluster after the run."""
         binding = self.workload.binding
         return {target.name: target.replicas for target in binding.spec.clusters} if binding is not None else {}
 

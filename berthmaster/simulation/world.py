@@ -98,7 +98,6 @@ class World:
     workload_affinity: bool = False
 
     def find(self, name: ResourceName) -> list[SimulatedWorkload]:
-        """Return the workloads that a name matches."""
         return [workload for workload in self.workloads if name.matches(workload.resource)]
 
 

@@ -65,7 +65,6 @@ class DemoService:
 
     @property
     def url(self) -> str:
-        """The URL of the service."""
         return f"https://localhost:{self.port}"
 
     def __enter__(self) -> Self:

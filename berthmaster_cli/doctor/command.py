@@ -159,7 +159,6 @@ def _controllers(given: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _kubectl(kubeconfig: Path | None, context: str | None) -> str:
-    """Return the ``kubectl`` command with its options."""
     words = ["kubectl"]
     if kubeconfig is not None:
         words.append(f"--kubeconfig={kubeconfig}")
@@ -192,7 +191,6 @@ def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool 
 
 
 def _sorted(found: Sequence[Finding]) -> list[Finding]:
-    """Sort findings by severity, then by group."""
     return sorted(found, key=lambda each: (_ORDER.index(each.severity), GROUPS.index(each.group)))
 
 

@@ -163,7 +163,6 @@ class WebhookFacts:
 
     @property
     def full_name(self) -> str:
-        """``CONFIGURATION/NAME``."""
         return f"{self.configuration}/{self.name}"
 
 

@@ -38,12 +38,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True, rename={"severity": "ve
 
     @property
     def group(self) -> str:
-        """The part of the installation."""
         return self.check.partition("/")[0]
 
     @property
     def name(self) -> str:
-        """The check within its group."""
         return self.check.partition("/")[2]
 
 

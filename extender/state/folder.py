@@ -84,7 +84,6 @@ class FolderSource:
         threading.Thread(target=self._run, args=(state,), name="folder-source", daemon=True).start()
 
     def stop(self) -> None:
-        """Stop to check for changes."""
         self._stop.set()
 
     def look(self, state: State) -> None:

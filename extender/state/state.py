@@ -61,12 +61,10 @@ class FleetCache:
 
     @property
     def fleet(self) -> Fleet:
-        """The clusters in columns."""
         return self.scheduler.fleet
 
     @property
     def bindings(self) -> int:
-        """The number of bindings."""
         return len(self._by_binding)
 
     @property
@@ -83,7 +81,6 @@ class FleetCache:
         return self._world
 
     def workload(self, key: BindingKey) -> SimulatedWorkload | None:
-        """Return the workload of a binding."""
         return self._by_binding.get(key)
 
     def replace(self, world: World) -> None:
@@ -115,7 +112,6 @@ class FleetCache:
         self._world = None
 
     def remove_cluster(self, name: str) -> None:
-        """Remove a cluster."""
         self.fleet.remove(name)
         self._world = None
 

@@ -82,14 +82,12 @@ class WatchSource:
         self._connect()
 
     def start(self, state: State) -> None:
-        """Start to watch."""
         self._state = state
         client = self._connect()
         for feed in self._feeds:
             feed.informer.start(client)
 
     def stop(self) -> None:
-        """Stop to watch."""
         for feed in self._feeds:
             feed.informer.stop()
 

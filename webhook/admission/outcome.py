@@ -74,7 +74,6 @@ class ReviewOutcome:
 
     @property
     def allowed(self) -> bool:
-        """Whether the object may be stored."""
         return not self.denials and not self.malformed
 
     @property

@@ -36,11 +36,9 @@ class Draft:
 
     @property
     def operations(self) -> tuple[Operation, ...]:
-        """The recorded changes, in order."""
         return tuple(self._operations)
 
     def get(self, *tokens: Token) -> Any:  # noqa: ANN401 - any JSON value
-        """Return the value at a path; None if there is none."""
         value: Any = self.document
         for token in tokens:
             if isinstance(token, int) or not isinstance(value, dict):

@@ -191,7 +191,6 @@ class AssumedCluster:
         self._nodes: ModelNodes | None = None
 
     def update(self, cluster: Cluster) -> None:
-        """Replace the observed cluster."""
         if _modeled(cluster) != _modeled(self._cluster):
             self._nodes = None
         self._cluster = cluster

@@ -66,7 +66,6 @@ class BindingCache:
         return observed
 
     def items(self) -> Iterator[tuple[Key, Binding]]:
-        """Iterate over all bindings as observed."""
         for informer in self._informers:
             yield from informer.items()
 
@@ -139,7 +138,6 @@ class ClusterCache:
         self._freed: set[str] = set()
 
     def update_cluster(self, cluster: Cluster) -> None:
-        """Add or replace a cluster."""
         with self._lock:
             self._scheduler.fleet.apply(self._assumed.update_cluster(cluster))
             if cluster.ready:
@@ -148,7 +146,6 @@ class ClusterCache:
                 self._unready_since_s.setdefault(cluster.name, self._clock.monotonic_s())
 
     def remove_cluster(self, name: str) -> None:
-        """Remove a cluster."""
         with self._lock:
             self._scheduler.fleet.remove(name)
             self._assumed.remove_cluster(name)
@@ -191,7 +188,6 @@ class ClusterCache:
                 }
 
     def remove_binding(self, key: Key, binding: Binding) -> None:
-        """Forget everything about a binding that was deleted."""
         with self._lock:
             self._unconfirmed.pop(key, None)
             self._free(self._assumed.forget(key))
@@ -225,7 +221,6 @@ class ClusterCache:
             )
 
     def expire(self) -> None:
-        """Forget assumed replicas that are too old."""
         with self._lock:
             self._free(self._assumed.expire(self._clock.monotonic_s()))
 

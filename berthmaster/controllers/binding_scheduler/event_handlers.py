@@ -61,7 +61,6 @@ class EventHandlers:
         self._gaining = threading.Lock()
 
     def binding_changed(self, key: Key, before: Binding | None, after: Binding | None) -> None:
-        """Handle an event of a binding."""
         if before is not None and after is not None and before.metadata.uid != after.metadata.uid:
             # It was deleted and created again between two events.
             self.binding_changed(key, before, None)
@@ -85,7 +84,6 @@ class EventHandlers:
             self._push(key, "BindingUpdate")
 
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
-        """Handle an event of a cluster."""
         if after is None:
             if before is not None:
                 if self._estimators is not None:

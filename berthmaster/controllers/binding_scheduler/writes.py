@@ -136,7 +136,6 @@ class AssignmentWrite:
         return {"metadata": metadata, **({"spec": spec} if spec else {})}
 
     def applied(self, binding: Binding, version: Version) -> Binding:
-        """Return the binding after the write."""
         annotations = {**binding.metadata.annotations, **self.annotations}
         metadata = msgspec.structs.replace(
             binding.metadata,
@@ -180,7 +179,6 @@ class StatusWrite:
         return {"metadata": {"resourceVersion": binding.metadata.resource_version}, "status": status}
 
     def applied(self, binding: Binding, version: Version) -> Binding:
-        """Return the binding after the write."""
         metadata = msgspec.structs.replace(binding.metadata, resource_version=version.resource_version)
         status = msgspec.structs.replace(binding.status, **self._changed())
         return msgspec.structs.replace(binding, metadata=metadata, status=status)

@@ -69,7 +69,6 @@ class CircuitBreaker:
         return True
 
     def succeeded(self) -> None:
-        """Report a success."""
         self.health, self._failures = EstimatorHealth.WELL, 0
         self._rest.reset()
 

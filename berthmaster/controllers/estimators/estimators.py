@@ -135,7 +135,6 @@ class Estimators:
             self._loop.call_soon_threadsafe(self._add, cluster)
 
     def remove(self, cluster: str) -> None:
-        """Close the connection to a cluster's estimator."""
         if not self._closed:
             self._submit(self._remove(cluster))
 

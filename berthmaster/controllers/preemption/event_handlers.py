@@ -48,7 +48,6 @@ class PolicyHandler:
         self._enqueue = enqueue
 
     def __call__(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
-        """Handle a new, changed or deleted policy."""
         self._index.update(before, after)
         if after is not None and PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._enqueue(after.reference)

@@ -42,14 +42,12 @@ class PreemptionEvents:
     def failed(
         self, challenger: Policy, resource: Resource, found: FoundResource, holder: PolicyReference, error: ApiError
     ) -> None:
-        """Record a takeover whose write failed."""
         note = f"{challenger} could not take over {resource} from {holder}; the controller retries: {error}"
         taken, winner = _resource(resource, found), _policy(challenger)
         self._record(taken, FAILED, note, winner, "Warning")
         self._record(winner, FAILED, note, taken, "Warning")
 
     def no_permanent_id(self, challenger: Policy, resource: Resource) -> None:
-        """Record that a policy cannot claim a resource because it has no permanent id."""
         label = PERMANENT_ID[challenger.kind]
         note = (
             f"{challenger} does not take over {resource} because it lacks the label {label}. Karmada's webhook adds "
@@ -58,7 +56,6 @@ class PreemptionEvents:
         self._record(_policy(challenger), FAILED, note, None, "Warning")
 
     def not_cleared(self, dropped: Policy) -> None:
-        """Record that admission restored the record of a handled priority drop."""
         note = (
             f"the priority drop in the annotation {PRIORITY_DROP_ANNOTATION} is handled, but admission restored the "
             "annotation. Start the webhook with --drop-handler and the name of this controller's user"

@@ -137,7 +137,6 @@ class ClaimStore:
         self._discovery = discovery
 
     def served_kind(self, kind: NamedKind) -> ServedKind | None:
-        """Return where a kind is served, or None if it is not."""
         return self._discovery.find(kind.api_version, kind.kind)
 
     def resource(self, resource: Resource) -> FoundResource | None:
@@ -149,7 +148,6 @@ class ClaimStore:
         return FoundResource(served.collection, metadata_of(raw)) if raw is not None else None
 
     def patch_metadata(self, found: FoundResource, patch: MetadataPatch) -> None:
-        """Patch the metadata of a resource."""
         guarded = {**patch, "resourceVersion": found.metadata.resource_version}
         key = (found.metadata.namespace, found.metadata.name)
         ask(self.metadata_client, merge_patch(found.collection, key, {"metadata": guarded}))

@@ -172,7 +172,6 @@ class RebalancerReconciler:
         return True
 
     def _read(self, key: Key) -> WorkloadRebalancer | None:
-        """Read a rebalancer. Return None if it does not exist."""
         try:
             return _decode(ask(self._client, get(REBALANCERS, key)))
         except ApiError as error:

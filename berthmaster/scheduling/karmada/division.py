@@ -193,7 +193,6 @@ def _by_weight(request: Request, clusters: Candidates, weights: IntArray, replic
 
 
 def _without_none(clusters: Candidates, replicas: IntArray) -> dict[str, int]:
-    """Return replicas by cluster for the clusters that have some."""
     positions = replicas.nonzero()[0]
     return dict(zip(clusters.names_at(positions), replicas[positions].tolist(), strict=True))
 

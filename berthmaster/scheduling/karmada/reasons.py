@@ -72,7 +72,6 @@ class KarmadaReasons:
 
     @cached_property
     def _regions(self) -> list[str]:
-        """The regions of the selected clusters."""
         return [] if self._attempt.selected is None else sorted(set(self._attempt.selected.regions()))
 
     def _keeps_what_is_assigned(self) -> bool:

@@ -96,7 +96,6 @@ class SchedulingUnit:
         return self.sticky and bool(self.current)
 
     def preference(self, cluster: str) -> Preference:
-        """Return the preferences for a cluster."""
         return self.preferences.get(cluster, _NO_PREFERENCE)
 
 

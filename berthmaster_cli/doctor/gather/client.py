@@ -23,7 +23,6 @@ class ImpersonatingClient:
         self._headers: Query = (("Impersonate-User", user),)
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request with the additional header."""
         return self._client.send(request._replace(headers=(*request.headers, *self._headers)))
 
 

@@ -59,7 +59,6 @@ class HoldCounter:
             return True
 
     def forget(self, pod: str) -> None:
-        """Forget the holds of a pod that got nodes."""
         with self._lock:
             self._holds.pop(pod, None)
 
@@ -74,7 +73,6 @@ class RecentNodes:
         self._clusters: dict[str, Cluster] = {}
 
     def remember(self, clusters: list[Cluster]) -> None:
-        """Add the nodes of a request."""
         if len(self._clusters) + len(clusters) > _MAX_CLUSTERS:
             self._clusters = {}
         self._clusters.update((cluster.name, cluster) for cluster in clusters[:_MAX_CLUSTERS])

@@ -54,7 +54,6 @@ class PlacementGroups(NamedTuple):
 
     @classmethod
     def of(cls, scheduler: Scheduler, request: Request) -> "PlacementGroups":
-        """Return the groups of a request."""
         compiled = scheduler.compile(request.placement)
         if not isinstance(compiled, KarmadaPlacement):
             raise TypeError("pods need a profile of Karmada's")
@@ -62,7 +61,6 @@ class PlacementGroups(NamedTuple):
         return cls(scheduler.filters, scheduler.profile.plugins.scores, compiled, contexts)
 
     def context_of(self, rank: int) -> Context:
-        """Return the context of a rank's group."""
         return self.contexts[rank // _TIERS]
 
     def group_name(self, rank: int) -> str:
@@ -166,13 +164,11 @@ class CachedNodes:
         self._reasons: dict[int, _Reasons] = {}
 
     def ranked(self, request: Request, names: Sequence[str]) -> RankedNodes:
-        """Return the nodes with these names, ranked."""
         groups = PlacementGroups.of(self._scheduler, request)
         ranks = _with_default(self._ranks(request), UNKNOWN)[self._rows(names)].tolist()
         return RankedNodes(groups, names, ranks)
 
     def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
-        """Return why every group rejects a node: the filter's name and a reason."""
         row = self.fleet.row_of[nodes.names[position]]
         placement = nodes.groups.placement.placement
         reasons = self._reasons.get(id(placement))
@@ -207,7 +203,6 @@ class CachedNodes:
         return tuple(self.fleet.names(rows[np.lexsort((self.fleet.name_rank()[rows], ranks[rows]))]))
 
     def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
-        """Return the figures of each node."""
         fleet, groups = self.fleet, nodes.groups
         rows = self._rows(nodes.names)
         available = _with_default(fleet.resources.estimate(request.requests).current(), 0)[rows].tolist()
@@ -249,18 +244,15 @@ class RequestNodes:
         self._members = members
 
     def ranked(self, request: Request) -> RankedNodes:
-        """Return the nodes, ranked."""
         groups = PlacementGroups.of(self._scheduler, request)
         matches = self._members.matches
         ranks = [rank_of(groups, each) if matches(each) else NOT_A_MEMBER for each in self._clusters]
         return RankedNodes(groups, [cluster.name for cluster in self._clusters], ranks)
 
     def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
-        """Return why every group rejects a node: the filter's name and a reason."""
         return rejection_of(nodes.groups, self._clusters[position])
 
     def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
-        """Return the figures of each node."""
         weights, requests = nodes.groups.placement.weights, request.requests or ()
         return [
             NodeScore(

@@ -139,7 +139,6 @@ class _Branch(NamedTuple):
     taken: tuple[str, Any] | None
 
     def names(self) -> set[str]:
-        """Return the chosen clusters."""
         names, taken = set(), self.taken
         while taken is not None:
             name, taken = taken

@@ -41,7 +41,6 @@ class AffinityGroup:
     tiers: tuple[AffinityTerm, ...]
 
     def tier(self, cluster: Cluster) -> int | None:
-        """Return the first tier that matches a cluster; None if no tier does."""
         return next((index for index, term in enumerate(self.tiers) if term.matches(cluster)), None)
 
 

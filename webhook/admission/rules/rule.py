@@ -47,7 +47,6 @@ class AdmissionRule(Generic[S]):
     standalone: Level | None = None
 
     def level(self, settings: AdmissionSettings) -> Level:
-        """Return the level of the rule."""
         configured = settings.levels.get(self.id)
         if configured is not None:
             return configured
@@ -71,7 +70,6 @@ class RuleSet(Generic[S]):
         self._checks = [(rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF]
 
     def run(self, subject: S) -> Findings:
-        """Run the rules on a subject."""
         denials: list[FieldProblem] = []
         warnings: list[FieldProblem] = []
         for rule_id, check, denies in self._checks:
