@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
 
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
@@ -158,23 +157,6 @@ class State:
         """Mark the state as current: the source has no changes."""
         with self._lock:
             self._freshness = Freshness(now)
-
-
-class Source(Protocol):
-    """Updates a state from a folder of manifests or from an API server.
-
-    After the start, errors go to ``State.mark_stale``, the log and the metrics, and the cache stays unchanged.
-    """
-
-    def start(self, state: State) -> None:
-        """Start updates in a separate thread. May return before the first update.
-
-        Raises:
-            InputError: the configuration can never work.
-        """
-
-    def stop(self) -> None:
-        """Stop updates soon."""
 
 
 def _peers(world: World) -> Peers:
