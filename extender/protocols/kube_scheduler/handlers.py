@@ -107,7 +107,8 @@ class Extender:
             filtered = self._filter(services, args)
         except FieldError as error:
             # An answer without the placement could place the pod on a forbidden node. kube-scheduler retries the pod.
-            services.log.warning("invalid placement: %s", error, extra=fields(pod=str(args.pod)))
+            log_fields = fields(workload=str(args.pod), request_id=call.request_id)
+            services.log.warning("invalid placement: %s", error, extra=log_fields)
             filtered = _Filtered(FilterResult(error=f"berthmaster: {error}"), "unreadable")
         services.metrics.decided(PROTOCOL, "filter", filtered.result)
         services.decisions.write(

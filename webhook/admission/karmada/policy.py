@@ -66,7 +66,8 @@ def _lenient_struct(kind: type[Value]) -> type[Value]:
     fields = []
     for field in msgspec.structs.fields(kind):
         lenient = _lenient(field.type)
-        default = field.default if field.default is not msgspec.NODEFAULT else _zero_value(lenient)
+        has_default = field.default is not msgspec.NODEFAULT and not isinstance(field.default, Value)
+        default = field.default if has_default else _zero_value(lenient)
         fields.append((field.name, lenient, default))
     return cast("type[Value]", msgspec.defstruct(kind.__name__, fields, bases=(kind,), frozen=True, kw_only=True))
 
@@ -86,8 +87,10 @@ def _lenient(annotation: Any) -> Any:  # noqa: ANN401 - a type
 
 
 def _zero_value(annotation: Any) -> Any:  # noqa: ANN401 - a type, and a value of it
-    """Return the value of a field that is absent."""
+    """Return Go's zero value of a type."""
     origin = get_origin(annotation)
     if origin is Annotated:
         return _zero_value(get_args(annotation)[0])
-    return _ZERO_VALUES[origin or annotation] if not isinstance(annotation, type(Value)) else annotation()
+    if isinstance(annotation, type) and issubclass(annotation, Value):
+        return annotation()
+    return _ZERO_VALUES[origin or annotation]

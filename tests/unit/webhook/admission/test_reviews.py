@@ -266,3 +266,11 @@ def test_a_policy_that_is_being_deleted_is_never_denied():
     after = policy("ClusterPropagationPolicy", **{**CLUSTER_WIDE["spec"], "priority": 7})
     before["metadata"]["deletionTimestamp"] = after["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     assert answer("/validate-clusterpropagationpolicy", admission_review(after, before))["allowed"] is True
+
+
+def test_an_absent_field_equals_an_empty_one():
+    spec = {"activationPreference": "Lazy", "failover": {"application": {}}}
+    before = mutated(policy(**spec))
+    after = policy(**{**spec, "placement": {}, "failover": {"application": {"decisionConditions": {}}}})
+    response = answer(VALIDATE, admission_review(mutated(after, old=before), before))
+    assert not [each for each in response.get("warnings", ()) if "lazy-change" in each]
