@@ -80,7 +80,8 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
 
 
 def _print(console: Console, explained: Explanation, limit: int) -> None:
-    diagnosis, clusters = explained.diagnosis, _assignment(explained)
+    diagnosis = explained.diagnosis
+    clusters = assignment_text(without_zeros(explained.clusters)) or "no cluster"
     console.print(f"[bold]{explained.resource}[/]", *_headline(explained), sep="  ")
     _print_claims(console, explained.claims)
     if explained.replicas is None:
@@ -115,7 +116,3 @@ def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
     for place, claim in enumerate(claims):
         how = f"priority {claim.priority}, by {claim.matched_by}"
         console.print(f"[dim]also matches {claim.policy} ({how})[/]" if place else f"claimed by {claim.policy} ({how})")
-
-
-def _assignment(explained: Explanation) -> str:
-    return assignment_text(without_zeros(explained.clusters)) or "no cluster"

@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl
 
 from flask import Flask
@@ -69,20 +69,12 @@ def create_app(middleware: "Middleware", routes: Sequence[Route]) -> Flask:
     return create_flask_app("berthmaster.extender", views, middleware.refuse)
 
 
-class RequestMetrics(Protocol):
-    """Count requests."""
-
-    def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
-        """Count an answered request and its duration. ``route`` is empty for an unknown path."""
-
-
 class Middleware:
     """Answer requests for routes. Safe for several threads."""
 
     def __init__(
         self,
         services: Services,
-        metrics: RequestMetrics,
         *,
         request_timeout_s: float,
         stream_timeout_s: float,
@@ -92,13 +84,11 @@ class Middleware:
 
         Args:
             services: the services for handlers.
-            metrics: counts requests.
             request_timeout_s: the time limit for an answer.
             stream_timeout_s: the time limit for a whole streamed request.
             authenticate: returns whether the client may send requests.
         """
         self._services = services
-        self._metrics = metrics
         self._request_timeout_s = request_timeout_s
         self._stream_timeout_s = stream_timeout_s
         self._authenticate = authenticate
@@ -124,7 +114,7 @@ class Middleware:
             reply = self._refused(route, problem(500, _PROBLEMS[500], request_id), request_id)
             answer_last(environ)
         elapsed_s = self._services.clock.monotonic_s() - begun
-        self._metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
+        self._services.metrics.answered(route.protocol, route.path, reply.status, elapsed_s)
         self._log(route.path, reply.status, request_id, elapsed_s)
         return _http_reply(reply, request_id)
 
@@ -135,7 +125,7 @@ class Middleware:
             reply = problem_reply(problem(401, _UNAUTHENTICATED, request_id))._replace(headers=_CHALLENGE)
         else:
             reply = problem_reply(problem(status, _PROBLEMS[status], request_id))
-        self._metrics.answered("", "", reply.status, 0.0)
+        self._services.metrics.answered("", "", reply.status, 0.0)
         self._log(environ.get("PATH_INFO", "")[:256], reply.status, request_id, 0.0)
         answer_last(environ)
         return _http_reply(reply, request_id)

@@ -148,10 +148,8 @@ class _Extender:
         options = self._options
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
-        metrics = PrometheusServiceMetrics()
         middleware = Middleware(
-            Services(self._state, metrics, _LOG, self._clock, options.limits),
-            metrics,
+            Services(self._state, PrometheusServiceMetrics(), _LOG, self._clock, options.limits),
             request_timeout_s=options.server.request_timeout_s,
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,

@@ -8,7 +8,6 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 from flask import Flask
-from prometheus_client import Counter
 
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last
@@ -48,6 +47,9 @@ _PROBLEMS: Final = {
 }
 _OPERATIONS: Final = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 _MAX_LOGGED_FIELDS: Final = 20
+# There are few combinations of labels, and ``labels`` takes longer than counting.
+_reviews: Final = cache(metrics.REVIEWS.labels)
+_rule_hits: Final = cache(metrics.RULE_HITS.labels)
 
 
 def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
@@ -75,15 +77,10 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
     return create_flask_app("berthmaster.webhook", routes, refuse)
 
 
-def random_id() -> str:
-    """Return a permanent id for a policy."""
-    return str(uuid.uuid4())
-
-
 class Reviewer:
     """Answer review requests with fixed settings. Safe for several threads."""
 
-    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = random_id) -> None:
+    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = lambda: str(uuid.uuid4())) -> None:
         self._context = AdmissionContext(settings, new_id)
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
         self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST)
@@ -135,17 +132,6 @@ class Reviewer:
         """Log a refusal at info, unless there are too many."""
         if _LOG.isEnabledFor(logging.INFO) and (suppressed := self._log_limit.take()) is not None:
             _LOG.info(message, extra={**log_fields, "suppressed": suppressed})
-
-
-@cache
-def _reviews(path: str, operation: str, verdict: str, dry_run: str) -> Counter:
-    """Return the counter for these labels. There are few of them, and ``labels`` takes longer than counting."""
-    return metrics.REVIEWS.labels(path, operation, verdict, dry_run)
-
-
-@cache
-def _rule_hits(rule: str) -> Counter:
-    return metrics.RULE_HITS.labels(rule)
 
 
 def _review_fields(path: str, verdict: str, request: AdmissionRequest, outcome: ReviewOutcome) -> dict[str, object]:

@@ -83,11 +83,6 @@ def run(options: RunOptions, registrations: Sequence[Registration]) -> int:
     return runtime.run()
 
 
-def _exit_at_once(code: int) -> None:
-    """Exit without cleanup: the work of other threads must not continue."""
-    os._exit(code)
-
-
 class Runtime:
     """The controllers of a process, with their client, leader election, probes and metrics."""
 
@@ -97,7 +92,7 @@ class Runtime:
         registrations: Sequence[Registration],
         client: APIClient,
         clock: Clock,
-        exit_at_once: Callable[[int], None] = _exit_at_once,
+        exit_at_once: Callable[[int], None] = os._exit,  # without cleanup: other threads must not go on
     ) -> None:
         self._options = options
         self._clock = clock
@@ -194,17 +189,14 @@ class Runtime:
         """Start the controllers. All existing objects become their first events."""
         self._started = True
         self._recorder.start()
-        if self._options.lease is not None:
-            self._record_election(self._options.lease)
+        if (lease := self._options.lease) is not None:
+            regarding = Reference("coordination.k8s.io/v1", "Lease", lease.namespace, lease.name)
+            self._recorder.record(regarding, "Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")
         for informer in list(self._context.informers.values()):
             informer.unmute()
         for each in self._controllers:
             each.start()
         _LOG.info("controllers started", extra=fields(controllers=[each.name for each in self._controllers]))
-
-    def _record_election(self, lease: LeaseOptions) -> None:
-        regarding = Reference("coordination.k8s.io/v1", "Lease", lease.namespace, lease.name)
-        self._recorder.record(regarding, "Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")
 
     def _shut_down(self) -> None:
         """Stop the controllers, write the events, release the lease."""

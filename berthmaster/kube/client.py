@@ -1,24 +1,19 @@
 """The protocol of API clients."""
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import MAX_MESSAGE_BYTES
 from berthmaster.model.errors import ApiError
 
 
-class APIResponse(Protocol):
-    """A successful response, read as a stream inside a ``with`` block."""
+class APIResponse(AbstractContextManager["APIResponse", None], Protocol):
+    """A successful response, read as a stream inside a ``with`` block.
 
-    def __enter__(self) -> Self:
-        """Start reading."""
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Keep the connection for the next request if the whole body was read, else close it."""
+    The end of the block keeps the connection for the next request if the whole body was read, else closes it.
+    """
 
     def chunks(self) -> Iterator[bytes]:
         """Yield the body in pieces as they arrive.

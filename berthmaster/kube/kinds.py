@@ -25,10 +25,6 @@ class Watched(NamedTuple, Generic[T]):
     read: Callable[[bytes], T]
 
 
-def _karmada_policy(raw: bytes) -> Policy:
-    return defaulted(decode_json(Policy, raw))
-
-
 NODES = Watched(Collection.of("v1", "nodes"), lambda raw: cluster_of_node(decode_json(Node, raw)))
 KARMADA_CLUSTERS = Watched(
     Collection.of("cluster.karmada.io/v1alpha1", "clusters"), lambda raw: decode_json(Cluster, raw)
@@ -38,7 +34,7 @@ FEDERATED_CLUSTERS = Watched(
     lambda raw: as_cluster(decode_json(FederatedCluster, raw)),
 )
 KARMADA_POLICIES = tuple(
-    Watched(Collection.of("policy.karmada.io/v1alpha1", plural), _karmada_policy)
+    Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_json(Policy, raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
 )
 

@@ -2,7 +2,7 @@
 
 Decoding is lenient where API servers are: it ignores unknown fields, and null means absent. It is strict where a
 decision could be wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` reports the
-ignored fields. ``merged`` writes a changed value back into the raw document and keeps them.
+ignored fields.
 
 Only one thread at a time may create a decoder. While msgspec reads the annotations of a type, it lets other threads
 decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
@@ -80,11 +80,6 @@ def encode_json(value: object) -> bytes:
 def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
     """Convert a value to dicts, lists and scalars."""
     return msgspec.json.decode(_ENCODER.encode(value))
-
-
-def merged(raw: Any, before: Value, after: Value) -> Any:  # noqa: ANN401 - any JSON value
-    """Return ``raw`` with the changes from ``before``, its decoded form, to ``after``; all else stays unchanged."""
-    return _merge(raw, builtins(before), builtins(after))
 
 
 def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError]:
@@ -229,25 +224,3 @@ def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: A
             else:
                 close = get_close_matches(str(key), known, n=1)
                 yield FieldError(here, f"unknown field; did you mean {close[0]}?" if close else "unknown field")
-
-
-def _merge(raw: Any, before: Any, after: Any) -> Any:  # noqa: ANN401 - any JSON values
-    if before == after:
-        return raw
-    if isinstance(raw, dict) and isinstance(before, dict) and isinstance(after, dict):
-        kept = {key: value for key, value in raw.items() if key in after or key not in before}
-        changed = {key: _merge(raw.get(key), before.get(key), value) for key, value in after.items()}
-        return {
-            **kept,
-            **{key: value for key, value in changed.items() if key in raw or before.get(key) != after[key]},
-        }
-    if isinstance(raw, list) and isinstance(before, list) and isinstance(after, list) and len(raw) == len(before):
-        return [_merge_element(raw, before, index, entry) for index, entry in enumerate(after)]
-    return after
-
-
-def _merge_element(raw: list[Any], before: list[Any], index: int, entry: Any) -> Any:  # noqa: ANN401
-    """Merge an entry of a list with the equal entry before, at any position, or else with that at the same index."""
-    if entry in before:
-        return raw[before.index(entry)]
-    return _merge(raw[index], before[index], entry) if index < len(raw) else entry

@@ -77,7 +77,7 @@ class Quantity:
 
         An amount with a binary suffix gets a decimal one if it is below 1Ki or not a whole number.
         """
-        suffix = _suffix(self.text)
+        suffix = self.text.lstrip("+-.0123456789")
         if suffix in _BINARY_SHIFTS and abs(self.nanos) >= 1024 * NANOS and self.nanos % NANOS == 0:
             return _binary_text(self.nanos // NANOS)
         return _decimal_text(self.nanos, exponents=suffix[:1] in {"e", "E"} and suffix != "E")
@@ -124,10 +124,6 @@ def _scaled_to_nanos(digits: int, decimals: int, suffix: str, exponent: str) -> 
 def _power_of_ten(exponent: int) -> int:
     """Return an exact power of ten as an int. The exponent must not be negative."""
     return int(10**exponent)
-
-
-def _suffix(text: str) -> str:
-    return text.lstrip("+-.0123456789")
 
 
 def _binary_text(whole: int) -> str:

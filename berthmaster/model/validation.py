@@ -39,7 +39,7 @@ def policy_errors(policy: Policy) -> Iterator[FieldError]:
 
 def placement_errors(placement: Placement) -> Iterator[FieldError]:
     """Yield an error for each invalid selector of a placement."""
-    for path, affinity in _affinities(placement):
+    for path, affinity in affinities(placement):
         yield from _below(path, affinity_errors(affinity))
 
 
@@ -85,7 +85,7 @@ def binding_errors(binding: Binding) -> Iterator[FieldError]:
             yield from _request_errors(f"spec.components[{index}].replicaRequirements", component.replica_requirements)
 
 
-def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
+def affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
     """Yield every affinity of a placement with its path."""
     if placement.cluster_affinity is not None:
         yield "clusterAffinity", placement.cluster_affinity

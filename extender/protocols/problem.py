@@ -83,8 +83,3 @@ def problem(status: int, detail: str, request_id: str = "", errors: list[Invalid
 def field_problem(error: FieldError, request_id: str = "") -> Problem:
     """Return the problem for an invalid body."""
     return problem(400, str(error), request_id, [InvalidField(error.path, error.problem)])
-
-
-def encode_problem(value: Problem) -> bytes:
-    """Encode a problem."""
-    return msgspec.json.encode(value)

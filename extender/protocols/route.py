@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
-from extender.protocols.problem import PROBLEM_JSON, Problem, encode_problem
+from berthmaster.model.decode import encode_json
+from extender.protocols.problem import PROBLEM_JSON, Problem
 from extender.protocols.services import Call, Services
 
 JSON: Final = "application/json"
@@ -25,7 +26,7 @@ Refuser = Callable[[Problem], Reply]
 
 def problem_reply(problem: Problem) -> Reply:
     """Return a problem as problem details (RFC 9457)."""
-    return Reply(encode_problem(problem), problem.status, PROBLEM_JSON)
+    return Reply(encode_json(problem), problem.status, PROBLEM_JSON)
 
 
 class Route(NamedTuple):

@@ -38,7 +38,7 @@ class Call(NamedTuple):
 
 
 class ServiceMetrics(Protocol):
-    """The metrics of handlers. Every label comes from a small fixed set, and never from the text of a client."""
+    """The metrics of requests. Every label comes from a small fixed set, and never from the text of a client."""
 
     def decided(self, protocol: str, trigger: str, result: str) -> None:
         """Count a decision: its trigger, and its result (``placed``, a ``FailureKind``, or another word)."""
@@ -51,6 +51,9 @@ class ServiceMetrics(Protocol):
 
     def doubted(self, protocol: str, reason: str) -> None:
         """Count a default answer to a request that could not be decided."""
+
+    def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
+        """Count an answered request and its duration. ``route`` is empty for an unknown path."""
 
 
 @dataclass(frozen=True, slots=True)

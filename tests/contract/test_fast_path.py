@@ -39,7 +39,7 @@ def extender(authenticate=lambda _environ: True):
         cache.replace(World({each.name: each for each in clusters}, workloads))
     metrics, limits = PrometheusServiceMetrics(), RequestLimits(BODY_BYTES, 16384, 1000)
     services = Services(state, metrics, logging.getLogger("berthmaster.extender"), clock, limits)
-    middleware = Middleware(services, metrics, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
+    middleware = Middleware(services, request_timeout_s=5, stream_timeout_s=5, authenticate=authenticate)
     return create_extender(middleware, all_routes()).wsgi_app
 
 
@@ -87,4 +87,4 @@ def test_recorded_requests_are_unique():
 def test_two_routes_for_one_method_and_path_are_an_error():
     route = all_routes()[0]
     with pytest.raises(ValueError, match="two routes for"):
-        create_extender(Middleware(None, None, request_timeout_s=1, stream_timeout_s=1), [route, route])
+        create_extender(Middleware(None, request_timeout_s=1, stream_timeout_s=1), [route, route])

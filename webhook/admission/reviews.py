@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
+from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
@@ -11,7 +12,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import RebalancerSpec
 from webhook.admission import kubeadmiral, rebalancer
 from webhook.admission.karmada import checks
-from webhook.admission.karmada.defaulting import apply_defaults, permanent_id_label, set_identity
+from webhook.admission.karmada.defaulting import apply_defaults, set_identity
 from webhook.admission.karmada.policy import read
 from webhook.admission.karmada.priority_drop import review_drop
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
@@ -202,7 +203,7 @@ def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _check_identity(policy: Policy, old: Policy | None) -> Iterator[FieldProblem]:
-    label = permanent_id_label(policy.kind)
+    label = PERMANENT_ID[policy.kind]
     path, permanent_id = f"metadata.labels[{label}]", policy.metadata.labels.get(label)
     if old is not None:
         before = old.metadata.labels.get(label, "")

@@ -50,7 +50,7 @@ def progress_events(
             yield EventKey(about, "Warning", "RebalancePending", _ACTION, note, None)
     elif outcomes:
         yield _finished(about, progress)
-    if overtaken := [workload for workload, outcome in outcomes.items() if _overtaken(outcome)]:
+    if overtaken := [each for each, found in outcomes.items() if isinstance(found, Marked) and found.overtaken_at]:
         note = (
             f"not rescheduled because their last scheduling is later than this object: {_names(overtaken)}. "
             "Create a new WorkloadRebalancer to reschedule them"
@@ -71,10 +71,6 @@ def _finished(about: Reference, progress: RebalanceProgress) -> EventKey:
         "WorkloadRebalancer"
     )
     return EventKey(about, "Warning", "RebalanceFailed", _ACTION, note, None)
-
-
-def _overtaken(outcome: object) -> bool:
-    return isinstance(outcome, Marked) and outcome.overtaken_at is not None
 
 
 def _names(workloads: Sequence[RebalancedWorkload]) -> str:

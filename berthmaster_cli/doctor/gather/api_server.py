@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.controllers.rbac import AccessRule, rules_of
-from berthmaster.kube.client import read_body
+from berthmaster.kube.client import ask_if_found, read_body
 from berthmaster.kube.discovery import APIResourceList
 from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError
@@ -59,12 +59,8 @@ def kinds(client: DoctorClient, api_version: str) -> ServedKinds:
         ApiError: the API server does not serve the version (404), or does not respond.
     """
     listed = client.read_as(APIResourceList, APIRequest(f"/apis/{api_version}"))
-    try:
-        document = client.read(APIRequest(f"/openapi/v3/apis/{api_version}"))
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        document = {}
+    body = ask_if_found(client, APIRequest(f"/openapi/v3/apis/{api_version}"))
+    document = decode(dict[str, Any], body) if body is not None else {}
     plurals = frozenset(each.name for each in listed.resources if "/" not in each.name)
     return ServedKinds(plurals, dict(_schemas(document, api_version)))
 

@@ -63,13 +63,14 @@ class Collector:
         lease = self._if("controllers fleet", partial(fleet.lease, target, *setup.lease))
         karmada_lease = self._if("fleet", partial(fleet.lease, target, setup.karmada_namespace, _KARMADA_LEASE))
         user = DoctorClient(ImpersonatingClient(self.target, self.user), self.limit_s) if self.user else target
+        versions = API_VERSIONS if "definitions" in self.groups else ()
         on_host = "conflicts registration fleet probes"
         return Facts(
             setup=setup,
             now=now,
             target=server,
             host=self._host_server(),
-            kinds={each: self._observe(partial(api_server.kinds, target, each)) for each in self._api_versions()},
+            kinds={each: self._observe(partial(api_server.kinds, target, each)) for each in versions},
             webhooks=registered,
             endpoints=self._endpoints(registered),
             secret=secret,
@@ -104,9 +105,6 @@ class Collector:
         if self.host is None or self.host is self.target:
             return None
         return self._observe(partial(api_server.server, DoctorClient(self.host, self.limit_s), self.clock.now))
-
-    def _api_versions(self) -> Sequence[str]:
-        return API_VERSIONS if "definitions" in self.groups else ()
 
     def _endpoints(self, registered: Observed[Sequence[WebhookFacts]] | None) -> list[EndpointFacts]:
         """Connect to each endpoint of our webhooks with each of its bundles."""

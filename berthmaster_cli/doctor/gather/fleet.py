@@ -3,17 +3,18 @@
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from berthmaster.kube.client import ask_if_found
 from berthmaster.kube.lease import LEASES
 from berthmaster.kube.requests import APIRequest, Collection, get, page
 from berthmaster.kube.responses import ListMeta
-from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import BindingFacts, FleetFacts, LeaseFacts
-from berthmaster_cli.doctor.gather.client import DoctorClient
+from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 
+T = TypeVar("T")
 MAX_PAGES: Final = 20
 CLUSTERS: Final = Collection.of("cluster.karmada.io/v1alpha1", "clusters")
 BINDINGS: Final = tuple(
@@ -67,16 +68,6 @@ class _Binding(msgspec.Struct, frozen=True):
     status: _BindingStatus = _BindingStatus()
 
 
-class _ClusterList(msgspec.Struct, frozen=True):
-    metadata: ListMeta = ListMeta()
-    items: list[_Cluster] = []
-
-
-class _BindingList(msgspec.Struct, frozen=True):
-    metadata: ListMeta = ListMeta()
-    items: list[_Binding] = []
-
-
 class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
     holder_identity: str | None = None
     renew_time: datetime | None = None
@@ -93,11 +84,9 @@ class _Lease(msgspec.Struct, frozen=True):
         return LeaseFacts(metadata.namespace, metadata.name, holder, spec.renew_time, duration_s)
 
 
-class _LeaseList(msgspec.Struct, frozen=True):
-    items: list[_Lease] = []
-
-
-_Page = TypeVar("_Page", _ClusterList, _BindingList)
+class _List(msgspec.Struct, Generic[T], frozen=True):
+    metadata: ListMeta = ListMeta()
+    items: list[T] = []
 
 
 def clusters(client: DoctorClient) -> FleetFacts:
@@ -107,7 +96,7 @@ def clusters(client: DoctorClient) -> FleetFacts:
         ApiError: they cannot be listed.
     """
     found, complete = [], True
-    for each in _pages(client, CLUSTERS, _ClusterList):
+    for each in _pages(client, CLUSTERS, _List[_Cluster]):
         found += each.items
         complete = not each.metadata.continue_
     return FleetFacts(
@@ -134,8 +123,8 @@ def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
     by_scheduler: Counter[str] = Counter()
     stale, unschedulable, complete = [], [], True
     for collection in BINDINGS:
-        last = _BindingList()
-        for last in _pages(client, collection, _BindingList):
+        last = _List[_Binding]()
+        for last in _pages(client, collection, _List[_Binding]):
             for each in last.items:
                 by_scheduler[each.spec.scheduler_name] += 1
                 if each.spec.scheduler_name != ours or each.metadata.deletion_timestamp:
@@ -148,7 +137,7 @@ def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
     return BindingFacts(dict(by_scheduler), tuple(stale), tuple(unschedulable), complete)
 
 
-def _pages(client: DoctorClient, collection: Collection, kind: type[_Page]) -> Iterator[_Page]:
+def _pages(client: DoctorClient, collection: Collection, kind: type[_List[T]]) -> Iterator[_List[T]]:
     token = ""
     for _ in range(MAX_PAGES):
         found = client.read_as(kind, page(collection, token, client.read_timeout_s))
@@ -183,12 +172,8 @@ def lease(client: DoctorClient, namespace: str, name: str) -> LeaseFacts | None:
     Raises:
         ApiError: it cannot be read.
     """
-    try:
-        return client.read_as(_Lease, get(LEASES, (namespace, name))).facts()
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    body = ask_if_found(client, get(LEASES, (namespace, name)))
+    return decode(_Lease, body).facts() if body is not None else None
 
 
 def leases_named(client: DoctorClient, name: str) -> list[LeaseFacts]:
@@ -198,4 +183,4 @@ def leases_named(client: DoctorClient, name: str) -> list[LeaseFacts]:
         ApiError: they cannot be listed.
     """
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
-    return [each.facts() for each in client.read_as(_LeaseList, APIRequest(LEASES.path, query)).items]
+    return [each.facts() for each in client.read_as(_List[_Lease], APIRequest(LEASES.path, query)).items]

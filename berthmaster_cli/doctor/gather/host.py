@@ -1,7 +1,5 @@
 """Facts about the host: Deployments, the webhook's serving Secret, and probe endpoints."""
 
-import base64
-import binascii
 import http.client
 from collections.abc import Iterator, Mapping
 from contextlib import closing
@@ -9,12 +7,11 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from berthmaster.kube.requests import APIRequest, Collection, get
-from berthmaster.model.errors import ApiError
+from berthmaster.kube.requests import APIRequest, Collection
 from berthmaster_cli.doctor.facts import DeploymentFacts, ProbeFacts, SecretFacts, Setup
 from berthmaster_cli.doctor.gather.client import DoctorClient
-from certs.bundle import certificate_of, key_fits
-from certs.secrets import SECRETS
+from certs.bundle import key_fits
+from certs.secrets import read_secret
 
 DEPLOYMENTS: Final = Collection.of("apps/v1", "deployments")
 _KARMADA: Final = frozenset({"karmada-scheduler", "karmada-controller-manager"})
@@ -46,14 +43,11 @@ def serving_secret(client: DoctorClient, setup: Setup) -> SecretFacts | None:
         ApiError: it cannot be read.
     """
     name = f"{setup.release}-webhook-tls"
-    try:
-        data = client.read(get(SECRETS, (setup.namespace, name))).get("data") or {}
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-    leaf = certificate_of(_decoded(data.get("tls.crt")))
-    return SecretFacts(name, leaf, leaf is not None and key_fits(leaf, _decoded(data.get("tls.key"))))
+    secret = read_secret(client, (setup.namespace, name))
+    if secret is None:
+        return None
+    leaf = secret.leaf.certificate
+    return SecretFacts(name, leaf, leaf is not None and key_fits(leaf, secret.leaf.key_pem))
 
 
 def _deployments(item: Mapping[str, Any]) -> Iterator[DeploymentFacts]:
@@ -80,13 +74,6 @@ def _component(arguments: tuple[str, ...]) -> str:
     if words and words[0] == "berthmaster":
         words = words[1:]
     return words[0] if words and words[0] in _OURS else ""
-
-
-def _decoded(text: object) -> bytes:
-    try:
-        return base64.b64decode(str(text or ""))
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def probe(url: str, limit_s: float) -> ProbeFacts:

@@ -1,7 +1,5 @@
 """Facts about webhooks: how they are registered, what their endpoints present, and what they do to policies."""
 
-import base64
-import binascii
 import re
 import socket
 import ssl
@@ -14,8 +12,8 @@ from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError, InputError
 from berthmaster_cli.doctor.facts import DryRunFacts, EndpointFacts, WebhookFacts
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode, dry_run
-from certs.bundle import EMPTY, Bundle, certificate_of
-from certs.injection import MUTATING, VALIDATING, ConfigurationKind, bundle_fields
+from certs.bundle import Bundle, certificate_of
+from certs.injection import MUTATING, VALIDATING, ConfigurationKind, bundle_fields, bundles
 from certs.registration import Endpoint
 
 REVIEWED_GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
@@ -64,24 +62,23 @@ def _reviews_ours(webhook: WebhookFacts) -> bool:
 def _webhooks(kind: ConfigurationKind, item: Mapping[str, Any]) -> Iterator[WebhookFacts]:
     configuration = str((item.get("metadata") or {}).get("name"))
     try:
-        urls = [field.url for field in bundle_fields(kind, item)]
+        called = list(zip(item.get("webhooks") or [], bundle_fields(kind, item), bundles(kind, item), strict=True))
     except InputError:
         return
-    for webhook, url in zip(item.get("webhooks") or [], urls, strict=True):
-        text = str(webhook["clientConfig"].get("caBundle") or "")
+    for webhook, field, bundle in called:
         timeout_s = webhook.get("timeoutSeconds")
         yield WebhookFacts(
             kind=kind.kind,
             configuration=configuration,
             name=str(webhook.get("name")),
-            url=url,
+            url=field.url,
             is_service="service" in webhook["clientConfig"],
-            bundle=_bundle(text),
+            bundle=bundle,
             resources=_resources(webhook),
             fails_closed=webhook.get("failurePolicy") != "Ignore",
             timeout_s=float(timeout_s) if isinstance(timeout_s, int) else _DEFAULT_TIMEOUT_S,
             narrowed=any(webhook.get(each) for each in ("namespaceSelector", "objectSelector", "matchConditions")),
-            has_bundle=bool(text),
+            has_bundle=bool(webhook["clientConfig"].get("caBundle")),
         )
 
 
@@ -92,13 +89,6 @@ def _resources(webhook: Mapping[str, Any]) -> frozenset[str]:
         for group in rule.get("apiGroups") or []
         for resource in rule.get("resources") or []
     )
-
-
-def _bundle(text: str) -> Bundle:
-    try:
-        return Bundle.parse(base64.b64decode(text))
-    except (binascii.Error, ValueError):
-        return EMPTY
 
 
 def present(endpoint: Endpoint, bundle: Bundle, limit_s: float) -> EndpointFacts:

@@ -8,7 +8,6 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_row, explanation
@@ -16,7 +15,7 @@ from berthmaster.simulation.run import examine, run, unplaced
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.schedule import decide_on
-from extender.protocols.native.wire import BatchAnswer, SimulateAnswer
+from extender.protocols.native.wire import SimulateAnswer
 from extender.state.state import FleetCache, Freshness
 
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -71,23 +70,18 @@ def decided(*, diagnose: bool = False) -> Any:  # noqa: ANN401 - a JSON value
     return builtins(decide_on(_scheduler(), convert(Binding, BINDING), diagnose=diagnose))
 
 
-def batch_answer() -> Any:  # noqa: ANN401 - a JSON value
-    """Return the answer to a line of a batch."""
-    return builtins(BatchAnswer("1", 1, decide_on(_scheduler(), convert(Binding, BINDING), diagnose=False)))
-
-
 def simulated() -> Any:  # noqa: ANN401 - a JSON value
     """Return the answer to ``SIMULATE``."""
-    world, before = run(_world(), _profile(), _NOW)
+    world, before = run(_world(), karmada_profile(), _NOW)
     later = _NOW + timedelta(seconds=1)
-    _, after = run(Down("private-1").applied(world, later), _profile(), later)
+    _, after = run(Down("private-1").applied(world, later), karmada_profile(), later)
     rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
     return builtins(SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), rows))
 
 
 def listed() -> Any:  # noqa: ANN401 - a JSON value
     """Return a page of the fleet."""
-    cache = FleetCache(_profile())
+    cache = FleetCache(karmada_profile())
     cache.replace(_world())
     return builtins(cluster_page(cache, Freshness(_NOW), "", 2))
 
@@ -97,12 +91,8 @@ def explained() -> Any:  # noqa: ANN401 - a JSON value
     return builtins(explanation(examine(_scheduler(), _world().workloads[0], _NOW)))
 
 
-def _profile() -> Profile:
-    return karmada_profile()
-
-
 def _scheduler() -> Scheduler:
-    return Scheduler(fleet_of([convert(Cluster, raw) for raw in CLUSTERS]), _profile())
+    return Scheduler(fleet_of([convert(Cluster, raw) for raw in CLUSTERS]), karmada_profile())
 
 
 def _world() -> World:

@@ -113,7 +113,7 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
         "/v1/schedule/batch": {
             "post": _operation(
                 "scheduleBatch", "Schedule many bindings, one per line", schema, problems, BatchAnswer,
-                examples.batch_answer(), parameters=[_EXPLAIN], content_type=JSON_LINES,
+                {"id": "1", "line": 1, "decision": examples.decided()}, parameters=[_EXPLAIN], content_type=JSON_LINES,
                 body=_body(JSON_LINES, schema[BatchLine], {"a line": {"id": "1", **examples.SCHEDULE}}),
             )
         },

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import builtins, convert, decode_json, encode_json, merged, unknown_fields
+from berthmaster.model.decode import builtins, convert, decode_json, encode_json, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy
@@ -215,41 +215,6 @@ def test_unknown_fields(raw, errors):
     assert [str(error) for error in unknown_fields(Policy, raw)] == errors
 
 
-def test_merging_a_change_keeps_unknown_fields():
-    raw = policy_with(
-        futureField={"kept": True},
-        priority=1,
-        placement={"clusterAffinity": {"clusterNames": ["a"], "future": [1]}, "spreadConstraints": None},
-    )
-    before = convert(Policy, raw)
-    spec = msgspec.structs.replace(before.spec, priority=2, scheduler_name="other")
-    after = msgspec.structs.replace(before, spec=spec)
-    expected = {**raw, "spec": {**raw["spec"], "priority": 2, "schedulerName": "other"}}
-    assert merged(raw, before, after) == expected
-
-
-def test_list_entries_keep_unknown_fields_when_others_change():
-    raw = cluster_with(
-        spec={
-            "taints": [
-                {"key": "a", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"},
-                {"key": "b", "effect": "NoSchedule", "future": 1},
-            ]
-        }
-    )
-    before = convert(Cluster, raw)
-    spec = msgspec.structs.replace(before.spec, taints=before.spec.taints[1:])
-    after = msgspec.structs.replace(before, spec=spec)
-    assert merged(raw, before, after)["spec"]["taints"] == [raw["spec"]["taints"][1]]
-
-
-def test_merging_removes_a_field():
-    raw = policy_with(priority=1, future=2)
-    before = convert(Policy, raw)
-    after = msgspec.structs.replace(before, spec=msgspec.structs.replace(before.spec, priority=None))
-    assert merged(raw, before, after)["spec"] == {"resourceSelectors": SELECTORS, "future": 2}
-
-
 NAMES = st.text(string.ascii_lowercase, min_size=1, max_size=5)
 PLACEMENTS = st.builds(
     lambda **fields: convert(Placement, fields),
@@ -275,34 +240,6 @@ def test_encoding_and_decoding_keeps_the_value(value):
     assert decode_json(kind, encode_json(value)) == value
     assert convert(kind, builtins(value)) == value
     assert unknown_fields(kind, builtins(value)) == []
-
-
-@given(VALUES, st.dictionaries(st.sampled_from(["x-one", "x-two"]), st.integers() | st.lists(st.integers())))
-def test_merging_an_unchanged_value_changes_nothing(value, extra):
-    raw = {**builtins(value), **extra}
-    assert merged(raw, value, value) == raw
-
-
-TAINTS = st.lists(st.sampled_from(["a:NoSchedule", "b:NoExecute", "c=1:NoSchedule", "d:NoExecute"]), unique=True)
-
-
-@given(TAINTS, TAINTS)
-def test_merging_a_changed_list_keeps_the_remaining_entries(before, after):
-    was, will_be = cluster(taints=before), cluster(taints=after)
-    raw = builtins(was)
-    for number, entry in enumerate(raw.get("spec", {}).get("taints", [])):
-        entry["future"] = number
-    written = merged(raw, was, will_be)
-    assert convert(Cluster, written) == will_be
-    for entry, text in zip(written.get("spec", {}).get("taints", []), after, strict=True):
-        if text in before:
-            assert entry["future"] == before.index(text)
-
-
-@given(PLACEMENTS, PLACEMENTS)
-def test_a_merged_document_decodes_to_the_changed_value(one, other):
-    before, after = policy(placement=one), policy(placement=other)
-    assert convert(Policy, merged(builtins(before), before, after)) == after
 
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)

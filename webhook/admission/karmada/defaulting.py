@@ -7,22 +7,16 @@ idempotent.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from berthmaster.model.claims import PERMANENT_ID
 from webhook.admission.patch import Draft
 
 GRACE_PERIOD_S: Final = 600
 _CRD_TOLERATION_S: Final = 300
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
-_IDENTITY: Final = {
-    "PropagationPolicy": ("propagationpolicy.karmada.io/permanent-id", "karmada.io/propagation-policy-controller"),
-    "ClusterPropagationPolicy": (
-        "clusterpropagationpolicy.karmada.io/permanent-id", "karmada.io/cluster-propagation-policy-controller",
-    ),
-}  # fmt: skip
-
-
-def permanent_id_label(kind: str) -> str:
-    """Return the label that holds the permanent id of a policy."""
-    return _IDENTITY[kind][0]
+_FINALIZERS: Final = {
+    "PropagationPolicy": "karmada.io/propagation-policy-controller",
+    "ClusterPropagationPolicy": "karmada.io/cluster-propagation-policy-controller",
+}
 
 
 def apply_defaults(draft: Draft, namespace: str) -> None:
@@ -51,9 +45,9 @@ def set_identity(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[]
         draft.set(True, "spec", "propagateDeps")  # noqa: FBT003 - a value of the document
     if not creating:
         return
-    label, finalizer = _IDENTITY[kind]
+    finalizer = _FINALIZERS[kind]
     # A copied manifest has the id of the original policy: a new policy always gets a new id.
-    draft.set(new_id(), "metadata", "labels", label)
+    draft.set(new_id(), "metadata", "labels", PERMANENT_ID[kind])
     if finalizer not in (draft.get("metadata", "finalizers") or ()):
         draft.append(finalizer, "metadata", "finalizers")
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.cluster import EFFECTS
-from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement
-from berthmaster.model.validation import label_selector_errors, placement_errors
+from berthmaster.model.placement import ClusterAffinityTerm
+from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
 from webhook.admission.karmada.policy import matches_every_cluster, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
@@ -59,29 +59,14 @@ def _no_groups(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    for path, affinity in _affinities(reviewed.policy.spec.placement):
+    for path, affinity in affinities(reviewed.policy.spec.placement):
         both = sorted(frozenset(affinity.cluster_names) & frozenset(affinity.exclude))
         if both:
             effect = "exclude wins" if named_clusters(affinity) else "the affinity matches no cluster"
             yield FieldProblem(
-                f"{path}.exclude", ", ".join(both), f"in clusterNames and in exclude: {effect}",
+                f"spec.placement.{path}.exclude", ", ".join(both), f"in clusterNames and in exclude: {effect}",
                 "remove the names from one of the lists",
             )  # fmt: skip
-
-
-def _affinities(placement: Placement) -> Iterator[tuple[str, ClusterAffinity]]:
-    """Yield every affinity of a placement with its path."""
-    if placement.cluster_affinity is not None:
-        yield "spec.placement.clusterAffinity", placement.cluster_affinity
-    for index, group in enumerate(placement.cluster_affinities or ()):
-        yield f"{_GROUPS}[{index}]", group
-        for place, overflow in enumerate(group.overflow_affinities or ()):
-            yield f"{_GROUPS}[{index}].overflowAffinities[{place}]", overflow
-    strategy = placement.replica_scheduling
-    weights = strategy.weight_preference if strategy is not None else None
-    for index, weight in enumerate(weights.static_weight_list if weights is not None else ()):
-        path = f"spec.placement.replicaScheduling.weightPreference.staticWeightList[{index}].targetCluster"
-        yield path, weight.target_cluster
 
 
 def _broken_selector(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:

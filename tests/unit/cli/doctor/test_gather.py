@@ -344,7 +344,9 @@ class TestHost:
 
         def found(certificate, key):
             data = {"tls.crt": base64.b64encode(certificate).decode(), "tls.key": base64.b64encode(key).decode()}
-            return host.serving_secret(client({path: {"data": data}}), SETUP)
+            return host.serving_secret(
+                client({path: {"metadata": {"name": "berthmaster-webhook-tls"}, "data": data}}), SETUP
+            )
 
         assert found(pair.certificate_pem, pair.key_pem).key_fits
         assert not found(pair.certificate_pem, other.key_pem).key_fits
