@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Final, Literal, NamedTuple
 
 from berthmaster.kube.client import ask
-from berthmaster.kube.events import Recorder, Reference
+from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
@@ -62,7 +62,7 @@ class CertificateEvents:
 
     def _record(self, step: CertificateStep, kind: Literal["Normal", "Warning"], note: str) -> None:
         recorder = self._on_target if step.on_target else self._on_host
-        recorder.record(step.about, kind, step.finding.reason, _ACTION, note)
+        recorder.record(EventContent(step.about, kind, step.finding.reason, _ACTION, note))
 
 
 class CertificateReport(NamedTuple):

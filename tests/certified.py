@@ -65,8 +65,8 @@ class Recorded:
         self.events: list[tuple[str, str, str]] = []
         self.counts: list[tuple[str, str]] = []
 
-    def record(self, regarding: Any, kind: str, reason: str, *_more: Any) -> None:
-        self.events.append((kind, f"{regarding.kind}/{regarding.name}", reason))
+    def record(self, event: Any) -> None:
+        self.events.append((event.kind, f"{event.regarding.kind}/{event.regarding.name}", event.reason))
 
     def count(self, reason: str, outcome: str) -> None:
         self.counts.append((reason, outcome))

@@ -15,7 +15,7 @@ from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.controllers.work_queue import WorkQueue
 from berthmaster.kube.client import ask
-from berthmaster.kube.events import Reference
+from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Collection, Key, merge_patch
 from berthmaster.model.decode import decode_json
@@ -54,7 +54,8 @@ class Copying:
         patch = {"metadata": {"resourceVersion": found.metadata.resource_version}, "data": data}
         ask(self._context.client, merge_patch(CONFIG_MAPS, key, patch))
         regarding = Reference("v1", "ConfigMap", *key, uid=found.metadata.uid)
-        self._context.recorder.record(regarding, "Normal", "Copied", "Copying", "copied the wanted value")
+        event = EventContent(regarding, "Normal", "Copied", "Copying", "copied the wanted value")
+        self._context.recorder.record(event)
         return None
 
 

@@ -1,7 +1,7 @@
 """The preemption controller on an API server in memory. The test's thread does all work."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import msgspec
 from fake_clock import FakeClock
@@ -12,7 +12,7 @@ from kube_store import JSON
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.preemption.policy_index import POLICIES, NamedKind
 from berthmaster.controllers.preemption.reconciler import PreemptionController, controller
-from berthmaster.kube.events import Reference
+from berthmaster.kube.events import EventContent
 from berthmaster.model.claims import PRIORITY_DROP_ANNOTATION
 
 P, C = "propagationpolicy.karmada.io/", "clusterpropagationpolicy.karmada.io/"
@@ -22,27 +22,16 @@ READER = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "
 MAX_WORK = 10_000
 
 
-class RecordedEvent(NamedTuple):
-    """The arguments of ``Recorder.record``."""
-
-    regarding: Reference
-    kind: str
-    reason: str
-    action: str
-    note: str
-    related: Reference | None
-
-
 class Recording:
     """Records events and counts, as a recorder and as metrics."""
 
     def __init__(self) -> None:
-        self.events: list[RecordedEvent] = []
+        self.events: list[EventContent] = []
         self.preemptions: list[str] = []
         self.results: list[tuple[str, str, float]] = []
 
-    def record(self, *event: Any) -> None:
-        self.events.append(RecordedEvent(*event))
+    def record(self, event: EventContent) -> None:
+        self.events.append(event)
 
     def reconciled(self, *values: Any) -> None:
         self.results.append(values)

@@ -25,7 +25,7 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, rate_limited
 from berthmaster.kube.election import Candidate
-from berthmaster.kube.events import EventRecorder, Reference
+from berthmaster.kube.events import EventContent, EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.model.errors import InputError
@@ -191,7 +191,8 @@ class Runtime:
         self._recorder.start()
         if (lease := self._options.lease) is not None:
             regarding = Reference("coordination.k8s.io/v1", "Lease", lease.namespace, lease.name)
-            self._recorder.record(regarding, "Normal", "LeaderElection", "Leading", f"{lease.identity} became leader")
+            note = f"{lease.identity} became leader"
+            self._recorder.record(EventContent(regarding, "Normal", "LeaderElection", "Leading", note))
         for informer in list(self._context.informers.values()):
             informer.unmute()
         for each in self._controllers:

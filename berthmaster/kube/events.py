@@ -58,39 +58,31 @@ class Reference(NamedTuple):
     uid: str = ""
 
 
-class Recorder(Protocol):
-    """Records events in the background."""
+class EventContent(NamedTuple):
+    """The content of an event. Equal contents are repeats of one event.
 
-    def record(
-        self,
-        regarding: Reference,
-        kind: EventType,
-        reason: str,
-        action: str,
-        note: str,
-        related: Reference | None = None,
-    ) -> None:
-        """Record an event. Never blocks.
-
-        Args:
-            regarding: the object that the event is about.
-            kind: the type of the event.
-            reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
-            action: what was done, in one CamelCase word, as ``Scheduling``.
-            note: a description for people; cut at 1,024 bytes.
-            related: a second object that is involved.
-        """
-
-
-class EventKey(NamedTuple):
-    """The content of an event. Equal contents are repeats of one event."""
+    Attributes:
+        regarding: the object that the event is about.
+        kind: the type of the event.
+        reason: why, in one CamelCase word, as ``ScheduleBindingSucceed``.
+        action: what was done, in one CamelCase word, as ``Scheduling``.
+        note: a description for people; cut at 1,024 bytes.
+        related: a second object that is involved.
+    """
 
     regarding: Reference
     kind: EventType
     reason: str
     action: str
     note: str
-    related: Reference | None
+    related: Reference | None = None
+
+
+class Recorder(Protocol):
+    """Records events in the background."""
+
+    def record(self, event: EventContent) -> None:
+        """Record an event. Never blocks."""
 
 
 @dataclass(slots=True)
@@ -107,7 +99,7 @@ class Series:
         written_s: when it was written last, on the monotonic clock.
     """
 
-    key: EventKey
+    key: EventContent
     name: str
     first: datetime
     last: datetime
@@ -122,12 +114,12 @@ class Correlator:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._series: OrderedDict[EventKey, Series] = OrderedDict()
-        self._pending: dict[EventKey, Series] = {}
+        self._series: OrderedDict[EventContent, Series] = OrderedDict()
+        self._pending: dict[EventContent, Series] = {}
         self._buckets: OrderedDict[Reference, TokenBucket] = OrderedDict()
         self._last_ns = 0
 
-    def observe(self, key: EventKey, at: datetime) -> bool:
+    def observe(self, key: EventContent, at: datetime) -> bool:
         """Add an event. Return False if it is dropped because there are too many about this object, or in all."""
         now_s = self._clock.monotonic_s()
         series = self._series.get(key)
@@ -186,7 +178,7 @@ class Correlator:
                 return
             del self._series[key]
 
-    def _name(self, key: EventKey) -> str:
+    def _name(self, key: EventContent) -> str:
         """Return a unique name: the object's name and a timestamp that this process never uses twice."""
         now_ns = int(self._clock.now().timestamp() * 1e9)
         self._last_ns = max(now_ns, self._last_ns + 1)
@@ -220,24 +212,15 @@ class EventRecorder:
         self._controller = controller
         self._instance = instance[:128]
         self._count = count
-        self._waiting: queue.Queue[tuple[EventKey, datetime] | None] = queue.Queue(max_waiting)
+        self._waiting: queue.Queue[tuple[EventContent, datetime] | None] = queue.Queue(max_waiting)
         self._correlator = Correlator(clock)
         self._stopping = threading.Event()
         self._deadline_s = float("inf")
         self._thread = threading.Thread(target=self.run, name="events", daemon=True)
 
-    def record(
-        self,
-        regarding: Reference,
-        kind: EventType,
-        reason: str,
-        action: str,
-        note: str,
-        related: Reference | None = None,
-    ) -> None:
-        key = EventKey(regarding, kind, reason, action, truncate(note, NOTE_BYTES), related)
+    def record(self, event: EventContent) -> None:
         try:
-            self._waiting.put_nowait((key, self._clock.now()))
+            self._waiting.put_nowait((event._replace(note=truncate(event.note, NOTE_BYTES)), self._clock.now()))
         except queue.Full:
             self._count("dropped")
 

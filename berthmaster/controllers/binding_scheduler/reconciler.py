@@ -26,7 +26,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.client import ask
-from berthmaster.kube.events import Reference
+from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
@@ -218,7 +218,7 @@ class BindingReconciler:
         own = Reference(binding.api_version, binding.kind, meta.namespace, meta.name, meta.uid)
         workload = Reference(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
         for regarding, related in ((own, workload), (workload, own)):
-            self._recorder.record(regarding, kind, reason, _ACTION, note, related)
+            self._recorder.record(EventContent(regarding, kind, reason, _ACTION, note, related))
 
     def _finish(
         self, outcome: str, key: Key, decision: BindingDecision, started_s: float, error: ApiError | None = None

@@ -3,7 +3,7 @@
 from typing import Final, Literal
 
 from berthmaster.controllers.preemption.policy_index import FoundResource
-from berthmaster.kube.events import Recorder, Reference
+from berthmaster.kube.events import EventContent, Recorder, Reference
 from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import Policy, PolicyReference
@@ -71,7 +71,7 @@ class PreemptionEvents:
         kind: Literal["Normal", "Warning"] = "Normal",
         action: str = "Preempting",
     ) -> None:
-        self._recorder.record(regarding, kind, reason, action, note, related)
+        self._recorder.record(EventContent(regarding, kind, reason, action, note, related))
 
 
 def takeover_reason(challenger: Policy, holder: PolicyReference, held_by: Policy | None) -> str:

@@ -125,7 +125,7 @@ class RebalancerReconciler:
             return None
         events = list(progress_events(rebalancer, progress, outcomes))
         for event in events:
-            self._recorder.record(*event)
+            self._recorder.record(event)
         reasons = [event.reason for event in events]
         duration_s = self._clock.monotonic_s() - started_s
         _LOG.info("rebalance", extra=fields(rebalancer=key[1], **_summary(rebalancer, progress, reasons, duration_s)))
@@ -149,7 +149,7 @@ class RebalancerReconciler:
             match outcome:
                 case Marked():
                     if (event := mark_event(rebalancer, at, outcome)) is not None:
-                        self._recorder.record(*event)
+                        self._recorder.record(event)
                 case NotMarked(error) if error.unavailable:
                     return
 

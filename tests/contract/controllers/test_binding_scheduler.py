@@ -51,8 +51,8 @@ class Counting:
     def waiting(self, lengths: dict[str, int], assumed: int) -> None:
         pass
 
-    def record(self, _regarding: Any, _kind: str, reason: str, *_: Any) -> None:
-        self.events[reason] += 1
+    def record(self, event: Any) -> None:
+        self.events[event.reason] += 1
 
 
 def member(name: str, *taints: str) -> JSON:

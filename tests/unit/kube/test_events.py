@@ -19,7 +19,7 @@ from berthmaster.kube.events import (
     MAX_SERIES,
     REPEAT_S,
     Correlator,
-    EventKey,
+    EventContent,
     EventRecorder,
     Reference,
     event_base_name,
@@ -32,9 +32,9 @@ GLOBAL = Reference("work.karmada.io/v1alpha2", "ClusterResourceBinding", "", "tl
 EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
 
 
-def event_key(regarding: Reference = WEB, note: str = "it fits", **more) -> EventKey:
+def event_key(regarding: Reference = WEB, note: str = "it fits", **more) -> EventContent:
     content = {"kind": "Normal", "reason": "Scheduled", "action": "Scheduling", "related": None, **more}
-    return EventKey(regarding=regarding, note=note, **content)
+    return EventContent(regarding=regarding, note=note, **content)
 
 
 class Writing:
@@ -44,7 +44,7 @@ class Writing:
         self.clock = FakeClock()
         self.correlator = Correlator(self.clock)
 
-    def observe(self, key: EventKey) -> bool:
+    def observe(self, key: EventContent) -> bool:
         return self.correlator.observe(key, self.clock.now())
 
     def written(self) -> list[tuple[str, int]]:
@@ -183,7 +183,7 @@ class Recording:
         )
 
     def record(self, regarding: Reference = WEB, note: str = "it fits", related: Reference | None = None) -> None:
-        self.recorder.record(regarding, "Normal", "Scheduled", "Scheduling", note, related)
+        self.recorder.record(EventContent(regarding, "Normal", "Scheduled", "Scheduling", note, related))
 
     def flush(self) -> None:
         """Write everything and stop."""

@@ -41,9 +41,9 @@ class Store:
     def attempted(self, *_: Any) -> None:
         pass
 
-    def record(self, regarding: Any, _kind: str, reason: str, *_: Any) -> None:
-        if regarding.kind == "ResourceBinding":
-            self.events.append((regarding.uid, reason))
+    def record(self, event: Any) -> None:
+        if event.regarding.kind == "ResourceBinding":
+            self.events.append((event.regarding.uid, event.reason))
 
 
 class Bench:

@@ -42,8 +42,8 @@ class Bench:
         self.reconciler = RebalancerReconciler(self.context)
         self.informer = self.context.informers[REBALANCERS]
 
-    def record(self, regarding, _kind, reason, *_) -> None:
-        self.events.append(f"{reason} {regarding.name}")
+    def record(self, event) -> None:
+        self.events.append(f"{event.reason} {event.regarding.name}")
 
     def reconciled(self, *_: object) -> None:
         pass
