@@ -21,7 +21,7 @@ run explain -f examples/clusters.yaml -f examples/priorities Deployment/checkout
 title '(d) Spread constraints: two regions and three clusters.'
 run explain -f examples/clusters.yaml -f examples/regions Deployment/catalog
 
-title '(e) A workload that fits nowhere, and the reason for each cluster.'
+title '(e) A workload that fits no cluster, and the reason for each cluster.'
 run explain -f examples/clusters.yaml -f examples/nowhere Deployment/trainer
 
 title '(f) Both services on loopback, with requests and responses.'

@@ -19,7 +19,7 @@ STORIES = {
     "static weights": f"simulate {FLEET} -f examples/weights",
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
-    "a workload that fits nowhere": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+    "a workload that fits no cluster": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
     "a KubeAdmiral federation": "simulate -f examples/federation",
     "a KubeAdmiral federation loses a cluster": "simulate -f examples/federation --down kubeadmiral-member-1",
     "a KubeAdmiral federation explained": "explain -f examples/federation Deployment/shop",
