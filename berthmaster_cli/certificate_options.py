@@ -133,14 +133,7 @@ def options_from(given: dict[str, Any]) -> CertificateOptions:
 
 
 class CertificateContext(NamedTuple):
-    """The objects that the commands work with.
-
-    Attributes:
-        clusters: the clients of host and target.
-        options: the options.
-        metrics: the metrics of the reconciler.
-        reconciler: makes and renews certificates and injects bundles.
-    """
+    """The objects that the commands work with."""
 
     clusters: Clusters
     options: CertificateOptions

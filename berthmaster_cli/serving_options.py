@@ -101,10 +101,6 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
 def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
     """Make the server's options from the values of ``serving_options``.
 
-    Args:
-        name: the process name.
-        given: the values by option name.
-
     Raises:
         click.UsageError: only some of the TLS files are given.
     """

@@ -29,9 +29,6 @@ class CertificateStep(NamedTuple):
     """One write.
 
     Attributes:
-        about: the object that is written.
-        finding: why.
-        request: writes the object.
         on_target: whether the request goes to the target's API server; else to the host's.
     """
 

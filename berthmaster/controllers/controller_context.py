@@ -17,10 +17,6 @@ class ControllerContext:
     """The API server client, the informers, the event recorder and the metrics.
 
     Attributes:
-        client: sends requests to the API server.
-        clock: the time.
-        recorder: records events.
-        metrics: counts reconciles.
         informers: one per collection that a controller asked for. They start before the first controller does.
     """
 

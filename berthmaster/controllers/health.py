@@ -14,11 +14,7 @@ STUCK_S: Final = 300.0
 
 
 class ProcessHealth:
-    """Answers the probes. The threads of the probe server call it.
-
-    Attributes:
-        stopping: whether the process is stopping.
-    """
+    """Answers the probes. The threads of the probe server call it."""
 
     def __init__(
         self,

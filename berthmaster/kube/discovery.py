@@ -20,12 +20,7 @@ _NEEDED_VERBS: Final = frozenset({"get", "list", "watch", "patch"})
 
 
 class ServedKind(NamedTuple):
-    """A kind that an API server serves.
-
-    Attributes:
-        collection: the path and plural name.
-        namespaced: whether the objects are namespaced.
-    """
+    """A kind that an API server serves."""
 
     collection: Collection
     namespaced: bool

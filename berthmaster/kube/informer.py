@@ -43,7 +43,6 @@ class Informer(Generic[T]):
     and then with backoff. Other handlers are not affected.
 
     Attributes:
-        collection: the collection.
         problem: why the objects are stale; empty if they are not.
         stale_since: since when the objects are stale; None if they are not.
     """

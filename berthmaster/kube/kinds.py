@@ -17,7 +17,6 @@ class Watched(NamedTuple, Generic[T]):
     """A collection to watch.
 
     Attributes:
-        collection: the collection.
         read: decodes an object; raises an ``InputError`` if that is not possible.
     """
 

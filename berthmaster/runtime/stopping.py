@@ -13,9 +13,6 @@ class Stop:
     ways. If the waiting thread holds the event's lock, the handler waits for that lock forever. If the signal comes
     after the last check and before the wait, the wait does not end. ``Stop`` therefore takes no lock, and each of its
     sleeps is short.
-
-    Attributes:
-        asked: True after a request to stop.
     """
 
     def __init__(self) -> None:

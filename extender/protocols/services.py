@@ -105,12 +105,7 @@ class Services:
     """The resources of handlers.
 
     Attributes:
-        state: the fleet and its bindings.
-        metrics: the metrics.
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
-        clock: the clock.
-        limits: the limits of one request.
-        decisions: the log of decisions.
     """
 
     __slots__ = ("clock", "decisions", "limits", "log", "metrics", "state")

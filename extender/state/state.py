@@ -45,11 +45,7 @@ class Freshness:
 
 
 class FleetCache:
-    """The data behind the lock. The caller holds the lock.
-
-    Attributes:
-        scheduler: decides on the fleet.
-    """
+    """The data behind the lock. The caller holds the lock."""
 
     def __init__(self, profile: Profile) -> None:
         self.scheduler = Scheduler(Fleet(), profile)

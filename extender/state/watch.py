@@ -149,7 +149,6 @@ class _Feed:
     """An informer, and the changes that are not applied to the state yet.
 
     Attributes:
-        informer: the informer.
         pending: the keys of changed objects, in order; guarded by the lock.
     """
 

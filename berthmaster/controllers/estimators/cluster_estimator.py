@@ -43,9 +43,6 @@ class CircuitBreaker:
     """Counts consecutive failures, and schedules trials of a broken estimator.
 
     Trials run in the background. A dead estimator therefore costs decisions nothing.
-
-    Attributes:
-        health: the current state.
     """
 
     def __init__(self, clock: Clock, rest: Backoff | None = None) -> None:
@@ -99,12 +96,7 @@ class EstimateResult(Enum):
 
 
 class ClusterEstimator:
-    """One cluster's estimator. All methods run in one event loop.
-
-    Attributes:
-        cluster: the cluster's name.
-        breaker: the circuit breaker.
-    """
+    """One cluster's estimator. All methods run in one event loop."""
 
     def __init__(self, cluster: str, connector: "GRPCConnector", breaker: CircuitBreaker) -> None:
         self.cluster = cluster

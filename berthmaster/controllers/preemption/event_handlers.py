@@ -36,12 +36,7 @@ PreemptionKey = Resource | NamedKind | PolicyReference
 
 
 class PolicyHandler:
-    """The event handler of policies; see ``Handler``.
-
-    Args:
-        index: is updated.
-        enqueue: puts a key on the queue.
-    """
+    """The event handler of policies; see ``Handler``."""
 
     def __init__(self, index: PolicyIndex, enqueue: Callable[[PreemptionKey], None]) -> None:
         self._index = index

@@ -62,16 +62,7 @@ class Contest(NamedTuple):
 
 
 class Takeover:
-    """Decides and writes who holds a resource.
-
-    Args:
-        store: reads and writes objects.
-        index: the observed policies that preempt.
-        observed: returns an observed policy, or None.
-        events: records events.
-        metrics: counts takeovers.
-        clock: measures durations.
-    """
+    """Decides and writes who holds a resource."""
 
     def __init__(
         self,

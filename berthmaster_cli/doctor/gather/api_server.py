@@ -110,7 +110,6 @@ class AccessQuestion(NamedTuple):
     """One verb on one resource.
 
     Attributes:
-        rule: the rule that needs it.
         attributes: the ``resourceAttributes`` of a ``SelfSubjectAccessReview``.
     """
 

@@ -30,7 +30,6 @@ class DoctorClient(NamedTuple):
     """Sends requests to one API server, with a timeout.
 
     Attributes:
-        client: the connection to the API server.
         read_timeout_s: how long the API server may send nothing.
     """
 

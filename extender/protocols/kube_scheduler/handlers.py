@@ -59,13 +59,7 @@ class KubeSchedulerOptions:
 
 
 class _Filtering(NamedTuple):
-    """One filter request whose pod has a placement.
-
-    Attributes:
-        args: the request.
-        request: the scheduling request of the pod.
-        placement: the placement and its origin.
-    """
+    """One filter request whose pod has a placement."""
 
     args: Args
     request: Request
@@ -73,13 +67,7 @@ class _Filtering(NamedTuple):
 
 
 class _Filtered(NamedTuple):
-    """The answer to filter.
-
-    Attributes:
-        answer: the answer.
-        result: the result, for metrics and logs.
-        group: the group whose nodes remain.
-    """
+    """The answer to filter, its result for metrics and logs, and the group whose nodes remain."""
 
     answer: FilterResult
     result: str
