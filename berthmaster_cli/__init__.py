@@ -1,1 +1,1 @@
-"""The `berthmaster` command: the one place that may know everybody."""
+"""The `berthmaster` command: the only package that may import all others."""

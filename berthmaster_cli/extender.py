@@ -71,7 +71,7 @@ _MIB: Final = 2**20
 )  # fmt: skip
 @click.option(
     "--kube-scheduler-members", default="", metavar="SELECTOR",
-    help="The label selector of nodes that stand for clusters in the kube-scheduler protocol, for example "
+    help="The label selector of nodes that represent clusters in the kube-scheduler protocol, for example "
     "type=virtual-node. Default: all nodes.",
 )  # fmt: skip
 @click.option(

@@ -40,7 +40,7 @@ ConfigurationState = Mapping[str, Any] | UnreadableConfiguration | None
 
 
 class CertificateSnapshot(NamedTuple):
-    """The configurations, the Secrets that servers mount, and the authority's Secret. None stands for a missing one."""
+    """The configurations, the Secrets that servers mount, and the authority's Secret. None for a missing one."""
 
     targets: tuple[tuple[TargetConfiguration, ConfigurationState], ...]
     serving: tuple[tuple[ServingCertificate, Secret | None], ...]
@@ -118,7 +118,7 @@ class ServerTime:
     def adjust(self) -> None:
         """Read the server's time from a dry-run creation of a Secret.
 
-        Without the right to create Secrets the correction stays as it is. Such a replica cannot write anyway.
+        Without the right to create Secrets the correction does not change. Such a replica cannot write anyway.
         """
         content = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "berthmaster-time-"}}
         request = requests.create(SECRETS, self._namespace, content)

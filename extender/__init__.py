@@ -1,1 +1,1 @@
-"""The extender: answers what goes where for an existing control plane."""
+"""The scheduler extender: answers scheduling requests of other schedulers and of programs over HTTP."""

@@ -16,7 +16,7 @@ DECISIONS: Final = Counter(
 )
 STAGE_SECONDS: Final = Histogram(
     "berthmaster_extender_stage_duration_seconds",
-    "Time of the stages of a request: decode, decide, encode.",
+    "Duration of the stages of a request: decode, decide, encode.",
     ["protocol", "stage"],
     buckets=_BUCKETS,
 )
@@ -38,19 +38,19 @@ REJECTIONS: Final = Counter(
 )
 DOUBTS: Final = Counter(
     "berthmaster_extender_answers_in_doubt_total",
-    "Answers to requests that could not be judged.",
+    "Default answers to requests that could not be decided.",
     ["protocol", "reason"],
 )
 CACHE_LOOKUPS: Final = Counter(
     "berthmaster_extender_cache_lookups_total",
-    "Lookups in the caches of compiled placements, by cache and result (hit, miss).",
+    "Lookups in the caches of compiled placements (plan) and filter results (filter), by result (hit, miss).",
     ["cache", "result"],
 )
 CLUSTERS: Final = Gauge("berthmaster_extender_fleet_clusters", "Clusters in the fleet.", multiprocess_mode="livemin")
-BINDINGS: Final = Gauge("berthmaster_extender_bindings", "Known bindings.", multiprocess_mode="livemin")
+BINDINGS: Final = Gauge("berthmaster_extender_bindings", "Bindings in the state.", multiprocess_mode="livemin")
 LOADED: Final = Gauge(
     "berthmaster_extender_state_timestamp_seconds",
-    "Time at which a source last confirmed the state.",
+    "Time at which the source last confirmed the state.",
     multiprocess_mode="livemin",
 )
 STALE: Final = Gauge(

@@ -1,1 +1,1 @@
-"""The admission webhook: what an API server asks before it stores a policy."""
+"""The admission webhook: API servers call it before they store a policy."""

@@ -14,48 +14,50 @@ _SUCCESSES: Final = frozenset({"success", "requeued"})
 LEADER: Final = Gauge("berthmaster_controllers_leader", "1 while this process leads.")
 RECONCILES: Final = Counter(
     "berthmaster_controllers_reconciles_total",
-    "Keys that were worked on, by controller and result (success, requeued, conflict, error, crash).",
+    "Reconciles, by controller and result (success, requeued, conflict, error, crash).",
     ["controller", "result"],
 )
 RECONCILE_SECONDS: Final = Histogram(
     "berthmaster_controllers_reconcile_duration_seconds",
-    "Time that work on a key takes, by controller and result.",
+    "Duration of reconciles, by controller and result.",
     ["controller", "result"],
     buckets=_WORK_BUCKETS,
 )
 RETRIES: Final = Counter(
-    "berthmaster_controllers_retries_total", "Keys that were put back after a failure.", ["controller"]
+    "berthmaster_controllers_retries_total", "Retries after a failure, by controller.", ["controller"]
 )
 QUEUE_DEPTH: Final = Gauge(
-    "berthmaster_controllers_queue_depth", "Keys that wait, for a worker or for their time.", ["controller"]
+    "berthmaster_controllers_queue_depth", "Keys in the queue, including those that wait for a time.", ["controller"]
 )
 LONGEST_WORK: Final = Gauge(
-    "berthmaster_controllers_longest_work_seconds", "How long the oldest work is under way.", ["controller"]
+    "berthmaster_controllers_longest_work_seconds", "Age of the oldest running reconcile.", ["controller"]
 )
 EVENTS: Final = Counter(
     "berthmaster_controllers_events_total",
-    "Events by what became of them: created, repeated (counted in a series), dropped, failed.",
+    "Events, by result: created, repeated (counted in a series), dropped, failed.",
     ["result"],
 )
 API_REQUESTS: Final = Counter(
     "berthmaster_controllers_api_requests_total",
-    "Requests to the API server by verb and status; 0 for no answer, 200 for every success.",
+    "Requests to the API server, by verb and status; 0 for no response, 200 for every success.",
     ["verb", "status"],
 )
 API_SECONDS: Final = Histogram(
     "berthmaster_controllers_api_request_duration_seconds",
-    "Time from a request to the head of its answer.",
+    "Time from a request to the head of its response.",
     ["verb"],
     buckets=_WORK_BUCKETS,
 )
 PREEMPTIONS: Final = Counter(
-    "policy_preemption", "Resources that policies took over, or could not, by result (success, error).", ["result"]
+    "policy_preemption", "Takeovers of resources by policies, by result (success, error).", ["result"]
 )
 INFORMER_OBJECTS: Final = Gauge(
-    "berthmaster_controllers_informer_objects", "Objects that are known, by resource.", ["resource"]
+    "berthmaster_controllers_informer_objects", "Objects in the informers, by resource.", ["resource"]
 )
 INFORMER_STALE: Final = Gauge(
-    "berthmaster_controllers_informer_stale_seconds", "How long a resource is not watched any more.", ["resource"]
+    "berthmaster_controllers_informer_stale_seconds",
+    "Time since the watch of a resource was lost; 0 while it is watched.",
+    ["resource"],
 )
 
 

@@ -25,7 +25,7 @@ from berthmaster.runtime.clock import Clock
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
 MAX_WAITING: Final = 16_384
-"""How many events may wait: some minutes' worth. Controllers may do more than a recorder may write in that time."""
+"""How many events may wait: in a burst, controllers record more events than the rate limit lets through."""
 MAX_SERIES: Final = 4096
 MAX_OBJECTS: Final = 4096
 NOTE_BYTES: Final = 1024

@@ -18,10 +18,10 @@ _PIECE_BYTES: Final = 16 * 1024  # the size of a TLS record; recv clears a large
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _FIRST_FINAL_STATUS: Final = 200
 _TRUSTED_S: Final = 1.0
-"""An idle connection is not checked for so long after a response, because a check costs as much as a request."""
+"""For so long after a response, an idle connection is not checked, because a check costs as much as a request."""
 
 
-class HungUpError(ApiError):
+class ConnectionClosedError(ApiError):
     """The server closed the connection before a response. It may or may not have processed the request."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class HTTP1Connection:
         """Send a request and read the head of the response.
 
         Raises:
-            HungUpError: the server closed the connection.
+            ConnectionClosedError: the server closed the connection.
             ApiError: the connection broke, or the server sent nothing in time or something that is not HTTP.
         """
         response = HTTP1Response(self)
@@ -48,7 +48,7 @@ class HTTP1Connection:
             self._socket.sendall(message)
         except (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError):
             self.close()
-            raise HungUpError from None
+            raise ConnectionClosedError from None
         except OSError as error:
             self.close()
             raise ApiError(0, "", describe(error)) from None
@@ -125,7 +125,7 @@ class HTTP1Response:
         """Read until the head is complete.
 
         Raises:
-            HungUpError: the server closed the connection before.
+            ConnectionClosedError: the server closed the connection before.
             ApiError: the head is invalid, too long or too late.
         """
         size = 0
@@ -134,7 +134,7 @@ class HTTP1Response:
             size += len(piece)
             if not piece:
                 self._connection.close()
-                raise HungUpError
+                raise ConnectionClosedError
             self._feed(piece)
             if not self.status and size > _MAX_HEAD_BYTES:
                 self._fail(f"the head of the response is larger than {_MAX_HEAD_BYTES} bytes")

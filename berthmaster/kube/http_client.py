@@ -17,7 +17,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.util import Url, parse_url
 
 from berthmaster.kube.client import APIResponse
-from berthmaster.kube.http1 import HTTP1Connection, HTTP1Response, HungUpError, describe
+from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
@@ -99,7 +99,7 @@ class HTTPClient:
         if connection is not None:
             try:
                 return connection, connection.ask(message, request.read_timeout_s)
-            except HungUpError:
+            except ConnectionClosedError:
                 if not request.is_read:
                     raise
         connection = HTTP1Connection(self._dialer.connect(request.read_timeout_s))

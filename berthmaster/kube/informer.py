@@ -176,7 +176,7 @@ class Informer(Generic[T]):
             except InputError as error:
                 _LOG.warning("skipping an object: %s", error, extra=fields(**names))
 
-        # A bug in a decoder must cost one object, not the watch of all others.
+        # A bug in a decoder must affect one object, not the watch of all others.
         log_exceptions(read, _LOG, "skipping an object: the decoder crashed", **names)
         return known if value == known else value
 
@@ -208,7 +208,7 @@ class _Delivery(Generic[T]):
         """Deliver a change together with the undelivered changes of the same object."""
         delivered = before
         if key in self._undelivered and (delivered := self._undelivered.pop(key)) == after:
-            return  # the object is again as the handler knows it, or is gone before the handler knew it
+            return  # nothing changed since the last call, or a new object was deleted before the first call
         # A crash of one handler must not keep changes from the other handlers, or later changes from this one.
         call = partial(self._handler, key, delivered, after)
         if log_exceptions(call, _LOG, "a handler crashed and will be called again", **_names(self._plural, key)):

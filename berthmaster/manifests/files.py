@@ -101,7 +101,7 @@ def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
 
 
 def _parsed(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
-    """Return the numbered documents of a file. Text that looks like JSON is read as JSON with any file name."""
+    """Return the numbered documents of a file. Text that looks like JSON is read as JSON."""
     data = data.removeprefix(b"\xef\xbb\xbf")
     is_json = source.endswith(".json")
     if is_json or data.lstrip()[:1] == b"{":

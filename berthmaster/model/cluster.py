@@ -1,7 +1,7 @@
 """Member clusters: Karmada's Cluster (``cluster.karmada.io/v1alpha1``), its taints, and nodes that represent clusters.
 
-Liqo, Admiralty and virtual-kubelet represent a cluster by a node (``core/v1`` Node). A node has a counterpart of
-everything that decides about a cluster: labels, taints, the condition Ready, the deletion and the allocatable amounts.
+Liqo, Admiralty and virtual-kubelet represent a cluster by a node (``core/v1`` Node). A node has everything
+that scheduling reads from a cluster: labels, taints, the condition Ready, the deletion and the allocatable amounts.
 Well-known fields and labels hold provider, region and zone.
 """
 

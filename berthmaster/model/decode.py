@@ -6,7 +6,7 @@ ignored fields.
 
 Only one thread at a time may create a decoder. While msgspec reads the annotations of a type, it lets other threads
 decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
-before its fields). Once a decoder exists, msgspec knows the type, and ``msgspec.convert`` to it is safe as well.
+before its fields). Once a decoder exists, ``msgspec.convert`` to its type is safe as well.
 A module does not need the lock for decoders of its own types that it creates while it is imported.
 """
 
@@ -57,7 +57,7 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
     """Convert decoded JSON or YAML to a typed value; see ``decode_json``."""
-    _decoder(kind)  # msgspec must know the type; see the module docstring
+    _decoder(kind)  # a decoder must exist before ``msgspec.convert``; see the module docstring
     try:
         return msgspec.convert(raw, kind, dec_hook=_decode_custom)
     except msgspec.ValidationError:

@@ -4,8 +4,8 @@ Enumerations are decoded as text, and decoding sets no defaults: the scheduler t
 it, and validation reports every invalid value, not only the first.
 
 Some values are documented as defaults although the CRD does not set them. An API server stores the policy without
-them, and KubeAdmiral's scheduler reads "never" or "no" in their place. Code that stands in for an API server therefore
-sets the defaults of the CRD only. Code that completes a policy for its author also sets the documented ones. Both work
+them, and KubeAdmiral's scheduler reads "never" or "no" in their place. Code that replaces an API server therefore sets
+the defaults of the CRD only. Code that completes a policy for its author also sets the documented ones. Both work
 on the decoded document, because the typed policy does not always distinguish an absent field from a zero one.
 """
 
@@ -180,7 +180,7 @@ def defaulted_spec(spec: Mapping[str, Any], *, documented: bool = False) -> dict
 def _missing(defaults: Mapping[str, Any], given: Mapping[str, Any], path: tuple[str, ...]) -> Iterator[Default]:
     for name, value in defaults.items():
         present = given.get(name)
-        # A client that knows the field but not its default writes an empty string.
+        # A client without the default of the field writes an empty string.
         if present is None or (present == "" and isinstance(value, str)):
             yield Default((*path, name), _copied(value) if isinstance(value, Mapping) else value)
         elif isinstance(value, Mapping) and isinstance(present, Mapping):

@@ -4,8 +4,8 @@ A decision has four steps: filter, score, select, assign. The scheduler runs the
 other. All steps work on columns, which are arrays with one entry per cluster. ``fleet`` updates them in place as
 clusters change, ``columns`` derives further columns, such as "which clusters match this affinity".
 
-The engine (``scheduler``) knows no way of scheduling. A ``profile`` names the plugins and the other stages:
-``karmada.profile`` and ``kubeadmiral.profile`` hold the two that exist.
+The engine (``scheduler``) contains no rule of a control plane. A ``profile`` names the plugins and the other stages.
+``karmada.profile`` and ``kubeadmiral.profile`` define the two profiles.
 
 Plugins of third parties import from this package alone. docs/extending.md describes the names that it exports.
 """

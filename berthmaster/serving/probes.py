@@ -1,7 +1,7 @@
 """The plain HTTP port for ``/livez``, ``/readyz`` and ``/metrics``.
 
-It is separate from the port that serves requests over TLS. Functions supply the answers, so this module knows nothing
-about the service.
+It is separate from the port that serves requests over TLS. Functions supply the answers, so this module does not
+depend on the service.
 """
 
 import socket

@@ -82,7 +82,7 @@ class AddTaint:
         spec = binding.spec
         here = next((target for target in spec.clusters if target.name == self.cluster), None)
         tolerations = spec.placement.cluster_tolerations if spec.placement is not None else ()
-        if here is None or _tolerated_for_good(self.taint, tolerations):
+        if here is None or _tolerated_without_limit(self.taint, tolerations):
             return binding
         task = GracefulEvictionTask(
             from_cluster=self.cluster,
@@ -192,7 +192,7 @@ class SetPolicy:
         return replace(workload, claims=ordered, binding=binding)
 
     def _holder(self, workload: SimulatedWorkload, template: Template, matching: Sequence[Claim]) -> Claim | None:
-        """Return the claim of the policy that has the workload after the change."""
+        """Return the claim of the policy that claims the workload after the change."""
         if not matching or (workload.claim is None and workload.binding is not None):
             return None
         before = workload.claim.policy.reference if workload.claim is not None else None
@@ -223,7 +223,7 @@ def _not_ready(cluster: Cluster) -> Cluster:
     return msgspec.structs.replace(cluster, status=status)
 
 
-def _tolerated_for_good(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+def _tolerated_without_limit(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
     return any(each.toleration_seconds is None and each.tolerates(taint) for each in tolerations)
 
 

@@ -193,7 +193,7 @@ def show_extender(console: Console, service: DemoService) -> None:
         response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
         console.print(f"  {verb}: {json.dumps(response)}", markup=False)
 
-    console.print("\n[bold]kube-scheduler's extender protocol filters nodes that stand for clusters:[/]")
+    console.print("\n[bold]kube-scheduler's extender protocol filters nodes that represent clusters:[/]")
     annotations = {"policy.berthmaster.io/placement": json.dumps({"clusterAffinities": groups})}
     pod = {**_OBJECTS["pod"], "metadata": {**_OBJECTS["pod"]["metadata"], "annotations": annotations}}
     request = {"Pod": pod, "Nodes": {"items": _OBJECTS["nodes"]}, "NodeNames": None}

@@ -40,7 +40,7 @@ Observed: TypeAlias = T | Unobserved
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What the installation is meant to be, from the options of the command.
+    """The expected installation, from the options of the command.
 
     Attributes:
         target, host: the ``kubectl`` command with the options that reach each API server, for remedies.

@@ -12,7 +12,7 @@ class Severity(StrEnum):
         FAILED: it does not work, or will stop working.
         WARNING: it works, but a person should look at it.
         SKIPPED: it could not be checked.
-        OK: it is as it should be.
+        OK: no problem was found.
     """
 
     FAILED = "failed"

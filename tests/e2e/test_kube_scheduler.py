@@ -1,4 +1,4 @@
-"""A real kube-scheduler that asks the extender, with nodes that stand for clusters."""
+"""A real kube-scheduler that asks the extender, with nodes that represent clusters."""
 
 import json
 from collections.abc import Callable, Iterator

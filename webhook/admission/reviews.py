@@ -83,7 +83,7 @@ def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext
     found = context.policy_rules.run(reviewed)
     refused = tuple(_policy_problems(reviewed))
     if context.settings.standalone:
-        # karmada-webhook applies its checks to every update. Only our own rules spare unchanged specs.
+        # karmada-webhook applies its checks to every update. Only our own rules allow unchanged specs.
         own = _outcome(found.denials, found.warnings, request, complete)
         return ReviewOutcome(denials=(*refused, *own.denials), warnings=own.warnings)
     return _outcome((*refused, *found.denials), found.warnings, request, complete)
@@ -190,7 +190,7 @@ def _spec(kind: type[S], raw: dict[str, Any]) -> S:
 
 
 def _policy_problems(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    """Yield why a policy is refused: karmada-webhook's checks if they are ours to make, else those of the design."""
+    """Yield why a policy is refused: by karmada-webhook's checks if they are enabled, else by those for every mode."""
     policy, settings = reviewed.policy, reviewed.settings
     if settings.standalone:
         yield from _check_identity(policy, reviewed.old)

@@ -1,4 +1,4 @@
-"""What the binding scheduler knows: the latest bindings, and the clusters with assumed replicas deducted."""
+"""The caches of the binding scheduler: the latest bindings, and the clusters with assumed replicas deducted."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -10,7 +10,7 @@ ATTEMPTS: Final = Counter(
     "berthmaster_scheduler_schedule_attempts", "Scheduling attempts.", ("result", "schedule_type")
 )
 DURATION: Final = Histogram(
-    "berthmaster_scheduler_e2e_scheduling_duration_seconds", "Time from the decision to the last write.",
+    "berthmaster_scheduler_e2e_scheduling_duration_seconds", "Time from the start of the decision to the last write.",
     ("result", "schedule_type"), buckets=_BUCKETS,
 )  # fmt: skip
 INCOMING: Final = Counter(

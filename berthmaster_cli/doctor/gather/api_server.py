@@ -165,7 +165,7 @@ def _is_allowed(client: DoctorClient, attributes: dict[str, str]) -> bool:
 
 
 def _user(client: DoctorClient) -> tuple[str, tuple[str, ...]]:
-    """Return user name and groups as the API server knows them; empty before Kubernetes 1.28."""
+    """Return user name and groups as the API server reports them; empty before Kubernetes 1.28."""
     review = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
     try:
         status = client.read(create(_USER_REVIEWS, "", review)).get("status") or {}

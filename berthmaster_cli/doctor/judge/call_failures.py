@@ -14,7 +14,7 @@ class CallFailure(NamedTuple):
 
     Attributes:
         name: the suffix of the finding's check.
-        message: what is wrong; ``{host}`` stands for the address that the API server called.
+        message: what is wrong; ``{host}`` is replaced by the address that the API server called.
         remedy: what to do; names in braces are filled in.
     """
 

@@ -226,7 +226,7 @@ def _defaults(policy: Any, ours: Sequence[WebhookFacts], setup: Setup) -> Findin
 
 
 def _permanent_id(policy: Any, setup: Setup) -> Finding:  # noqa: ANN401 - JSON
-    """Judge the label by which Karmada's controllers know policies. One webhook has to set it."""
+    """Judge the label by which Karmada's controllers identify policies. One webhook has to set it."""
     check = "admission/permanent-id"
     if (policy.get("metadata", {}).get("labels") or {}).get(_PERMANENT_ID):
         return ok(check, "policies get their permanent id")
