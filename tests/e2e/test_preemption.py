@@ -37,7 +37,7 @@ def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[C
 
 
 @pytest.mark.parametrize(
-    ("holder", "challenger", "takes"),
+    ("holder", "preemptor", "takes"),
     [
         pytest.param((PP, 1), (PP, 2), True, id="a PropagationPolicy from one with lower priority"),
         pytest.param((PP, 2), (PP, 2), False, id="not from one with equal priority"),
@@ -51,12 +51,12 @@ def controllers(processes: Processes, control_plane: ControlPlane) -> Iterator[C
 )
 @pytest.mark.usefixtures("controllers")
 def test_takeover_by_a_new_policy(
-    api: Api, namespace: str, holder: tuple[str, int], challenger: tuple[str, int], *, takes: bool
+    api: Api, namespace: str, holder: tuple[str, int], preemptor: tuple[str, int], *, takes: bool
 ):
     web = deployment(namespace)
     api.create(web)
     weak = policy(holder[0], namespace, web, holder[1], always=False)
-    strong = policy(challenger[0], namespace, web, challenger[1])
+    strong = policy(preemptor[0], namespace, web, preemptor[1])
     api.create(weak)
     before = claim(api, web, weak)
     api.create(strong)

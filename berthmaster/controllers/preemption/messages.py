@@ -25,35 +25,35 @@ class PreemptionEvents:
 
     def took_over(
         self,
-        challenger: Policy,
+        preemptor: Policy,
         resource: Resource,
         found: FoundResource,
         holder: PolicyReference,
-        held_by: Policy | None,
+        holder_policy: Policy | None,
     ) -> None:
-        """Record a takeover. ``held_by`` is the holder as it was read; None if it does not exist."""
-        note = f"{challenger} took over {resource} from {holder}: {takeover_reason(challenger, holder, held_by)}"
-        taken, winner = _resource(resource, found), _policy(challenger)
-        loser = _reference(holder, held_by.metadata.uid if held_by is not None else "")
-        self._record(taken, SUCCEEDED, note, winner)
-        self._record(winner, SUCCEEDED, note, taken)
-        self._record(loser, SUCCEEDED, note, taken)
+        """Record a takeover. ``holder_policy`` is the holder as it was read; None if it does not exist."""
+        note = f"{preemptor} took over {resource} from {holder}: {takeover_reason(preemptor, holder, holder_policy)}"
+        resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
+        holder_reference = _reference(holder, holder_policy.metadata.uid if holder_policy is not None else "")
+        self._record(resource_reference, SUCCEEDED, note, preemptor_reference)
+        self._record(preemptor_reference, SUCCEEDED, note, resource_reference)
+        self._record(holder_reference, SUCCEEDED, note, resource_reference)
 
     def failed(
-        self, challenger: Policy, resource: Resource, found: FoundResource, holder: PolicyReference, error: ApiError
+        self, preemptor: Policy, resource: Resource, found: FoundResource, holder: PolicyReference, error: ApiError
     ) -> None:
-        note = f"{challenger} could not take over {resource} from {holder}; the controller retries: {error}"
-        taken, winner = _resource(resource, found), _policy(challenger)
-        self._record(taken, FAILED, note, winner, "Warning")
-        self._record(winner, FAILED, note, taken, "Warning")
+        note = f"{preemptor} could not take over {resource} from {holder}; the controller retries: {error}"
+        resource_reference, preemptor_reference = _resource(resource, found), _policy(preemptor)
+        self._record(resource_reference, FAILED, note, preemptor_reference, "Warning")
+        self._record(preemptor_reference, FAILED, note, resource_reference, "Warning")
 
-    def no_permanent_id(self, challenger: Policy, resource: Resource) -> None:
-        label = PERMANENT_ID[challenger.kind]
+    def no_permanent_id(self, preemptor: Policy, resource: Resource) -> None:
+        label = PERMANENT_ID[preemptor.kind]
         note = (
-            f"{challenger} does not take over {resource} because it lacks the label {label}. Karmada's webhook adds "
+            f"{preemptor} does not take over {resource} because it lacks the label {label}. Karmada's webhook adds "
             "the label to new policies. The takeover follows once the label is there"
         )
-        self._record(_policy(challenger), FAILED, note, None, "Warning")
+        self._record(_policy(preemptor), FAILED, note, None, "Warning")
 
     def not_cleared(self, dropped: Policy) -> None:
         note = (
@@ -74,17 +74,17 @@ class PreemptionEvents:
         self._recorder.record(EventContent(regarding, kind, reason, action, note, related))
 
 
-def takeover_reason(challenger: Policy, holder: PolicyReference, held_by: Policy | None) -> str:
+def takeover_reason(preemptor: Policy, holder: PolicyReference, holder_policy: Policy | None) -> str:
     """Return why a policy takes over a resource.
 
     Args:
-        challenger: the policy that takes over.
+        preemptor: the policy that takes over.
         holder: the policy that claims the resource.
-        held_by: the same policy as it was read; None if it does not exist.
+        holder_policy: the same policy as it was read; None if it does not exist.
     """
-    if held_by is None or challenger.kind != holder.kind:
-        return f"a {challenger.kind} precedes every {holder.kind}"
-    return f"its priority is {challenger.explicit_priority}, the other's is {held_by.explicit_priority}"
+    if holder_policy is None or preemptor.kind != holder.kind:
+        return f"a {preemptor.kind} precedes every {holder.kind}"
+    return f"its priority {preemptor.explicit_priority} is higher than {holder_policy.explicit_priority}"
 
 
 def _resource(resource: Resource, found: FoundResource) -> Reference:

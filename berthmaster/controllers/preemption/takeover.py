@@ -1,7 +1,7 @@
 """Give a resource to the policy that is entitled to it.
 
-The question is which policy is the strongest of all that name the resource, and whether it is stronger than the holder.
-A resource therefore changes hands at most once, however many policies may take it over.
+Only the strongest of all policies that name the resource may take it over, and only from a weaker holder. The holder
+of a resource therefore changes at most once, however many policies may take the resource over.
 """
 
 import logging
@@ -34,35 +34,35 @@ _STEPS: Final = logging.getLogger("berthmaster.preemption.steps")
 _STEPS.addFilter(BurstFilter(per_s=1000, burst=5000))
 
 
-class Contest(NamedTuple):
-    """A resource's holder, and a policy that may take the resource over.
+class Preemption(NamedTuple):
+    """A policy that names a resource, and the holder of the resource.
 
     Attributes:
-        challenger: the strongest policy that names the resource.
+        preemptor: the strongest policy that names the resource.
         holder: the policy that claims the resource.
-        held_by: the same policy as it was observed; None if it does not exist.
+        holder_policy: the same policy as it was observed; None if it does not exist.
     """
 
-    challenger: Policy
+    preemptor: Policy
     holder: PolicyReference
-    held_by: Policy | None
+    holder_policy: Policy | None
 
     @property
-    def won(self) -> bool:
-        """Whether the challenger may take the resource over.
+    def allowed(self) -> bool:
+        """Whether the preemptor may take the resource over.
 
         Karmada's detector releases the resources of a missing policy and gives them to the first policy that matches.
         Until then only one case is certain: a PropagationPolicy precedes every ClusterPropagationPolicy.
         """
-        if self.challenger.reference == self.holder:
+        if self.preemptor.reference == self.holder:
             return False
-        if self.held_by is not None:
-            return may_preempt(self.challenger, self.held_by)
-        return self.holder.kind == "ClusterPropagationPolicy" and not self.challenger.cluster_scoped
+        if self.holder_policy is not None:
+            return may_preempt(self.preemptor, self.holder_policy)
+        return self.holder.kind == "ClusterPropagationPolicy" and not self.preemptor.cluster_scoped
 
 
 class Takeover:
-    """Decides and writes who holds a resource."""
+    """Decides which policy claims a resource, and writes the claim."""
 
     def __init__(
         self,
@@ -79,8 +79,8 @@ class Takeover:
         self._events = events
         self._metrics = metrics
         self._clock = clock
-        # Contests whose write failed. The write may have succeeded if only the response was lost.
-        self._uncertain: dict[Resource, Contest] = {}
+        # Preemptions whose write failed. The write may have succeeded if only the response was lost.
+        self._unconfirmed: dict[Resource, Preemption] = {}
 
     def settle(self, resource: Resource) -> Requeue | None:
         """Give a resource to the strongest policy that names it, if a weaker policy holds it.
@@ -95,7 +95,7 @@ class Takeover:
         started_s = self._clock.monotonic_s()
         candidates = self._index.naming(resource)
         found = self._store.resource(resource) if candidates else None
-        uncertain = self._uncertain.pop(resource, None)
+        unconfirmed = self._unconfirmed.pop(resource, None)
         if found is None or found.metadata.deletion_timestamp is not None or claimed_externally(found.metadata):
             _step("the resource cannot be taken over", resource, candidates=len(candidates), found=found is not None)
             return None
@@ -103,71 +103,71 @@ class Takeover:
         if present is None:
             _step("no policy holds the resource", resource, candidates=len(candidates))
             return None
-        if uncertain is not None and uncertain.challenger.reference == present:
-            self._report(resource, found, uncertain, started_s)
-        held_by = self._observed(present) or self._store.policy(present)
-        contest = self._contest(resource, candidates, present, held_by)
-        if contest is None:
+        if unconfirmed is not None and unconfirmed.preemptor.reference == present:
+            self._report(resource, found, unconfirmed, started_s)
+        holder_policy = self._observed(present) or self._store.policy(present)
+        preemption = self._preemption(resource, candidates, present, holder_policy)
+        if preemption is None:
             _step("no policy may take the resource over", resource, candidates=len(candidates), holder=str(present))
-            return Requeue(ORPHAN_WAIT_S) if held_by is None else None
-        if (confirmed := self._confirmed(resource, contest)) is None:
-            _step("a fresh read does not confirm the takeover", resource, challenger=str(contest.challenger))
+            return Requeue(ORPHAN_WAIT_S) if holder_policy is None else None
+        if (confirmed := self._confirmed(resource, preemption)) is None:
+            _step("a fresh read does not confirm the takeover", resource, preemptor=str(preemption.preemptor))
         else:
             self._take(resource, found, confirmed, started_s)
         return None
 
-    def _contest(
-        self, resource: Resource, candidates: Iterable[Policy], present: PolicyReference, held_by: Policy | None
-    ) -> Contest | None:
-        """Return the contest that the strongest candidate wins by the observed policies, or None."""
+    def _preemption(
+        self, resource: Resource, candidates: Iterable[Policy], present: PolicyReference, holder_policy: Policy | None
+    ) -> Preemption | None:
+        """Return the preemption by the strongest candidate, or None if the observed policies do not allow one."""
         for candidate in candidates:
-            contest = Contest(candidate, present, held_by)
-            if not contest.won:
+            preemption = Preemption(candidate, present, holder_policy)
+            if not preemption.allowed:
                 return None  # the remaining candidates are not stronger
             if permanent_id(candidate):
-                return contest
+                return preemption
             self._events.no_permanent_id(candidate, resource)
         return None
 
-    def _confirmed(self, resource: Resource, contest: Contest) -> Contest | None:
-        """Repeat a contest with fresh reads of both policies. Return None if it is no longer won.
+    def _confirmed(self, resource: Resource, preemption: Preemption) -> Preemption | None:
+        """Repeat the check with fresh reads of both policies. Return None if the preemption is no longer allowed.
 
         A later change of a policy requeues the resource.
         """
-        challenger = self._store.policy(contest.challenger.reference)
-        if challenger is None or resource not in named_resources(challenger) or not permanent_id(challenger):
+        preemptor = self._store.policy(preemption.preemptor.reference)
+        if preemptor is None or resource not in named_resources(preemptor) or not permanent_id(preemptor):
             return None
-        confirmed = Contest(challenger, contest.holder, self._store.policy(contest.holder))
-        return confirmed if confirmed.won else None
+        confirmed = Preemption(preemptor, preemption.holder, self._store.policy(preemption.holder))
+        return confirmed if confirmed.allowed else None
 
-    def _take(self, resource: Resource, found: FoundResource, contest: Contest, started_s: float) -> None:
+    def _take(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
         try:
-            self._store.patch_metadata(found, claim_patch(found.metadata, contest.challenger))
+            self._store.patch_metadata(found, claim_patch(found.metadata, preemption.preemptor))
         except ApiError as error:
             if error.not_found:
                 return  # the resource was deleted
             if not error.conflict:
-                self._uncertain[resource] = contest
+                self._unconfirmed[resource] = preemption
                 self._metrics.preempted("error")
-                self._events.failed(contest.challenger, resource, found, contest.holder, error)
-                self._log("takeover not written", resource, contest, started_s, problem=str(error))
+                self._events.failed(preemption.preemptor, resource, found, preemption.holder, error)
+                self._log("takeover not written", resource, preemption, started_s, problem=str(error))
             raise
-        self._report(resource, found, contest, started_s)
+        self._report(resource, found, preemption, started_s)
 
-    def _report(self, resource: Resource, found: FoundResource, contest: Contest, started_s: float) -> None:
+    def _report(self, resource: Resource, found: FoundResource, preemption: Preemption, started_s: float) -> None:
         """Count, record and log a takeover."""
-        challenger, present, held_by = contest
+        preemptor, present, holder_policy = preemption
         self._metrics.preempted("success")
-        self._events.took_over(challenger, resource, found, present, held_by)
-        self._log("takeover", resource, contest, started_s)
+        self._events.took_over(preemptor, resource, found, present, holder_policy)
+        self._log("takeover", resource, preemption, started_s)
 
-    def _log(self, message: str, resource: Resource, contest: Contest, started_s: float, **more: object) -> None:
+    def _log(self, message: str, resource: Resource, preemption: Preemption, started_s: float, **more: object) -> None:
         values = {
             "resource": str(resource),
             "api_version": resource.api_version,
-            "before": str(contest.holder),
-            "after": str(contest.challenger),
-            "reason": takeover_reason(*contest),
+            "before": str(preemption.holder),
+            "after": str(preemption.preemptor),
+            "reason": takeover_reason(*preemption),
             "duration_ms": round((self._clock.monotonic_s() - started_s) * 1000, 3),
         }
         _LOG.info(message, extra=fields(**values, **more))

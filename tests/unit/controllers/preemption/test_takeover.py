@@ -22,7 +22,7 @@ STRONG_C = policy("strong-c", 2, cluster_scoped=True)
 
 
 @pytest.mark.parametrize(
-    ("holder", "challenger", "expected"),
+    ("holder", "preemptor", "expected"),
     [
         pytest.param(WEAK, STRONG, "strong", id="a PropagationPolicy takes over from one with lower priority"),
         pytest.param(policy("even", 2), STRONG, "even", id="not from one with equal priority"),
@@ -43,8 +43,8 @@ STRONG_C = policy("strong-c", 2, cluster_scoped=True)
         ),
     ],
 )
-def test_the_holder_afterwards(holder, challenger, expected):
-    stage = Stage(template(holder), holder, challenger)
+def test_the_holder_afterwards(holder, preemptor, expected):
+    stage = Stage(template(holder), holder, preemptor)
     stage.work()
     assert owner(stage.web()) == expected
     assert stage.takeovers() == (expected != holder["metadata"]["name"])
@@ -64,8 +64,8 @@ def test_the_claim_equals_the_detectors_and_is_guarded():
 
 @pytest.mark.parametrize("order", list(permutations(range(4))), ids=str)
 def test_one_takeover_regardless_of_number_and_order_of_challengers(order):
-    challengers = [policy("a", 5), policy("b", 7), policy("c", 7), policy("d", 9, cluster_scoped=True)]
-    stage = Stage(template(WEAK_C), WEAK_C, *(challengers[each] for each in order))
+    preemptors = [policy("a", 5), policy("b", 7), policy("c", 7), policy("d", 9, cluster_scoped=True)]
+    stage = Stage(template(WEAK_C), WEAK_C, *(preemptors[each] for each in order))
     stage.work()
     assert owner(stage.web()) == "b", "the first by name of the strongest"
     assert stage.takeovers() == 1
@@ -100,7 +100,7 @@ def test_a_missing_resource_is_not_an_error():
 
 
 @pytest.mark.parametrize(
-    ("challenger", "expected"),
+    ("preemptor", "expected"),
     [
         pytest.param(
             policy("wide", 2, cluster_scoped=True, names=[READER]), "wide", id="by a ClusterPropagationPolicy"
@@ -118,8 +118,8 @@ def test_a_missing_resource_is_not_an_error():
         ),
     ],
 )
-def test_takeover_of_a_cluster_scoped_resource(challenger, expected):
-    stage = Stage(template(WEAK_C, of=READER), WEAK_C, challenger)
+def test_takeover_of_a_cluster_scoped_resource(preemptor, expected):
+    stage = Stage(template(WEAK_C, of=READER), WEAK_C, preemptor)
     stage.work()
     assert owner(stage.get(template(of=READER))) == expected
 
@@ -146,7 +146,7 @@ def test_an_unserved_kind_is_not_an_error():
 
 
 @pytest.mark.parametrize(
-    ("missing", "challenger", "expected"),
+    ("missing", "preemptor", "expected"),
     [
         pytest.param(WEAK, STRONG, "weak", id="a PropagationPolicy, by another: left to the detector"),
         pytest.param(WEAK_C, STRONG_C, "weak-c", id="a ClusterPropagationPolicy, by another: left to the detector"),
@@ -156,8 +156,8 @@ def test_an_unserved_kind_is_not_an_error():
         pytest.param(WEAK_C, STRONG, "strong", id="a ClusterPropagationPolicy, by a PropagationPolicy: taken over"),
     ],
 )
-def test_a_resource_whose_holder_does_not_exist(missing, challenger, expected):
-    stage = Stage(template(missing), challenger)
+def test_a_resource_whose_holder_does_not_exist(missing, preemptor, expected):
+    stage = Stage(template(missing), preemptor)
     assert set(stage.work()) == {"success" if expected == "strong" else "requeued"}
     assert owner(stage.web()) == expected
 
@@ -290,7 +290,7 @@ def test_a_takeover_records_events_on_the_resource_and_both_policies():
         == loser.note
         == (
             "PropagationPolicy default/strong took over Deployment default/web "
-            "from PropagationPolicy default/weak: its priority is 2, the other's is 1"
+            "from PropagationPolicy default/weak: its priority 2 is higher than 1"
         )
     )
     assert taken.regarding.uid == stage.web()["metadata"]["uid"]
@@ -394,7 +394,7 @@ def test_a_takeover_is_one_info_record(logged):
         "api_version": "apps/v1",
         "before": "PropagationPolicy default/weak",
         "after": "PropagationPolicy default/strong",
-        "reason": "its priority is 2, the other's is 1",
+        "reason": "its priority 2 is higher than 1",
     }
 
 
