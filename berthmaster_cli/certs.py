@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probes import Probes, ProbeServer
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
 from berthmaster_cli.console import output_option, print_data, print_table, stdout
@@ -99,10 +99,7 @@ def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None
     """
     with certificate_context(given) as context:
         rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
-        try:
-            server = ProbeServer(*probe_bind, Probes(rotator.health, context.metrics.exposition))
-        except (OSError, OverflowError) as error:
-            raise InputError(f"--probe-bind {probe_bind[0]}:{probe_bind[1]}: {error}") from None
+        server = ProbeServer(*probe_bind, Probes(rotator.health, context.metrics.exposition))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: rotator.stop())
         threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()

@@ -127,13 +127,7 @@ def _reason(row: Row | FederationRow) -> str:
 
 
 def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
-    """Print whether scheduling to a group succeeded, then its clusters, the best first.
-
-    Args:
-        console: the output.
-        group: the diagnosis.
-        limit: how many clusters to show; 0 for all.
-    """
+    """Print whether scheduling to a group succeeded, then ``limit`` of its clusters, the best first; 0 for all."""
     title = f"group {group.group}" if group.group else "scheduling"
     console.print(f"[bold]{title}[/] {_group_result(group)}")
     clusters = sorted(

@@ -149,16 +149,9 @@ def _problem_with_answer(connection: http.client.HTTPSConnection, path: str) -> 
 
 
 class Registrar:
-    """Applies and removes objects of one API server."""
+    """Applies and removes objects of one API server. ``registered_by`` names the installation, as a label value."""
 
     def __init__(self, client: APIClient, clock: Clock, registered_by: str) -> None:
-        """Create a registrar.
-
-        Args:
-            client: of the API server.
-            clock: for the cache of served kinds.
-            registered_by: the installation, a label value.
-        """
         self._client = client
         self._discovery = Discovery(client, clock)
         self._registered_by = registered_by

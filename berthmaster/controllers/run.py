@@ -28,7 +28,6 @@ from berthmaster.kube.election import Candidate
 from berthmaster.kube.events import EventContent, EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.lease import Lease, LeaseOptions
-from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields
 from berthmaster.runtime.metrics import own_exposition
@@ -148,11 +147,8 @@ class Runtime:
         return Candidate(Lease(self._raw, self._options.lease, self._clock), self._clock, self._lost)
 
     def _serve_probes(self) -> ProbeServer:
-        host, port = self._options.probe_host, self._options.probe_port
-        try:
-            server = ProbeServer(host, port, Probes(self._health.readiness, own_exposition, self._health.dead))
-        except OSError as error:
-            raise InputError(f"cannot serve probes on {host}:{port}: {error.strerror or error}") from None
+        probes = Probes(self._health.readiness, own_exposition, self._health.dead)
+        server = ProbeServer(self._options.probe_host, self._options.probe_port, probes)
         threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
         return server
 

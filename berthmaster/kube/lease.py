@@ -13,8 +13,9 @@ from typing import Any, Final, Literal
 
 from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.requests import APIRequest, Collection, Key, create, delete, get, micro_time, replace
+from berthmaster.kube.responses import decode_response
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import ApiError, FieldError, InputError
+from berthmaster.model.errors import ApiError, InputError
 from berthmaster.runtime.clock import Clock
 
 LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
@@ -210,10 +211,7 @@ class Lease:
 
     def _observe(self, body: bytes) -> None:
         before = self._spec
-        try:
-            self._observed = decode_json(dict[str, Any], body)
-        except FieldError as error:
-            raise ApiError(0, "", f"cannot decode the lease: {error}") from None
+        self._observed = decode_response(dict[str, Any], body, "the lease")
         if self._spec != before:
             self._observed_s = self._clock.monotonic_s()
 

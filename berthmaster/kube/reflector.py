@@ -15,7 +15,14 @@ import msgspec
 
 from berthmaster.kube.client import APIClient, APIResponse, read_body
 from berthmaster.kube.requests import PAGE_SIZE, Collection, Key, page, watch
-from berthmaster.kube.responses import MAX_MESSAGE_BYTES, WatchEvent, decode_identity, decode_page, decode_watch_event
+from berthmaster.kube.responses import (
+    MAX_MESSAGE_BYTES,
+    ListPage,
+    WatchEvent,
+    decode_identity,
+    decode_response,
+    decode_watch_event,
+)
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.logs import log_exceptions
@@ -114,7 +121,7 @@ class Reflector:
         for _ in range(MAX_OBJECTS // PAGE_SIZE + 1):
             request = page(self._collection, continue_token, _LIST_READ_TIMEOUT_S)
             with self._opened(self._client.send(request)) as response:
-                part = decode_page(read_body(response))
+                part = decode_response(ListPage, read_body(response), "a list page")
             for raw in part.items or ():
                 found[decode_identity(bytes(raw)).key] = raw
             continue_token = part.metadata.continue_

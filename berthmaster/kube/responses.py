@@ -1,6 +1,6 @@
 """Responses of an API server: list pages, watch events and statuses."""
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -8,6 +8,7 @@ from berthmaster.kube.requests import Key
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError
 
+T = TypeVar("T")
 MAX_MESSAGE_BYTES: Final = 64 * 2**20
 """The largest page or watch event that is read. A page of the largest objects that etcd stores is smaller."""
 
@@ -58,6 +59,18 @@ class _NamedObject(msgspec.Struct, frozen=True):
     metadata: Identity
 
 
+def decode_response(kind: type[T], body: bytes, what: str) -> T:
+    """Decode what an API server sent. ``what`` names it in the error.
+
+    Raises:
+        ApiError: the body is something else.
+    """
+    try:
+        return decode_json(kind, body)
+    except FieldError as error:
+        raise ApiError(0, "", f"cannot decode {what}: {error}") from None
+
+
 def decode_status(body: bytes) -> APIStatus:
     """Decode the body of an error. The status is empty if the body is something else, as from a proxy."""
     try:
@@ -66,31 +79,16 @@ def decode_status(body: bytes) -> APIStatus:
         return APIStatus()
 
 
-def decode_page(body: bytes) -> ListPage:
-    """Decode a list page.
-
-    Raises:
-        ApiError: the body is not a list page.
-    """
-    try:
-        return decode_json(ListPage, body)
-    except FieldError as error:
-        raise ApiError(0, "", f"cannot decode a list page: {error}") from None
-
-
 def decode_watch_event(line: bytes) -> WatchEvent:
     """Decode a watch event.
 
     Raises:
         ApiError: the line is not a watch event, or it is an ``ERROR`` event.
     """
-    try:
-        event = decode_json(WatchEvent, line)
-        if event.type != "ERROR":
-            return event
-        status = decode_json(APIStatus, bytes(event.object))
-    except FieldError as error:
-        raise ApiError(0, "", f"cannot decode a watch event: {error}") from None
+    event = decode_response(WatchEvent, line, "a watch event")
+    if event.type != "ERROR":
+        return event
+    status = decode_response(APIStatus, bytes(event.object), "a watch event")
     raise ApiError(status.code, status.reason, f"the watch failed: {status.message or status.reason or status.code}")
 
 
@@ -100,7 +98,4 @@ def decode_identity(raw: bytes) -> Identity:
     Raises:
         ApiError: the object has no readable metadata.
     """
-    try:
-        return decode_json(_NamedObject, raw).metadata
-    except FieldError as error:
-        raise ApiError(0, "", f"cannot decode an object: {error}") from None
+    return decode_response(_NamedObject, raw, "an object").metadata

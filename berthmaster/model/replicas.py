@@ -92,9 +92,11 @@ def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
     The result is the larger of two phases: all containers with all sidecars, or the largest init container with
     the sidecars that start before it. Requests at pod level replace these sums. Overhead is added.
     """
-    running = _sum([*(each.requests() for each in pod.containers), *_sidecar_requests(pod.init_containers)])
+    sidecars = (each for each in pod.init_containers if each.is_sidecar)
+    running = _sum(each.requests() for each in (*pod.containers, *sidecars))
     requests = _largest([running, *_starting(pod.init_containers)])
-    return dict(_sum([{**_pod_level_limits(pod, requests), **requests, **pod.resources.requests}, pod.overhead]))
+    # A pod-level limit becomes the request of a resource that no container requests.
+    return dict(_sum([{**pod.resources.limits, **requests, **pod.resources.requests}, pod.overhead]))
 
 
 def pod_errors(pod: PodSpec) -> Iterator[FieldError]:
@@ -111,10 +113,6 @@ def _resource_errors(path: str, resources: ResourceRequirements) -> Iterator[Fie
     yield from negative_amounts(f"{path}.limits", resources.limits)
 
 
-def _sidecar_requests(init_containers: Iterable[Container]) -> list[Amounts]:
-    return [each.requests() for each in init_containers if each.is_sidecar]
-
-
 def _starting(init_containers: Iterable[Container]) -> Iterator[Amounts]:
     """Yield the requests while each init container runs, in order, together with the sidecars before it."""
     sidecars: Amounts = {}
@@ -123,11 +121,6 @@ def _starting(init_containers: Iterable[Container]) -> Iterator[Amounts]:
         if container.is_sidecar:
             sidecars = needed
         yield needed
-
-
-def _pod_level_limits(pod: PodSpec, requests: Amounts) -> Amounts:
-    """Return the pod-level limits that become requests: those of resources that no container requests."""
-    return {name: limit for name, limit in pod.resources.limits.items() if name not in requests}
 
 
 def _sum(parts: Iterable[Amounts]) -> Amounts:

@@ -13,10 +13,8 @@ class FailureKind(Enum):
 
     NO_FIT = "NoFit"
     """No cluster passed the filters. Karmada then removes the current assignment."""
-
     SELECT_FAILED = "SelectFailed"
     """The spread constraints cannot be satisfied. The current assignment stays."""
-
     INSUFFICIENT = "Insufficient"
     """The selected clusters do not hold all replicas. The current assignment stays, and scheduling is retried."""
 
@@ -37,7 +35,6 @@ class Mode(Enum):
 
     STEADY = "Steady"
     """They stay. Only the difference is added or removed."""
-
     FRESH = "Fresh"
     """All replicas are assigned anew, because the request asks for a rescheduling."""
 

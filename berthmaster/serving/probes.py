@@ -10,6 +10,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final, NamedTuple
 
+from berthmaster.model.errors import InputError
+
 _TEXT: Final = "text/plain; charset=utf-8"
 _CLIENT_TIMEOUT_S: Final = 5.0
 
@@ -53,12 +55,15 @@ class ProbeServer(ThreadingHTTPServer):
         """Bind the port.
 
         Raises:
-            OSError: the port cannot be bound.
+            InputError: the port cannot be bound.
         """
         if ":" in host:
             self.address_family = socket.AF_INET6
         self.probes = probes
-        super().__init__((host, port), _Handler)
+        try:
+            super().__init__((host, port), _Handler)
+        except (OSError, OverflowError) as error:
+            raise InputError(f"cannot serve probes on {host}:{port}: {error}") from None
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the base class's types
         """Ignore clients that disconnect early."""

@@ -113,7 +113,9 @@ def serve(options: ServerOptions, service: HTTPService) -> None:
         values.mkdir()
         shared_metrics.share(values)
         health = WorkerHealth(run)
-        _Application(options, service, health, _bound_probes(options, health)).run()
+        answers = Probes(health.readiness, shared_metrics.exposition)
+        probes = ProbeServer(options.probe_host, options.probe_port, answers)
+        _Application(options, service, health, probes).run()
     finally:
         if os.getpid() == owner:  # a worker that ends gets here too; the other processes still use the folder
             shutil.rmtree(run, ignore_errors=True)
@@ -133,7 +135,9 @@ class _Application(BaseApplication):
         self._probe_pid = 0
         self._in_worker = False
         # Created before the fork: a worker that starts during a rotation inherits the last valid pair.
-        self._tls = self._tls_source(options.tls) if options.tls is not None else None
+        self._tls: TLSSource | None = None
+        if options.tls is not None:
+            self._tls = TLSSource(options.tls, on_load=self._certificate_loaded, on_failure=self._certificate_failed)
         super().__init__()
 
     def load_config(self) -> None:
@@ -198,9 +202,6 @@ class _Application(BaseApplication):
         if self._probe_pid:
             with suppress(ProcessLookupError):
                 os.kill(self._probe_pid, signal.SIGKILL)
-
-    def _tls_source(self, files: TLSFiles) -> TLSSource:
-        return TLSSource(files, on_load=self._certificate_loaded, on_failure=self._certificate_failed)
 
     def _refresh_certificate(self, _server: Arbiter, _worker: Any) -> None:  # noqa: ANN401 - gunicorn's own
         if self._tls is not None:
@@ -298,15 +299,6 @@ def _with_socket_timeout(wsgi: "WSGIApplication", timeout_s: float) -> "WSGIAppl
         return wsgi(environ, start_response)
 
     return limited
-
-
-def _bound_probes(options: ServerOptions, health: WorkerHealth) -> ProbeServer:
-    probes = Probes(health.readiness, shared_metrics.exposition)
-    try:
-        return ProbeServer(options.probe_host, options.probe_port, probes)
-    except (OSError, OverflowError) as error:
-        where = f"{options.probe_host}:{options.probe_port}"
-        raise InputError(f"{where}, the port for probes, cannot be bound: {error}") from None
 
 
 def _serve_probes(probes: ProbeServer, parent: int) -> None:

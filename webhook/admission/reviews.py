@@ -1,6 +1,7 @@
 """The reviews: one table of paths, and one function for each kind that a path reviews."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.model.claims import PERMANENT_ID
@@ -76,10 +77,7 @@ def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext
     """Run the checks and the rules on a policy."""
     namespace = _namespace(request)
     reviewed = ReviewedPolicy(read(request.object or {}), _stored_policy(request), namespace, context.settings)
-
-    def complete(draft: Draft) -> None:
-        apply_defaults(draft, namespace)
-
+    complete = partial(apply_defaults, namespace=namespace)
     found = context.policy_rules.run(reviewed)
     refused = tuple(_policy_problems(reviewed))
     if context.settings.standalone:

@@ -31,10 +31,8 @@ class EstimatorHealth(Enum):
 
     WELL = "well"
     """The estimator answers."""
-
     FAILING = "failing"
     """The last request failed. The next one may succeed."""
-
     BROKEN = "broken"
     """Decisions do not wait for the estimator until a trial in the background succeeds."""
 

@@ -17,19 +17,14 @@ class Trigger(Enum):
 
     FIRST = "First"
     """It was never scheduled: it has no applied placement."""
-
     RECONCILE = "Reconcile"
     """Its placement changed, or Karmada schedules such bindings at every event."""
-
     SCALE = "Scale"
     """The requested replicas differ from the assigned ones."""
-
     RESCHEDULED = "Rescheduled"
     """A rescheduling was requested after the last scheduling."""
-
     FAILOVER = "Failover"
     """A cluster of the assignment is being deleted or evicted or, if that counts, is not ready."""
-
     NONE = "None"
     """No reason. The assignment stays, even if the fleet changed."""
 

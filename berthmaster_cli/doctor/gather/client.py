@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, TypeVar
 
 from berthmaster.kube.client import APIClient, APIResponse, read_body
-from berthmaster.kube.requests import APIRequest, Query
+from berthmaster.kube.requests import APIRequest
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError, FieldError
 from berthmaster_cli.doctor.facts import Observed, Unobserved
@@ -15,26 +15,17 @@ Value = TypeVar("Value")
 _DRY_RUN: Final = ("dryRun", "All")
 
 
-class ImpersonatingClient:
-    """A client that sends requests in the name of another user (``Impersonate-User``)."""
-
-    def __init__(self, client: APIClient, user: str) -> None:
-        self._client = client
-        self._headers: Query = (("Impersonate-User", user),)
-
-    def send(self, request: APIRequest) -> APIResponse:
-        return self._client.send(request._replace(headers=(*request.headers, *self._headers)))
-
-
 class DoctorClient(NamedTuple):
     """Sends requests to one API server, with a timeout.
 
     Attributes:
         read_timeout_s: how long the API server may send nothing.
+        user: the user in whose name requests are sent (``Impersonate-User``); empty for the user of the client.
     """
 
     client: APIClient
     read_timeout_s: float
+    user: str = ""
 
     def send(self, request: APIRequest) -> APIResponse:
         """Send a request and return the response with its headers.
@@ -42,7 +33,8 @@ class DoctorClient(NamedTuple):
         Raises:
             ApiError: there is no response, or it is an error.
         """
-        return self.client.send(request._replace(read_timeout_s=self.read_timeout_s))
+        headers = (*request.headers, *((("Impersonate-User", self.user),) if self.user else ()))
+        return self.client.send(request._replace(read_timeout_s=self.read_timeout_s, headers=headers))
 
     def read(self, request: APIRequest) -> dict[str, Any]:
         """Send a request and return the object in the response.

@@ -12,7 +12,7 @@ from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import EndpointFacts, Facts, Observed, ServerFacts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.fields import API_VERSIONS
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
-from berthmaster_cli.doctor.gather.client import DoctorClient, ImpersonatingClient, observe
+from berthmaster_cli.doctor.gather.client import DoctorClient, observe
 from certs.bundle import Bundle
 from certs.registration import Endpoint, endpoint_of
 
@@ -62,7 +62,7 @@ class Collector:
         secret = self._on_host("certificates", lambda client: host.serving_secret(client, setup))
         lease = self._if("controllers fleet", partial(fleet.lease, target, *setup.lease))
         karmada_lease = self._if("fleet", partial(fleet.lease, target, setup.karmada_namespace, _KARMADA_LEASE))
-        user = DoctorClient(ImpersonatingClient(self.target, self.user), self.limit_s) if self.user else target
+        user = target._replace(user=self.user)
         versions = API_VERSIONS if "definitions" in self.groups else ()
         on_host = "conflicts registration fleet probes"
         return Facts(

@@ -9,6 +9,7 @@ changes nothing and KubeAdmiral retries, so these return the error.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
 from berthmaster.model.decode import decode_json, encode_json
@@ -69,9 +70,6 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
             workload from it. Otherwise the answer is the error.
     """
 
-    def filter_answer(body: bytes) -> PluginAnswer[FilterResponse]:
-        return filter_cluster(body, pass_in_doubt=pass_in_doubt)
-
     def filter_refusal(problem: Problem) -> Reply:
         response = FilterResponse(selected=pass_in_doubt, error="" if pass_in_doubt else problem.detail)
         return Reply(encode_json(response))
@@ -83,7 +81,7 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
         return Reply(encode_json(SelectResponse([], problem.detail)))
 
     verbs: tuple[tuple[str, Handler, Refuser], ...] = (
-        ("filter", _handler("filter", filter_answer), filter_refusal),
+        ("filter", _handler("filter", partial(filter_cluster, pass_in_doubt=pass_in_doubt)), filter_refusal),
         ("score", _handler("score", score_cluster), score_refusal),
         ("select", _handler("select", select_clusters), select_refusal),
     )

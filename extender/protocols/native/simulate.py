@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from berthmaster.model.cluster import EFFECTS
@@ -45,10 +46,7 @@ class Simulator:
             FieldError: a change is invalid.
             Refusal: another simulation is running, no fleet is known yet, or the deadline has passed.
         """
-
-        def check() -> None:
-            services.check_deadline(call)
-
+        check = partial(services.check_deadline, call)
         changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
         require_synced(services)
         if not self._busy.acquire(blocking=False):

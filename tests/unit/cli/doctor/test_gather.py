@@ -19,7 +19,7 @@ from berthmaster.kube.requests import APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import DeploymentFacts, Setup, Unobserved
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
-from berthmaster_cli.doctor.gather.client import DoctorClient, ImpersonatingClient, observe
+from berthmaster_cli.doctor.gather.client import DoctorClient, observe
 from berthmaster_cli.doctor.gather.collector import Collector
 from berthmaster_cli.doctor.judge import GROUPS
 from certs.authority import issue, new_authority
@@ -66,7 +66,7 @@ class TestClient:
 
     def test_permissions_are_checked_in_the_name_of_another_user(self):
         api = ScriptedClient({"GET /version": VERSION})
-        DoctorClient(ImpersonatingClient(api, "them"), 1).read(APIRequest("/version"))
+        DoctorClient(api, 1, "them").read(APIRequest("/version"))
         assert api.asked[0].headers == (("Impersonate-User", "them"),)
 
 
