@@ -41,15 +41,15 @@ class TargetConfiguration(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CertificateOptions:
-    """What to keep, and how long it lives.
+    """The objects to maintain, and the lifetimes of certificates.
 
     Attributes:
-        namespace: of all Secrets.
+        namespace: the namespace of all Secrets.
         authority_secret: the Secret of the authority. No server mounts it.
         serving: the certificates that servers mount.
         targets: the configurations whose bundles are kept up to date.
         origin: where certificates come from.
-        leaf_lifetime, authority_lifetime: of new certificates.
+        leaf_lifetime, authority_lifetime: the lifetimes of new certificates.
         overlap: how long a stored object may take to reach every client and server. It covers the kubelet's sync of
             mounted Secrets, caches and clock differences.
 

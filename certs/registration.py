@@ -110,7 +110,7 @@ def wait_until_reachable(
         endpoints: one path of each server is tried.
         bundle: called before each attempt, because authorities may change in the meantime.
         clock: the clock of the deadline.
-        timeout_s: for all servers together.
+        timeout_s: the time limit for all servers together.
 
     Raises:
         ServiceError: a server did not answer in time. The message contains the problem of the last attempt.

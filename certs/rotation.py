@@ -29,7 +29,7 @@ class Observation(NamedTuple):
     """The time since when a condition holds for an authority.
 
     Attributes:
-        fingerprint: of the authority. An observation of another authority is ignored.
+        fingerprint: the fingerprint of the authority. An observation of another authority is ignored.
         at: when the condition was first observed.
     """
 
@@ -73,11 +73,11 @@ class ServedLeaf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RotationInput:
-    """All that a step depends on.
+    """The input of a step.
 
     Attributes:
         state: the stored authority.
-        leaves: what servers present.
+        leaves: the leaves that servers present.
         clients: the bundle of each client; None for a client that is unreadable now.
         overlap: how long a stored object may take to reach every client and every server.
         now: the current time, not earlier than the other values were read.

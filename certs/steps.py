@@ -44,8 +44,8 @@ def next_steps(
     """Yield the writes that are due, the most urgent first. Read a new snapshot after each write.
 
     Args:
-        snapshot: what was read.
-        options: what to keep.
+        snapshot: the objects that were read.
+        options: the objects to maintain.
         replaced: fingerprints of certificates that a user asked to replace.
         now: the current time.
 

@@ -13,7 +13,7 @@ from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import MAX_CLUSTERS, Fleet
 
 _NAME_BITS: Final = (MAX_CLUSTERS - 1).bit_length()
-_AVAILABLE_BITS: Final = 33  # the sum of two int32: what fits and what is assigned
+_AVAILABLE_BITS: Final = 33  # the sum of two int32: available and assigned replicas
 _MAX_KEY_SCORE: Final = 2 ** (62 - _NAME_BITS - _AVAILABLE_BITS) - 1
 # Below this many clusters a whole sort costs less than finding the first ones.
 _SORT_WHOLE_BELOW: Final = 64
@@ -96,7 +96,7 @@ class Candidates:
         return np.arange(len(self)) if self._picked else self.best(len(self))
 
     def ordered_by(self, weights: IntArray) -> bool:
-        """Report whether ``best`` orders by these weights first, largest first."""
+        """Return whether ``best`` orders by these weights first, largest first."""
         return weights is self.allocatable and not (
             self._picked or self.assigned is not None or self.scores is not None or self.tiers is not None
         )
@@ -125,7 +125,7 @@ class Candidates:
 
 
 def _overflows(scores: IntArray) -> bool:
-    """Report whether a score is too large for a key, or negative, which is large when read without a sign."""
+    """Return whether a score is too large for a key, or negative, which is large when read without a sign."""
     return bool(scores.view(np.uint64).max(initial=0) > _MAX_KEY_SCORE)
 
 

@@ -80,5 +80,5 @@ class Decision:
 
     @property
     def clears_assignment(self) -> bool:
-        """Report whether the current assignment must be removed although there is no new one."""
+        """Return whether the current assignment must be removed although there is no new one."""
         return self.failure is not None and self.failure.kind is FailureKind.NO_FIT

@@ -239,15 +239,15 @@ class TaintTolerationFilter(PlacementFilter):
     """Reject clusters with untolerated NoSchedule or NoExecute taints.
 
     Args:
-        driving_out: the effects that also reject clusters that have the workload. Karmada has none, because other
+        evicting_effects: the effects that also reject clusters that have the workload. Karmada has none, because other
             controllers evict workloads there. KubeAdmiral has NoExecute.
     """
 
     name = "TaintToleration"
 
-    def __init__(self, driving_out: frozenset[str] = NO_EFFECTS) -> None:
-        self.exempts_current = not driving_out
-        self._driving_out = driving_out
+    def __init__(self, evicting_effects: frozenset[str] = NO_EFFECTS) -> None:
+        self.exempts_current = not evicting_effects
+        self._evicting_effects = evicting_effects
 
     def column(self, context: Context) -> TolerationColumn:
         return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations)
@@ -255,10 +255,10 @@ class TaintTolerationFilter(PlacementFilter):
     def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:
         if self.exempts_current:
             return super().staying(context, column)
-        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations, self._driving_out)
+        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations, self._evicting_effects)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        stays = self._driving_out and cluster.name in context.request.current
-        effects = self._driving_out if stays else REPELLING_EFFECTS
+        stays = self._evicting_effects and cluster.name in context.request.current
+        effects = self._evicting_effects if stays else REPELLING_EFFECTS
         taints = repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
         return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None

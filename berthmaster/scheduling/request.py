@@ -15,7 +15,7 @@ class Request:
     Attributes:
         name: the name of the workload's binding. It distinguishes the workload from its peers.
         namespace: the namespace of the workload, empty if it is cluster-scoped.
-        api_version, kind, uid: of the workload.
+        api_version, kind, uid: those of the workload.
         placement: what the policy asks for.
         replicas: how many replicas to assign.
         requests: what one replica requests. None without replica requirements, which differs from an empty request.

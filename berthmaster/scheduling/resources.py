@@ -247,7 +247,7 @@ class _ModelColumns:
 
 
 def counts_for_nodes(request: tuple[str, int]) -> bool:
-    """Report whether a resource counts on model nodes. Native and scalar ones do, other names are ignored."""
+    """Return whether a resource counts on model nodes. Native and scalar ones do, other names are ignored."""
     name, _ = request
     if name in {CPU, PODS, "memory", "ephemeral-storage"}:
         return True

@@ -232,5 +232,5 @@ class _Feasible:
         return self._rejected
 
     def _may_stay(self, row: int) -> bool:
-        """Report whether a cluster may keep the workload but could not get it now."""
+        """Return whether a cluster may keep the workload but could not get it now."""
         return not self._mask[row] and all(column.current()[row] for column in self._staying)

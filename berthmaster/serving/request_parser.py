@@ -52,7 +52,7 @@ class PlainRequest(NamedTuple):
     """A complete request.
 
     Attributes:
-        method, path, query: of the request line.
+        method, path, query: the parts of the request line.
         fields: the header fields by their names in a WSGI environment.
         body: the whole body.
         size_bytes: the size of the request, head and body.
@@ -66,19 +66,19 @@ class PlainRequest(NamedTuple):
     size_bytes: int
 
 
-def plain_request(arrived: bytearray, prompt_paths: Container[str]) -> PlainRequest | Stage:
+def plain_request(arrived: bytearray, quick_paths: Container[str]) -> PlainRequest | Stage:
     """Parse the first request in a buffer.
 
     Args:
         arrived: the bytes that have arrived. Further requests may follow the first one.
-        prompt_paths: the paths of plain requests.
+        quick_paths: the paths whose requests the polling thread answers; requests to other paths are not plain.
     """
     head = _HEAD.match(arrived)
     if head is None:
         incomplete = len(arrived) < _MAX_HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
         return Stage.INCOMPLETE if incomplete else Stage.NOT_PLAIN
     path = head["path"].decode()
-    if path not in prompt_paths or (fields := _fields(head["fields"].decode())) is None:
+    if path not in quick_paths or (fields := _fields(head["fields"].decode())) is None:
         return Stage.NOT_PLAIN
     length = fields.get("CONTENT_LENGTH", "0")
     if not length.isdecimal() or len(length) > len(str(_MAX_BODY_BYTES)) or int(length) > _MAX_BODY_BYTES:

@@ -73,12 +73,12 @@ class ServedApp(NamedTuple):
 
     Attributes:
         wsgi: the WSGI application.
-        prompt_paths: paths whose small POST requests take about a millisecond and wait for nothing. The polling thread
+        quick_paths: paths whose small POST requests take about a millisecond and wait for nothing. The polling thread
             of ``FastWorker`` answers them itself.
     """
 
     wsgi: "WSGIApplication"
-    prompt_paths: Collection[str]
+    quick_paths: Collection[str]
 
 
 ReportReadiness = Callable[[Readiness], None]
@@ -126,7 +126,7 @@ class _Application(BaseApplication):
 
     def __init__(self, options: ServerOptions, service: HTTPService, health: WorkerHealth, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
-        self.prompt_paths: frozenset[str] = frozenset()
+        self.quick_paths: frozenset[str] = frozenset()
         self.balance = ConnectionBalance(options.workers)
         self._options = options
         self._service = service
@@ -174,7 +174,7 @@ class _Application(BaseApplication):
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
-        self.prompt_paths = frozenset(app.prompt_paths)
+        self.quick_paths = frozenset(app.quick_paths)
         if self._options.worker_class == "fast":
             return app.wsgi
         return _with_socket_timeout(app.wsgi, self._options.request_timeout_s)

@@ -39,12 +39,12 @@ class FastWorker(ThreadWorker):
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
         app = cast("Any", self.app)  # see berthmaster.serving.server
         self._limit_s: float = app.request_timeout_s
-        self._prompt_paths: frozenset[str] = app.prompt_paths
+        self._quick_paths: frozenset[str] = app.quick_paths
         self._balance = app.balance
         self._caller = WSGICaller(self.wsgi, self.cfg)
         self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
         self._check_at = self._accept_at = 0.0
-        self._leaves_to_others = self._insists = False
+        self._leaves_to_others = self._must_accept = False
         self._pool = PoolUsage(self.cfg.threads)
         self.poller.register(cast("int", self.method_queue.fileno()), EVENT_READ, self.method_queue.run_callbacks)
         self._count(0)
@@ -67,12 +67,12 @@ class FastWorker(ThreadWorker):
         stopping = not self.alive
         while (self.nr_conns if stopping else self.alive) and (now := time.monotonic()) < until:
             if self._leaves_to_others:
-                self._insists = now >= self._accept_at  # the other workers had time to accept
-                self._leaves_to_others = not self._insists and self._balance.other_has_fewer(self.nr_conns)
+                self._must_accept = now >= self._accept_at  # the other workers had time to accept
+                self._leaves_to_others = not self._must_accept and self._balance.other_has_fewer(self.nr_conns)
                 self.set_accept_enabled(not self._leaves_to_others)
             for key, _ in self.poller.select(_POLL_OTHERS_S if self._leaves_to_others else _POLL_S):
                 key.data(key.fileobj)
-            self._insists = False
+            self._must_accept = False
             if now >= self._check_at:
                 self._check_deadlines()
                 self._check_at = now + _POLL_S
@@ -102,7 +102,7 @@ class FastWorker(ThreadWorker):
 
     def accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
         """Accept a connection, unless another worker should."""
-        if not self._insists and self._balance.other_has_fewer(self.nr_conns):
+        if not self._must_accept and self._balance.other_has_fewer(self.nr_conns):
             self._leave_to_others()
             return
         try:
@@ -168,7 +168,7 @@ class FastWorker(ThreadWorker):
             if conn.channel.ended:
                 self._close(conn)
             return
-        request = plain_request(conn.arrived, self._prompt_paths)
+        request = plain_request(conn.arrived, self._quick_paths)
         if isinstance(request, PlainRequest):
             del conn.arrived[: request.size_bytes]
             self._answer(conn, request)

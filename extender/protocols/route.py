@@ -41,7 +41,7 @@ class Route(NamedTuple):
         accepts: the accepted content types of the body; empty for any.
         query: the known query parameters; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
-        prompt: a small request takes about a millisecond and waits only for the lock of the state.
+        quick: a small request takes about a millisecond and waits only for the lock of the state.
     """
 
     method: str
@@ -52,4 +52,4 @@ class Route(NamedTuple):
     accepts: tuple[str, ...] = ()
     query: frozenset[str] | None = None
     refuse: Refuser = problem_reply
-    prompt: bool = False
+    quick: bool = False

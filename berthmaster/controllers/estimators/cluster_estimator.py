@@ -14,8 +14,8 @@ from berthmaster.runtime.logs import fields
 
 FAILURES_UNTIL_BROKEN: Final = 3
 """The number of consecutive failures that decisions wait for."""
-FIRST_REST_S: Final = 5.0
-LONGEST_REST_S: Final = 60.0
+FIRST_TRIAL_WAIT_S: Final = 5.0
+LONGEST_TRIAL_WAIT_S: Final = 60.0
 
 _LOG: Final = logging.getLogger("berthmaster.estimators")
 _TRIAL_LIMIT_S: Final = 120.0  # longer than any trial takes, so that only one runs at a time
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # gRPC is an optional dependency
 class EstimatorHealth(Enum):
     """The state of a circuit breaker."""
 
-    WELL = "well"
+    HEALTHY = "healthy"
     """The estimator answers."""
     FAILING = "failing"
     """The last request failed. The next one may succeed."""
@@ -40,13 +40,13 @@ class EstimatorHealth(Enum):
 class CircuitBreaker:
     """Counts consecutive failures, and schedules trials of a broken estimator.
 
-    Trials run in the background. A dead estimator therefore costs decisions nothing.
+    Trials run in the background, so decisions never wait for a broken estimator.
     """
 
-    def __init__(self, clock: Clock, rest: Backoff | None = None) -> None:
-        self.health = EstimatorHealth.WELL
+    def __init__(self, clock: Clock, trial_backoff: Backoff | None = None) -> None:
+        self.health = EstimatorHealth.HEALTHY
         self._clock = clock
-        self._rest = rest or Backoff(FIRST_REST_S, LONGEST_REST_S)
+        self._trial_backoff = trial_backoff or Backoff(FIRST_TRIAL_WAIT_S, LONGEST_TRIAL_WAIT_S)
         self._failures = 0
         self._due_s = 0.0
 
@@ -64,8 +64,8 @@ class CircuitBreaker:
         return True
 
     def succeeded(self) -> None:
-        self.health, self._failures = EstimatorHealth.WELL, 0
-        self._rest.reset()
+        self.health, self._failures = EstimatorHealth.HEALTHY, 0
+        self._trial_backoff.reset()
 
     def failed(self) -> None:
         """Report a failed request of a decision. It does not delay the next trial."""
@@ -79,7 +79,7 @@ class CircuitBreaker:
     def open(self) -> None:
         """Report that there is no connection, or that a trial failed: the next trial waits, longer each time."""
         self.health = EstimatorHealth.BROKEN
-        self._due_s = self._clock.monotonic_s() + self._rest.next_s()
+        self._due_s = self._clock.monotonic_s() + self._trial_backoff.next_s()
 
 
 class EstimateResult(Enum):

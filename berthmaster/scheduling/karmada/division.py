@@ -112,10 +112,10 @@ class CapacityDivision(NamedTuple):
     """The input of a division by capacity.
 
     Attributes:
-        clusters: to divide over.
-        weights: of each cluster. The sum of the weights limits the replicas.
-        replicas: to assign. 0 if the current assignment stays.
-        base: replicas that stay where they are. None for none.
+        clusters: the clusters to divide over.
+        weights: the weight of each cluster. The sum of the weights limits the replicas.
+        replicas: the number to assign. 0 if the current assignment stays.
+        base: the replicas of each cluster that stay there. None for none.
     """
 
     clusters: Candidates
@@ -125,7 +125,7 @@ class CapacityDivision(NamedTuple):
 
 
 def capacity_division(request: Request, selected: Candidates, replicas: int) -> CapacityDivision:
-    """Return what dynamic weight and aggregated divide: all replicas in fresh mode, else only the difference."""
+    """Return the input of the strategies by capacity: all replicas in fresh mode, else only the difference."""
     if request.fresh:
         # Karmada adds the two in int32. With 0 replicas every cluster holds MaxInt32, so that assigned replicas make
         # the sum overflow and the group fails. With any other number of replicas the sum is small.
@@ -198,7 +198,7 @@ def _without_none(clusters: Candidates, replicas: IntArray) -> dict[str, int]:
 
 
 def breaks_ties_descending(uid: str) -> bool:
-    """Report whether, for a workload with this UID, the larger name comes first on a tie."""
+    """Return whether, for a workload with this UID, the larger name comes first on a tie."""
     return bool(uid) and fnv1a_32(uid.encode()) % 2 == 1
 
 
@@ -209,9 +209,10 @@ def allocate(seats: int, votes: IntArray, tie_rank: IntArray) -> IntArray:
     bulk.
 
     Args:
-        seats: how many there are.
-        votes: of each party, not negative.
-        tie_rank: distinct. Of equal quotients the party with fewer seats comes first, then the smaller rank.
+        seats: the number of seats.
+        votes: the votes of each party, not negative.
+        tie_rank: a distinct rank for each party. Of equal quotients the party with fewer seats comes first, then the
+            smaller rank.
 
     Returns:
         The seats of each party, all 0 if there are no votes.

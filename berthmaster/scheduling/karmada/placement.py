@@ -61,7 +61,7 @@ class StaticWeights(Column[np.int64]):
 
 
 def _ignores_constraints(scheduling: ReplicaSchedulingStrategy | None) -> bool:
-    """Report whether static weights disable spread constraints. An empty weight preference does not."""
+    """Return whether static weights disable spread constraints. An empty weight preference does not."""
     if strategy_of(scheduling) is not Strategy.STATIC_WEIGHT or scheduling is None:
         return False
     return scheduling.weight_preference is None or bool(scheduling.weight_preference.static_weight_list)

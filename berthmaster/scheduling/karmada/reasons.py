@@ -75,7 +75,7 @@ class KarmadaReasons:
         return [] if self._attempt.selected is None else sorted(set(self._attempt.selected.regions()))
 
     def _keeps_what_is_assigned(self) -> bool:
-        """Report whether a division by capacity only removed replicas or changed nothing. It ignores tiers."""
+        """Return whether a division by capacity only removed replicas or changed nothing. It ignores tiers."""
         selected = self._attempt.selected
         by_capacity = self._compiled.strategy in {Strategy.DYNAMIC_WEIGHT, Strategy.AGGREGATED}
         if self._request.fresh or not by_capacity or selected is None or selected.assigned is None:

@@ -57,7 +57,7 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
 
 
 def placement_changed(placement: Placement, applied: str, observed_group: str) -> bool:
-    """Report whether a placement differs from the applied one in a way that affects the assignment.
+    """Return whether a placement differs from the applied one in a way that affects the assignment.
 
     Of several groups only the one that the assignment came from counts. A change to the others, or to their order,
     does not. Workload affinity does not count. An applied placement that cannot be decoded counts as unchanged.
@@ -84,7 +84,7 @@ def placement_changed(placement: Placement, applied: str, observed_group: str) -
 
 
 def replicas_changed(spec: BindingSpec) -> bool:
-    """Report whether the assigned replicas differ from the requested ones (``IsBindingReplicasChanged``)."""
+    """Return whether the assigned replicas differ from the requested ones (``IsBindingReplicasChanged``)."""
     if spec.placement is None or spec.placement.replica_scheduling is None:
         return False
     match spec.placement.replica_scheduling.replica_scheduling_type:

@@ -1,4 +1,4 @@
-"""What clusters have and use, in columns, in KubeAdmiral's units: CPU in millicores, all others in whole units."""
+"""The allocatable and free resources of clusters, in columns: CPU in millicores, all others in whole units."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -33,10 +33,10 @@ class Allocation:
     """One resource in some rows: what is allocatable, what is free, and what one replica requests.
 
     Attributes:
-        name: of the resource.
-        capacity: what is allocatable.
-        free: what is not allocated. It may be negative.
-        requested: what one replica requests.
+        name: the name of the resource.
+        capacity: the allocatable amount.
+        free: the amount that is not allocated. It may be negative.
+        requested: the amount that one replica requests.
     """
 
     __slots__ = ("capacity", "free", "name", "requested")
@@ -48,7 +48,7 @@ class Allocation:
         self.requested = min(INT64_MAX, amount_of(name, requests[name])) if name in requests else 0
 
     def taken(self) -> IntArray:
-        """Return what is used with one more replica. If more is free than allocatable, all of it counts as used."""
+        """Return the used amount with one more replica. If more is free than allocatable, all of it counts as used."""
         used: IntArray = np.where(self.free > self.capacity, self.capacity, self.capacity - self.free)
         return used + self.requested
 

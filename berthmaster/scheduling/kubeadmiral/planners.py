@@ -162,7 +162,7 @@ def _reduced(maximum: int | None, settled: int) -> int | None:
 def may_divide_again(
     shares: Sequence[Share], current: Mapping[str, int], scheduled: Mapping[str, int], limits: CapacityLimits
 ) -> bool:
-    """Report whether Binpack may divide again: the current division has settled, or is no longer possible."""
+    """Return whether Binpack may divide again: the current division has settled, or is no longer possible."""
     selected = {each.name for each in shares}
     if any(name not in selected for name in current):
         return True

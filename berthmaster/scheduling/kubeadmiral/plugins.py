@@ -169,13 +169,13 @@ def _compared(context: Context, rows: IntArray) -> list[Allocation]:
 
 
 def _requests_anything(unit: SchedulingUnit) -> bool:
-    """Report whether the unit requests anything. As in KubeAdmiral, a scalar resource counts even with amount 0."""
+    """Return whether the unit requests anything. As in KubeAdmiral, a scalar resource counts even with amount 0."""
     return any(amount.nanos or name not in _PLAIN_RESOURCES for name, amount in unit.requests.items())
 
 
 _FILTERS: Final[tuple[Filter, ...]] = (
     APIEnablementFilter("APIResources", exempts_current=False),
-    TaintTolerationFilter(driving_out=frozenset({NO_EXECUTE})),
+    TaintTolerationFilter(evicting_effects=frozenset({NO_EXECUTE})),
     ClusterAffinityFilter("PlacementFilter"),
     SelectorAffinityFilter(),
     ClusterReadyFilter(),

@@ -57,7 +57,7 @@ class UnitWorkload:
     """The properties of an object that do not depend on its policy.
 
     Attributes:
-        api_version, kind, namespace, name: of the object.
+        api_version, kind, namespace, name: the identity of the object.
         replicas_path: the path of the replicas of its kind, such as ``spec.replicas``. Empty for a kind without
             replicas, which cannot be divided.
         replicas: the number at that path. None if it is missing.
@@ -98,7 +98,7 @@ def prepare(
     Args:
         workload: the object.
         policy: not defaulted here; see ``model.kubeadmiral.defaulted_spec``.
-        annotations: of the federated object.
+        annotations: the annotations of the federated object.
         now: determines which clusters custom migration makes unavailable.
 
     Raises:
@@ -146,7 +146,7 @@ class _Overrides(NamedTuple):
     """The overrides of one federated object.
 
     Attributes:
-        fields: of a SchedulingUnit, by name.
+        fields: values for fields of a SchedulingUnit, by name.
         notes: the annotations that were ignored, each with its path in the federated object.
     """
 
@@ -158,7 +158,7 @@ def _overrides(annotations: Mapping[str, str], policy: KubeAdmiralSpec) -> _Over
     """Return what the annotations override.
 
     Args:
-        annotations: of the federated object.
+        annotations: the annotations of the federated object.
         policy: its preferences for clusters apply where a part of an annotation is ignored.
     """
     reading = _Reading(annotations)
@@ -177,7 +177,7 @@ def _migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, n
     """Return the fields of a SchedulingUnit that automatic and custom migration set.
 
     Args:
-        annotations: of the federated object.
+        annotations: the annotations of the federated object.
         policy: without ``autoMigration`` estimates are ignored.
         now: a cluster is unavailable until its time, exclusive.
 
@@ -299,7 +299,7 @@ def with_migration_applied(annotations: Mapping[str, str], *, has_replicas: bool
     This is the first step of scheduling: both the unit and the snapshot depend on the resulting annotations.
 
     Args:
-        annotations: of the federated object.
+        annotations: the annotations of the federated object.
         has_replicas: the object has a number of replicas, which a migration can limit.
     """
     text = annotations.get(MIGRATION_CONFIGURATION)

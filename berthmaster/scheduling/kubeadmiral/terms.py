@@ -30,7 +30,7 @@ class InvalidTermError(UnscorableError):
 
 
 def any_matches(terms: Iterable[ClusterSelectorTerm], cluster: Cluster) -> bool:
-    """Report whether one of the terms matches a cluster. An empty term matches none.
+    """Return whether one of the terms matches a cluster. An empty term matches none.
 
     Raises:
         InvalidTermError: a requirement that was evaluated before a match is invalid.
@@ -86,7 +86,7 @@ def _requirements(expressions: tuple[SelectorRequirement, ...]) -> tuple[Require
 
 
 def _fields_match(expressions: tuple[SelectorRequirement, ...], cluster: Cluster) -> bool:
-    """Report whether all expressions match. Validate all of them before any is evaluated."""
+    """Return whether all expressions match. Validate all of them before any is evaluated."""
     for each in expressions:
         problem = _field_problem(each)
         if problem is not None:

@@ -142,7 +142,7 @@ def snapshot_of(
     Args:
         workload: the object.
         policy: the policy that it is bound to, if any.
-        annotations: of the federated object.
+        annotations: the annotations of the federated object.
         clusters: the clusters that joined. See ``hashes_of``.
     """
     names = sorted(clusters)
@@ -275,7 +275,7 @@ def trigger_of(stored: str | None, current: Snapshot, policy: KubeAdmiralSpec | 
 
 
 def lost_or_changed(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    """Report whether a cluster was removed or has another hash. A new cluster does not count."""
+    """Return whether a cluster was removed or has another hash. A new cluster does not count."""
     return any(now.get(name) != digest for name, digest in before.items())
 
 

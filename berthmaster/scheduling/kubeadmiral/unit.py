@@ -39,7 +39,7 @@ class SchedulingUnit:
     """One object.
 
     Attributes:
-        api_version, kind, namespace, name: of the object.
+        api_version, kind, namespace, name: the identity of the object.
         divide: replicas are divided. Otherwise every cluster gets all of them.
         replicas: the number of replicas in Divide mode.
         requests: what a replica requests. KubeAdmiral considers GPUs only.
@@ -48,7 +48,7 @@ class SchedulingUnit:
         cluster_selector: labels that a cluster must have.
         required: terms of which one must match. None for no condition.
         preferred: terms with the weight that a match adds to the score.
-        tolerations: of taints.
+        tolerations: the taints that the object tolerates.
         max_clusters: the largest number of clusters. None for any number.
         candidates: the clusters that may be selected. Empty for all.
         preferences: by cluster, for the clusters that have any.

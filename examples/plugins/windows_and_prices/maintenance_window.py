@@ -26,7 +26,7 @@ class MaintenanceWindow(Filter):
         self.now = now
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
-        """Report why the window of a cluster is closed, or return None if it is open."""
+        """Return why the window of a cluster is closed, or None if it is open."""
         if context.request.namespace != NAMESPACE:
             return None
         window = cluster.metadata.annotations.get(WINDOW, "")
@@ -40,5 +40,5 @@ class MaintenanceWindow(Filter):
 
 
 def _is_open(now: time, opens: time, closes: time) -> bool:
-    """Report whether a time is in a window, which may cross midnight."""
+    """Return whether a time is in a window, which may cross midnight."""
     return opens <= now < closes if opens <= closes else now >= opens or now < closes

@@ -24,7 +24,7 @@ def routes(options: KubeSchedulerOptions | None = None, profile: Profile | None 
     """
     extender = Extender(options or KubeSchedulerOptions(), profile)
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
-    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, prompt=True) for verb, handler in verbs.items()]
+    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, quick=True) for verb, handler in verbs.items()]
 
 
 __all__ = ["PREFIX", "PROTOCOL", "KubeSchedulerOptions", "routes"]

@@ -86,7 +86,7 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
         ("select", _handler("select", select_clusters), select_refusal),
     )
     return [
-        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), prompt=True)
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), quick=True)
         for verb, handler, refuse in verbs
     ]
 

@@ -34,7 +34,7 @@ def routes() -> Sequence[Route]:
     decision = "/v1/bindings/{namespace}/{name}/decision"
     return (
         Route(
-            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), prompt=True
+            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), quick=True
         ),
         Route(
             "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),

@@ -17,7 +17,7 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
 from berthmaster.controllers.estimators import channels
-from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_REST_S
+from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.errors import InputError
@@ -196,7 +196,7 @@ def test_a_hanging_estimator_is_skipped_until_a_trial_succeeds(stage, caplog):
     assert len(server.asked) == FAILURES_UNTIL_BROKEN
 
     server.says = 4
-    stage.clock.pass_by(LONGEST_REST_S)
+    stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
     assert stage.ask("a") == {}  # the trial runs in the background
     assert eventually(lambda: stage.ask("a") == {"a": 4})
     messages = [record.getMessage() for record in caplog.records if record.name == "berthmaster.estimators"]
@@ -212,7 +212,7 @@ def test_a_trial_that_fails_costs_decisions_nothing(stage):
     stage.open()
     stage.ask_until_broken("a")
     for trial in range(2):
-        stage.clock.pass_by(2 * LONGEST_REST_S)
+        stage.clock.pass_by(2 * LONGEST_TRIAL_WAIT_S)
         began = time.monotonic()
         assert stage.ask("a", timeout_s=HASTY_S) == {}
         assert time.monotonic() - began < HASTY_S
@@ -236,7 +236,7 @@ def test_a_trial_looks_up_the_service_again(stage):
     stage.open("a")
     assert stage.ask("a") == {}
     stage.serve("a", 4)
-    stage.clock.pass_by(LONGEST_REST_S)
+    stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
     assert eventually(lambda: stage.ask("a") == {"a": 4})
 
 
@@ -356,7 +356,7 @@ def test_a_new_client_certificate_needs_no_restart(stage, authority, tmp_path):
         target.write_bytes(source.read_bytes())
 
     def heals():
-        stage.clock.pass_by(LONGEST_REST_S)
+        stage.clock.pass_by(LONGEST_TRIAL_WAIT_S)
         return stage.ask(timeout_s=1.0) == {"a": 5}
 
     assert eventually(heals)
