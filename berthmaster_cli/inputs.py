@@ -1,10 +1,10 @@
 """The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
     from extender.client import Client
     from extender.protocols.native import wire
+
+    Connect = Callable[[], Client]
 
 _GATES: Final = (WORKLOAD_AFFINITY,)
 _EXISTING_FILE: Final = click.Path(dir_okay=False, exists=True, path_type=Path)
@@ -110,22 +112,8 @@ def current_time() -> datetime:
     return datetime.now(UTC).replace(microsecond=0)
 
 
-class Remote(NamedTuple):
-    """How to reach a running extender."""
-
-    url: str
-    token_file: Path | None
-    ca_file: Path | None
-    certificate: tuple[Path, Path] | None
-
-    def client(self) -> "Client":
-        from extender.client import Client  # noqa: PLC0415 - imported only if it is used
-
-        return Client(self.url, token_file=self.token_file, ca_file=self.ca_file, certificate=self.certificate)
-
-
-def remote_from(given: Mapping[str, Any]) -> Remote | None:
-    """Return the extender that ``--server`` names; None without the option.
+def remote_from(given: Mapping[str, Any]) -> "Connect | None":
+    """Return what connects to the extender that ``--server`` names; None without the option.
 
     Raises:
         click.UsageError: options contradict each other.
@@ -138,7 +126,13 @@ def remote_from(given: Mapping[str, Any]) -> Remote | None:
     if given["paths"] or given["replica_paths"]:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
     pair = (certificate, key) if certificate is not None else None
-    return Remote(given["server"], given["token_file"], given["ca_file"], pair)
+
+    def connect() -> "Client":
+        from extender.client import Client  # noqa: PLC0415 - imported only if it is used
+
+        return Client(given["server"], token_file=given["token_file"], ca_file=given["ca_file"], certificate=pair)
+
+    return connect
 
 
 def wire_change(change: Change) -> "wire.Change":
@@ -161,7 +155,7 @@ def wire_change(change: Change) -> "wire.Change":
     raise TypeError(f"the API has no form for {type(change).__name__}")
 
 
-def explain_remotely(remote: Remote, name: ResourceName) -> "Explanation":
+def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":
     """Ask an extender for the decision on a workload.
 
     A name without a namespace means a resource in ``default``, or else a cluster-scoped resource.
@@ -170,7 +164,7 @@ def explain_remotely(remote: Remote, name: ResourceName) -> "Explanation":
         ServiceError: there is no such workload, or the extender cannot be reached.
     """
     binding = binding_name(name.kind, name.name)
-    with remote.client() as client:
+    with connect() as client:
         try:
             return client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
         except ServiceError as error:

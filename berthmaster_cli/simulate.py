@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,7 +20,6 @@ from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.console import complain, output_option
 from berthmaster_cli.federation import simulate_federation
 from berthmaster_cli.inputs import (
-    Remote,
     current_time,
     input_options,
     profile_from,
@@ -32,6 +31,9 @@ from berthmaster_cli.inputs import (
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.tables import print_changes, print_results
+
+if TYPE_CHECKING:
+    from berthmaster_cli.inputs import Connect
 
 
 @click.command(
@@ -116,9 +118,9 @@ def _simulate(
     return not unplaced(last)
 
 
-def _simulate_remotely(remote: Remote, changes: Sequence[Change], output: str) -> bool:
+def _simulate_remotely(connect: "Connect", changes: Sequence[Change], output: str) -> bool:
     """Print the result of a simulation by an extender, and return whether every workload is placed."""
-    with remote.client() as client:
+    with connect() as client:
         answer = client.simulate([wire_change(each) for each in changes], show_all=True)
     if changes:
         print_changes(answer.rows, output)

@@ -8,7 +8,9 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar
 from cryptography import x509
 
 from berthmaster.controllers.rbac import AccessRule
+from berthmaster.model.errors import InputError
 from certs.bundle import EMPTY, Bundle
+from certs.registration import Endpoint, endpoint_of
 
 SCHEDULER_NAME: Final = "berthmaster"
 LEASE_NAME: Final = "berthmaster-controllers"
@@ -160,6 +162,14 @@ class WebhookFacts:
     def path(self) -> str:
         """The path of the URL, without parameters."""
         return "/" + self.url.removeprefix("https://").partition("/")[2].partition("?")[0]
+
+    @property
+    def endpoint(self) -> Endpoint | None:
+        """The address in the URL; None if the URL is invalid."""
+        try:
+            return endpoint_of(self.url)
+        except InputError:
+            return None
 
     @property
     def full_name(self) -> str:

@@ -7,14 +7,13 @@ from functools import partial
 from typing import Final, TypeVar
 
 from berthmaster.kube.client import APIClient
-from berthmaster.model.errors import InputError
 from berthmaster.runtime.clock import Clock
 from berthmaster_cli.doctor.facts import EndpointFacts, Facts, Observed, ServerFacts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.fields import API_VERSIONS
 from berthmaster_cli.doctor.gather import api_server, fleet, host, webhooks
 from berthmaster_cli.doctor.gather.client import DoctorClient, observe
 from certs.bundle import Bundle
-from certs.registration import Endpoint, endpoint_of
+from certs.registration import Endpoint
 
 _KARMADA_LEASE: Final = "karmada-scheduler"
 _MAX_ENDPOINTS: Final = 8
@@ -112,11 +111,7 @@ class Collector:
             return []
         wanted: dict[tuple[str, int, Bundle], Endpoint] = {}
         for each in registered:
-            if each.ours:
-                try:
-                    endpoint = endpoint_of(each.url)
-                except InputError:
-                    continue  # a finding of the registration reports it
+            if each.ours and (endpoint := each.endpoint) is not None:  # a finding reports an invalid URL
                 wanted.setdefault((endpoint.host, endpoint.port, each.bundle), endpoint)
         found = []
         for (_, _, bundle), endpoint in [*wanted.items()][:_MAX_ENDPOINTS]:

@@ -6,7 +6,6 @@ from typing import Final
 
 from cryptography import x509
 
-from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor.facts import (
     DryRunFacts,
     EndpointFacts,
@@ -21,7 +20,6 @@ from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failure_of, named_failure
 from certs.bundle import Bundle, issued_by, names_of
 from certs.leaf import OVERDUE_AT, moment_of_life
-from certs.registration import Endpoint, endpoint_of
 
 SOON: Final = timedelta(days=7)
 """The least time that a person needs to react. Shorter-lived certificates are judged by their share of life only."""
@@ -63,7 +61,9 @@ def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
 
 def _endpoint(endpoint: EndpointFacts, ours: Sequence[WebhookFacts], facts: Facts) -> Iterator[Finding]:
     where = f"{endpoint.host}:{endpoint.port}"
-    webhook = next((each for each in ours if _address(each)[:2] == (endpoint.host, endpoint.port)), ours[0])
+    webhook = next(
+        (each for each in ours if each.endpoint and each.endpoint[:2] == (endpoint.host, endpoint.port)), ours[0]
+    )
     if endpoint.contact != "served":
         yield _unreached(endpoint, where, webhook, ours, facts)
         return
@@ -127,7 +127,7 @@ def _match(check: str, name: str, leaf: x509.Certificate, ours: Sequence[Webhook
         if len(webhook.bundle) and not any(issued_by(leaf, each) for each in webhook.bundle):
             message = f"caBundle of {webhook.full_name} does not trust the certificate in Secret {name}"
             return failed(check, message, named_failure("authority", webhook, setup).remedy)
-        host = _address(webhook).host
+        host = webhook.endpoint.host if webhook.endpoint else ""
         if host and not _is_for(leaf, host):
             names = ", ".join(sorted(names_of(leaf)))
             message = f"the certificate in Secret {name} is valid for {names}, not for {host}"
@@ -167,13 +167,6 @@ def _is_proven(dry_run: Observed[DryRunFacts] | None, ours: Sequence[WebhookFact
         return False
     denied = denying_webhook(dry_run.bad_problem) in {webhook.name for webhook in ours}
     return denied or all(webhook.fails_closed and not webhook.narrowed for webhook in ours)
-
-
-def _address(webhook: WebhookFacts) -> Endpoint:
-    try:
-        return endpoint_of(webhook.url)
-    except InputError:
-        return Endpoint("", 0, "")
 
 
 def _is_for(leaf: x509.Certificate, host: str) -> bool:

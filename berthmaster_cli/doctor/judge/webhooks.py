@@ -4,11 +4,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from berthmaster.model.errors import InputError
 from berthmaster_cli.doctor.facts import DeploymentFacts, DryRunFacts, Facts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failed_webhook, failure_of
-from certs.registration import endpoint_of
 from webhook.admission.reviews import ROUTES
 
 SHORTEST_S: Final = 2.0
@@ -79,14 +77,14 @@ def _copies(ours: Sequence[WebhookFacts], setup: Setup) -> Iterator[Finding]:
 
 def _urls(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
     check = "registration/url"
-    invalid = next((webhook for webhook in ours if not _is_valid(webhook.url)), None)
+    invalid = next((webhook for webhook in ours if webhook.endpoint is None), None)
     if invalid is not None:
         message = f"{invalid.full_name} has no valid URL: {invalid.url!r}"
         return failed(check, message, f"Register the webhooks of this release: {setup.upgrade}")
     if any(webhook.is_service for webhook in ours) and not setup.single:
         message = "the webhooks are registered by Service, and the target API server has no such Service"
         return failed(check, message, f"Register them by URL: {setup.upgrade} --set registration.clientConfig=url")
-    return ok(check, f"the API server calls {_list(endpoint_of(webhook.url).host for webhook in ours)}")
+    return ok(check, f"the API server calls {_list(webhook.endpoint.host for webhook in ours if webhook.endpoint)}")
 
 
 def _failure_policy(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
@@ -124,14 +122,6 @@ def _request_timeout(
             )
             remedy = f"Set a lower value: {setup.upgrade} --set webhook.requestTimeoutSeconds={timeout_s - 0.5:g}"
             yield failed("registration/request-timeout", message, remedy)
-
-
-def _is_valid(url: str) -> bool:
-    try:
-        endpoint_of(url)
-    except InputError:
-        return False
-    return True
 
 
 def _number(text: str) -> float | None:

@@ -8,21 +8,15 @@ a request in that placement, ``results`` makes the answers of the verbs, and ``m
 from collections.abc import Sequence
 from typing import Final
 
-from berthmaster.scheduling.profile import Profile
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeSchedulerOptions
 from extender.protocols.route import Route
 
 PREFIX: Final = "/kube-scheduler"
 
 
-def routes(options: KubeSchedulerOptions | None = None, profile: Profile | None = None) -> Sequence[Route]:
-    """Return the routes of the three verbs.
-
-    Args:
-        options: the configuration of the protocol.
-        profile: the plugins; Karmada's by default, because placements are Karmada's.
-    """
-    extender = Extender(options or KubeSchedulerOptions(), profile)
+def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
+    """Return the routes of the three verbs."""
+    extender = Extender(options or KubeSchedulerOptions())
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
     return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, quick=True) for verb, handler in verbs.items()]
 

@@ -10,7 +10,6 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.selector import LabelSelector
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.karmada.profile import karmada_profile
-from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from extender.protocols.kube_scheduler.memory import SAMPLE_FLOOR, HoldCounter, RecentNodes
 from extender.protocols.kube_scheduler.nodes import REJECTED, CachedNodes, RankedNodes, RequestNodes, members_of
@@ -77,9 +76,9 @@ class _Filtered(NamedTuple):
 class Extender:
     """The verbs and their memory. Safe for several threads."""
 
-    def __init__(self, options: KubeSchedulerOptions, profile: Profile | None = None) -> None:
+    def __init__(self, options: KubeSchedulerOptions) -> None:
         self._options = options
-        self._profile = profile or karmada_profile()
+        self._profile = karmada_profile()  # placements are Karmada's
         self._members = members_of(options.members)
         self._placements = PlacementFinder()
         self._placements_lock = threading.Lock()
