@@ -82,7 +82,10 @@ class CertificateReport(NamedTuple):
 
 
 class CertificateReconciler:
-    """Keeps the certificates that the options name."""
+    """Keeps the certificates that the options name.
+
+    Methods raise an ``ApiError`` if a Secret is unreadable or undeletable, and an ``InputError`` if one is foreign.
+    """
 
     def __init__(
         self, clusters: Clusters, options: CertificateOptions, clock: Clock, events: CertificateEvents
@@ -93,22 +96,13 @@ class CertificateReconciler:
         self._events = events
 
     def observe(self) -> CertificateReport:
-        """Report the current state without any write.
-
-        Raises:
-            ApiError: a Secret is unreadable.
-        """
+        """Report the current state without any write."""
         self._time.adjust()
         snapshot = read_snapshot(self._clusters, self._options)
         return CertificateReport(snapshot, self._time.now(), (), tuple(self._missing(snapshot)))
 
     def bundle(self) -> Bundle:
-        """Return the bundle that clients must trust now. It is empty if there is no authority yet.
-
-        Raises:
-            ApiError: a Secret is unreadable.
-            InputError: the Secret of the authority is foreign.
-        """
+        """Return the bundle that clients must trust now. It is empty if there is no authority yet."""
         return trusted_bundle(read_snapshot(self._clusters, replace(self._options, targets=())), self._options)
 
     def reconcile(self, *, renew_leaves: bool = False, rotate_authority: bool = False) -> CertificateReport:
@@ -117,10 +111,6 @@ class CertificateReconciler:
         Args:
             renew_leaves: replace every present leaf.
             rotate_authority: begin to replace the present issuer.
-
-        Raises:
-            ApiError: a Secret is unreadable.
-            InputError: a Secret is foreign.
         """
         snapshot, now = self.observe()[:2]
         replaced = _replaced(snapshot, renew_leaves=renew_leaves, rotate_authority=rotate_authority)
@@ -139,11 +129,7 @@ class CertificateReconciler:
         return CertificateReport(snapshot, now, tuple(done), (*failed.values(), *self._missing(snapshot)))
 
     def delete_secrets(self) -> Iterator[str]:
-        """Delete our Secrets, leaves first. Yield the name of each after its deletion.
-
-        Raises:
-            ApiError: a Secret cannot be read or deleted.
-        """
+        """Delete our Secrets, leaves first. Yield the name of each after its deletion."""
         roles = [(each.secret, secrets.SERVING) for each in self._options.serving]
         for name, role in (*roles, (self._options.authority_secret, secrets.AUTHORITY)):
             if secrets.delete_secret(self._clusters.host, (self._options.namespace, name), role):

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 
 class Client:
-    """A client of one service."""
+    """A client of one service. Requests raise a ``ServiceError`` if it refuses them or cannot be reached."""
 
     def __init__(
         self,
@@ -97,11 +97,7 @@ class Client:
     def schedule(
         self, binding: Binding, clusters: Sequence[Cluster] | None = None, *, explain: bool = False
     ) -> Decided:
-        """Schedule a binding on the fleet of the service, or on these clusters.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
-        """
+        """Schedule a binding on the fleet of the service, or on these clusters."""
         request = ScheduleRequest(binding, None if clusters is None else tuple(clusters))
         return self._request("POST", _with_query("/v1/schedule", explain=explain), Decided, encode_json(request))
 
@@ -135,20 +131,12 @@ class Client:
             connection.close()
 
     def simulate(self, changes: Sequence[Change], *, show_all: bool = False) -> SimulateAnswer:
-        """Simulate changes.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
-        """
+        """Simulate changes."""
         request = SimulateRequest(tuple(changes), show_all)
         return self._request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
-        """Yield the clusters of the fleet, by name.
-
-        Raises:
-            ServiceError: the service refuses the request, or cannot be reached.
-        """
+        """Yield the clusters of the fleet, by name."""
         after: str | None = ""
         while after is not None:
             page = self._request("GET", f"/v1/clusters?{urlencode({'after': after})}", ClusterList)

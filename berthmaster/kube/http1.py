@@ -164,7 +164,6 @@ class HTTP1Response:
 
     @property
     def reason(self) -> str:
-        """The standard phrase of the status."""
         return http.client.responses.get(self.status, "")
 
     def on_message_begin(self) -> None:

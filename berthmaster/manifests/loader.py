@@ -149,7 +149,6 @@ class _Loader:
                 self._template(document)
 
     def use_nodes_as_clusters(self) -> None:
-        """Convert the nodes among the templates to clusters."""
         documents, self.manifests.templates = self.manifests.templates, []
         for document in documents:
             if (document.api_version, document.kind) != _NODE:

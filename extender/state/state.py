@@ -127,7 +127,6 @@ class State:
 
     @property
     def freshness(self) -> Freshness:
-        """How current the state is."""
         return self._freshness
 
     @contextmanager

@@ -153,7 +153,6 @@ class ClaimStore:
         ask(self.metadata_client, merge_patch(found.collection, key, {"metadata": guarded}))
 
     def policy(self, reference: PolicyReference) -> Policy | None:
-        """Read a policy. Return None if it does not exist."""
         watched = POLICIES[reference.kind]
         raw = ask_if_found(self._client, get(watched.collection, (reference.namespace, reference.name)))
         return watched.read(raw) if raw is not None else None

@@ -35,9 +35,6 @@ def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
 
     The clock is read from the ``Date`` header, which cuts off fractions of a second. So the true time is half a second
     later on average. The response was sent half way between request and response.
-
-    Raises:
-        ApiError: the API server does not respond.
     """
     started = now()
     with client.send(APIRequest("/version")) as response:
@@ -53,11 +50,7 @@ def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
 
 
 def kinds(client: DoctorClient, api_version: str) -> ServedKinds:
-    """Read what the API server serves of an API version, with schemas if it publishes them.
-
-    Raises:
-        ApiError: the API server does not serve the version (404), or does not respond.
-    """
+    """Read what the API server serves of an API version, with schemas if it publishes them."""
     listed = client.read_as(APIResourceList, APIRequest(f"/apis/{api_version}"))
     body = ask_if_found(client, APIRequest(f"/openapi/v3/apis/{api_version}"))
     document = decode(dict[str, Any], body) if body is not None else {}
@@ -141,11 +134,7 @@ def questions(rules: Iterable[AccessRule], setup: Setup) -> Iterator[AccessQuest
 
 
 def access(client: DoctorClient, setup: Setup) -> AccessFacts:
-    """Ask which permissions of the controllers the client's user has.
-
-    Raises:
-        ApiError: the API server does not respond.
-    """
+    """Ask which permissions of the controllers the client's user has."""
     denied, checked = [], 0
     for question in questions(rules_of(setup.controllers, estimators=setup.estimators), setup):
         checked += 1

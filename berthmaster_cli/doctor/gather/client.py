@@ -18,6 +18,8 @@ _DRY_RUN: Final = ("dryRun", "All")
 class DoctorClient(NamedTuple):
     """Sends requests to one API server, with a timeout.
 
+    Every method raises an ``ApiError`` if there is no response, or it is an error or of another type.
+
     Attributes:
         read_timeout_s: how long the API server may send nothing.
         user: the user in whose name requests are sent (``Impersonate-User``); empty for the user of the client.
@@ -28,28 +30,16 @@ class DoctorClient(NamedTuple):
     user: str = ""
 
     def send(self, request: APIRequest) -> APIResponse:
-        """Send a request and return the response with its headers.
-
-        Raises:
-            ApiError: there is no response, or it is an error.
-        """
+        """Send a request and return the response with its headers."""
         headers = (*request.headers, *((("Impersonate-User", self.user),) if self.user else ()))
         return self.client.send(request._replace(read_timeout_s=self.read_timeout_s, headers=headers))
 
     def read(self, request: APIRequest) -> dict[str, Any]:
-        """Send a request and return the object in the response.
-
-        Raises:
-            ApiError: there is no response, or it is an error or no object.
-        """
+        """Send a request and return the object in the response."""
         return self.read_as(dict[str, Any], request)
 
     def read_as(self, kind: type[Value], request: APIRequest) -> Value:
-        """Send a request and decode the response as a type.
-
-        Raises:
-            ApiError: there is no response, or it is an error or of another type.
-        """
+        """Send a request and decode the response as a type."""
         with self.send(request) as response:
             return decode(kind, read_body(response))
 

@@ -90,11 +90,7 @@ class _List(msgspec.Struct, Generic[T], frozen=True):
 
 
 def clusters(client: DoctorClient) -> FleetFacts:
-    """List the clusters.
-
-    Raises:
-        ApiError: they cannot be listed.
-    """
+    """List the clusters."""
     found, complete = [], True
     for each in _pages(client, CLUSTERS, _List[_Cluster]):
         found += each.items
@@ -116,9 +112,6 @@ def bindings(client: DoctorClient, ours: str, now: datetime) -> BindingFacts:
         client: the API server.
         ours: the scheduler name whose bindings are examined.
         now: the current time.
-
-    Raises:
-        ApiError: they cannot be listed.
     """
     by_scheduler: Counter[str] = Counter()
     stale, unschedulable, complete = [], [], True
@@ -167,20 +160,12 @@ def _failure(binding: _Binding) -> str | None:
 
 
 def lease(client: DoctorClient, namespace: str, name: str) -> LeaseFacts | None:
-    """Read a lease; None if it does not exist.
-
-    Raises:
-        ApiError: it cannot be read.
-    """
+    """Read a lease; None if it does not exist."""
     body = ask_if_found(client, get(LEASES, (namespace, name)))
     return decode(_Lease, body).facts() if body is not None else None
 
 
 def leases_named(client: DoctorClient, name: str) -> list[LeaseFacts]:
-    """List the leases of a name in all namespaces.
-
-    Raises:
-        ApiError: they cannot be listed.
-    """
+    """List the leases of a name in all namespaces."""
     query = (("fieldSelector", f"metadata.name={name}"), ("limit", str(_MAX_LEASES)))
     return [each.facts() for each in client.read_as(_List[_Lease], APIRequest(LEASES.path, query)).items]

@@ -22,11 +22,7 @@ _HTTP_PORT: Final = 80
 
 
 def deployments(client: DoctorClient, setup: Setup) -> list[DeploymentFacts]:
-    """List the Deployments of Karmada and of the release.
-
-    Raises:
-        ApiError: they cannot be listed.
-    """
+    """List the Deployments of Karmada and of the release."""
     found: dict[tuple[str, str], DeploymentFacts] = {}
     for namespace in dict.fromkeys((setup.karmada_namespace, setup.namespace)):
         request = APIRequest(DEPLOYMENTS.within(namespace), (("limit", str(_MAX_DEPLOYMENTS)),))
@@ -37,11 +33,7 @@ def deployments(client: DoctorClient, setup: Setup) -> list[DeploymentFacts]:
 
 
 def serving_secret(client: DoctorClient, setup: Setup) -> SecretFacts | None:
-    """Read the Secret that the webhook serves from; None if it does not exist.
-
-    Raises:
-        ApiError: it cannot be read.
-    """
+    """Read the Secret that the webhook serves from; None if it does not exist."""
     name = f"{setup.release}-webhook-tls"
     secret = read_secret(client, (setup.namespace, name))
     if secret is None:

@@ -43,11 +43,7 @@ _WARNING: Final = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')  # RFC 7234, sectio
 
 
 def registered(client: DoctorClient) -> list[WebhookFacts]:
-    """List the webhooks of Berthmaster, and those of others for the same API groups.
-
-    Raises:
-        ApiError: the configurations cannot be listed.
-    """
+    """List the webhooks of Berthmaster, and those of others for the same API groups."""
     found: list[WebhookFacts] = []
     for kind in (MUTATING, VALIDATING):
         for item in client.read(APIRequest(kind.collection.path)).get("items") or []:

@@ -253,7 +253,6 @@ def _decode(services: Services, call: Call) -> Args:
 
 
 def _decode_nodes(services: Services, kind: type[NodeIdentity], args: Args) -> list[Cluster]:
-    """Decode the nodes of a request as clusters."""
     begun_s = services.clock.monotonic_s()
     nodes = [decode_node(kind, raw, index) for index, raw in enumerate(args.nodes)]
     services.metrics.took(PROTOCOL, "decode nodes", services.clock.monotonic_s() - begun_s)
@@ -286,12 +285,10 @@ def _unknown_nodes(services: Services, result: FilteredNodes, placement: PodPlac
 
 
 def _best(scores: Mapping[str, int]) -> dict[str, int]:
-    """Return the nodes with the best scores."""
     return dict(sorted(scores.items(), key=lambda each: -each[1])[:_NAMES_LOGGED])
 
 
 def _logged(filtered: _Filtered) -> Mapping[str, Any]:
-    """Return the fields of a filter's log line."""
     answer = filtered.answer
     kept = answer.node_names if answer.nodes is None else answer.nodes.items
     return {

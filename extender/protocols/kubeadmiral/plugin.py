@@ -119,7 +119,6 @@ def _handler(
 def _logged(
     answer: PluginAnswer[FilterResponse] | PluginAnswer[ScoreResponse] | PluginAnswer[SelectResponse],
 ) -> dict[str, object]:
-    """Return the fields of an answer's log line."""
     values: dict[str, object] = {
         "workload": str(answer.unit or ""), "result": answer.result, "group": answer.group, "error": answer.error,
     }  # fmt: skip

@@ -75,7 +75,6 @@ def binding_decision(services: Services, call: Call) -> Reply:
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:
-    """Return the value of a boolean parameter."""
     value = query.get(name)
     if value is None:
         return False

@@ -168,7 +168,6 @@ def _decided(binding: Binding, trigger: Trigger, decision: Decision) -> Decided:
 
 
 def _record(services: Services, call: Call, verb: str, begun_s: float, decided: Decided) -> None:
-    """Count and log a decision."""
     result = decided.error.value if decided.error is not None else PLACED
     services.metrics.decided(PROTOCOL, decided.trigger.value, result)
     services.decisions.write(
