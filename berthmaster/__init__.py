@@ -1,1 +1,1 @@
-"""The vocabulary every part of Berthmaster speaks. It imports none of them."""
+"""The library of Berthmaster. The services and the command import it; it imports none of them."""

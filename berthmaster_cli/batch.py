@@ -193,7 +193,7 @@ def _answer_federation(line: FederationLine) -> FederationAnswer:
 
 
 def _is_federation(line: bytes) -> bool:
-    """Whether a line has an object in place of bindings."""
+    """Whether a line has an object instead of bindings."""
     try:
         return "object" in msgspec.json.decode(line, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):

@@ -89,7 +89,7 @@ certificate_options: Final = option_group(
     click.option(
         "--overlap-s", type=click.FloatRange(0, 86_400), default=600.0, show_default=True,
         help="The time that a changed Secret may need to reach every pod that mounts it, in seconds. A new authority "
-        "waits so long before it issues, and an old one before it is removed from the bundle.",
+        "issues nothing before this time has passed, and an old one stays in the bundle until then.",
     ),
     log_level_option,
 )  # fmt: skip

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Schedule the workloads of manifests, and show what changes would move.
 
-    Reads Clusters, policies and any resources. ResourceBindings tell where workloads are now.
+    Reads Clusters, policies and any resources. ResourceBindings contain the current assignments.
     """
     remote = remote_from(given)
     workload_affinity = workload_affinity_on(given["feature_gates"])

@@ -102,8 +102,8 @@ class _Created(msgspec.Struct, frozen=True):
 class ServerTime:
     """The local clock, corrected by the clock of an API server.
 
-    All replicas agree on the current time, whatever their machines' clocks say. A replica with a wrong clock would
-    otherwise consider valid certificates expired and replace them with unusable ones.
+    All replicas agree on the current time, even if the clocks of their machines differ. Otherwise a replica with a
+    wrong clock would consider valid certificates expired and replace them with unusable ones.
     """
 
     def __init__(self, client: APIClient, namespace: str, clock: Clock) -> None:

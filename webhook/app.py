@@ -107,7 +107,7 @@ class Reviewer:
 
     def refuse(self, path: str, status: int, problem: str, body: bytes) -> HTTPReply:
         """Answer a request that is not a review. The answer carries the UID if the body contains one."""
-        return self._refused(path, status, wire.salvaged_uid(body), problem)
+        return self._refused(path, status, wire.find_uid(body), problem)
 
     def _review(self, path: str, route: ReviewRoute, request: AdmissionRequest) -> HTTPReply:
         outcome = review(route, request, self._context)

@@ -91,7 +91,7 @@ class Runtime:
         registrations: Sequence[Registration],
         client: APIClient,
         clock: Clock,
-        exit_at_once: Callable[[int], None] = os._exit,  # without cleanup: other threads must not go on
+        exit_at_once: Callable[[int], None] = os._exit,  # without cleanup: other threads must not continue
     ) -> None:
         self._options = options
         self._clock = clock

@@ -101,7 +101,7 @@ class FencedClient:
         self._closed = False
 
     def close(self) -> None:
-        """Stop all writes for good."""
+        """Stop all writes permanently."""
         self._closed = True
 
     def send(self, request: APIRequest) -> APIResponse:

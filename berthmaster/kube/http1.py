@@ -18,7 +18,7 @@ _PIECE_BYTES: Final = 16 * 1024  # the size of a TLS record; recv clears a large
 _MAX_HEAD_BYTES: Final = 64 * 1024
 _FIRST_FINAL_STATUS: Final = 200
 _TRUSTED_S: Final = 1.0
-"""For so long after a response, an idle connection is not checked, because a check costs as much as a request."""
+"""The time after a response in which an idle connection is not checked, because a check costs as much as a request."""
 
 
 class ConnectionClosedError(ApiError):

@@ -126,8 +126,8 @@ def log_exceptions(
 ) -> bool:
     """Call ``call`` and log any exception with its traceback. Return False after an exception.
 
-    This is the crash handler of threads that must go on. Use it at the outermost edge of a thread only, where the next
-    piece of work does not depend on the failed one. Catch expected errors by name, further in.
+    This is the crash handler of threads that must continue. Use it only in the outermost function of a thread, where
+    the next piece of work does not depend on the failed one. Catch expected errors by their class where they occur.
 
     Args:
         call: the work.

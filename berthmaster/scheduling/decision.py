@@ -36,7 +36,7 @@ class Mode(Enum):
     STEADY = "Steady"
     """They stay. Only the difference is added or removed."""
     FRESH = "Fresh"
-    """All replicas are assigned anew, because the request asks for a rescheduling."""
+    """All replicas are assigned again, because the request asks for a rescheduling."""
 
 
 @dataclass(slots=True)

@@ -1,6 +1,6 @@
 """Explain a decision, cluster by cluster: why a cluster got the workload, and why others did not.
 
-The scheduler computes nothing of this. A decision keeps its attempts, and ``explain`` asks every plugin for its reasons
+The scheduler computes no explanations. A decision keeps its attempts, and ``explain`` asks every plugin for its reasons
 afterwards, on the same state of the fleet.
 """
 

@@ -65,7 +65,7 @@ class Plugins:
 
 
 class Reasons(Protocol):
-    """What a diagnosis asks a profile about one attempt. Nothing of it is computed during the decision."""
+    """The explanations that a profile gives for one attempt. They are not computed during the decision."""
 
     @property
     def weights(self) -> Mapping[int, int]:

@@ -164,7 +164,7 @@ def encode_failure(uid: str, code: int, reason: str, message: str) -> bytes:
     return _ENCODER.encode(ReviewResponse(Response(uid=uid, allowed=False, status=status)))
 
 
-def salvaged_uid(body: bytes) -> str:
+def find_uid(body: bytes) -> str:
     """Return the UID in a document that cannot be decoded; empty if there is none."""
     found = _UID_IN_TEXT.search(body)
     if found is None:
@@ -178,11 +178,11 @@ def salvaged_uid(body: bytes) -> str:
 def _not_a_review(body: bytes, error: Exception) -> NotAReview:
     """Return why a body is not a review, with its UID if possible."""
     if isinstance(error, RecursionError):
-        return NotAReview("the body is nested too deeply", uid=salvaged_uid(body))
+        return NotAReview("the body is nested too deeply", uid=find_uid(body))
     try:
         document: Any = msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as not_json:
-        return NotAReview(f"the body is not valid JSON: {not_json}", uid=salvaged_uid(body))
+        return NotAReview(f"the body is not valid JSON: {not_json}", uid=find_uid(body))
     if not isinstance(document, dict):
         return NotAReview("the body is not an AdmissionReview: it is not a JSON object")
     request = document.get("request")

@@ -46,7 +46,7 @@ class PendingReplicas(NamedTuple):
 class AssumedReplicas:
     """The assumed replicas by cluster and binding. Not safe for several threads.
 
-    Methods that change something return the affected clusters as decisions must see them from then on.
+    Methods that change something return the affected clusters with the pending replicas deducted.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class AssumedReplicas:
         return sum(len(each.pending) for each in self._clusters.values())
 
     def update_cluster(self, cluster: Cluster) -> Cluster:
-        """Store an observed cluster, and return it as decisions must see it."""
+        """Store an observed cluster, and return it with the pending replicas deducted."""
         assumed = self._clusters.setdefault(cluster.name, AssumedCluster(cluster))
         assumed.update(cluster)
         return assumed.view()
@@ -175,7 +175,7 @@ class AssumedReplicas:
 class AssumedCluster:
     """A cluster with the replicas that are assumed on it, by binding.
 
-    Adding or removing replicas costs the same however many others are pending: a burst has thousands.
+    The cost of adding or removing replicas does not depend on the number of pending ones: a burst has thousands.
 
     Attributes:
         pending: by binding. Only ``put`` may change it.
@@ -307,8 +307,8 @@ class ModelNodes:
     """The nodes that one cluster's resource models describe, with the pending replicas placed on them.
 
     A model has the number of nodes of a grade and the capacity of its smallest node. Replicas go to the first node
-    that holds one, from the smallest grade up. Each workload's nodes are remembered, so that removing it costs the
-    same however many others are placed. A node holds 110 pods.
+    that holds one, from the smallest grade up. The nodes of each workload are stored, so that
+    the cost of removing it does not depend on the number of other workloads. A node holds 110 pods.
     """
 
     def __init__(self, models: Iterable[ResourceModel], modelings: Iterable[AllocatableModeling]) -> None:

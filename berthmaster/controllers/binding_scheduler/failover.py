@@ -39,7 +39,7 @@ class Replacement:
     Attributes:
         clusters: replicas by cluster.
         group: the group that the status names for it; empty without groups.
-        left: the lost clusters that it leaves.
+        left: the lost clusters that it no longer contains.
     """
 
     clusters: dict[str, int]
@@ -53,7 +53,7 @@ def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) ->
     Args:
         scheduler: schedules. Clusters of its fleet that are not ready get no more replicas.
         request: the workload with its whole assignment.
-        lost: the assigned clusters to leave.
+        lost: the assigned clusters to replace.
     """
     kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
     remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)

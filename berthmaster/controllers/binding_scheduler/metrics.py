@@ -1,4 +1,4 @@
-"""The binding scheduler's metrics. Those that karmada-scheduler has too share the rest of the name with it."""
+"""The binding scheduler's metrics. Metrics that karmada-scheduler has too have its names after the prefix."""
 
 from typing import Final
 

@@ -129,7 +129,7 @@ class BindingReconciler:
         )
 
     def _write(self, key: Key, binding: Binding, decision: BindingDecision) -> None:
-        """Write a decision. If a write fails half way, the next decision for the binding completes it."""
+        """Write a decision. If one of its writes fails, the next decision for the binding completes it."""
         now = self._clock.now()
         if decision.write is None:
             self._write_status(key, binding, decision, now)

@@ -24,11 +24,11 @@ def mark_event(rebalancer: WorkloadRebalancer, at: datetime, marked: Marked) -> 
     if marked.stamped is None:
         return None
     origin = f"WorkloadRebalancer {rebalancer.metadata.name}, created at {_time(at)},"
-    if marked.overtaken_at is None:
+    if marked.scheduled_later_at is None:
         note = f"{origin} triggered rescheduling"
         return EventContent(marked.stamped, "Normal", "RescheduleTriggered", _ACTION, note, reference(rebalancer))
     note = (
-        f"{origin} has no effect: the last scheduling was later, at {_time(marked.overtaken_at)}. "
+        f"{origin} has no effect: the last scheduling was later, at {_time(marked.scheduled_later_at)}. "
         "Create a new WorkloadRebalancer to reschedule"
     )
     return EventContent(marked.stamped, "Warning", "NothingRescheduled", _ACTION, note, reference(rebalancer))
@@ -50,9 +50,11 @@ def progress_events(
             yield EventContent(about, "Warning", "RebalancePending", _ACTION, note)
     elif outcomes:
         yield _finished(about, progress)
-    if overtaken := [each for each, found in outcomes.items() if isinstance(found, Marked) and found.overtaken_at]:
+    if without_effect := [
+        each for each, found in outcomes.items() if isinstance(found, Marked) and found.scheduled_later_at
+    ]:
         note = (
-            f"not rescheduled because their last scheduling is later than this object: {_names(overtaken)}. "
+            f"not rescheduled because their last scheduling is later than this object: {_names(without_effect)}. "
             "Create a new WorkloadRebalancer to reschedule them"
         )
         yield EventContent(about, "Warning", "NothingRescheduled", _ACTION, note)

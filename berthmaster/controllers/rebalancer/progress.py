@@ -27,11 +27,12 @@ class Marked:
 
     Attributes:
         stamped: the binding, if this attempt wrote the mark.
-        overtaken_at: when the workload was last scheduled, if that is not before the mark. The mark has no effect then.
+        scheduled_later_at: when the workload was last scheduled, if that is not before the mark: the mark has no
+            effect then.
     """
 
     stamped: Reference | None = None
-    overtaken_at: datetime | None = None
+    scheduled_later_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,7 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
     """Build the controller of WorkloadRebalancers.
 
     It reconciles a rebalancer that is new, whose spec has changed, or whose time to live is over. A changed status does
-    not requeue it. Otherwise two controllers side by side would requeue each other's objects forever.
+    not requeue it. Otherwise two running controllers would requeue each other's objects forever.
     """
     queue: WorkQueue[Key] = WorkQueue(context.clock)
 
@@ -274,7 +274,7 @@ def mark(client: APIClient, workload: RebalancedWorkload, at: datetime) -> MarkO
             return _mark_once(client, where, at)
         except FieldError as error:
             message = f"the binding {'/'.join(filter(None, where[1]))} is unreadable: {error}"
-            return NotMarked(ApiError(HTTPStatus.OK, "", message))  # the API server works: go on with other bindings
+            return NotMarked(ApiError(HTTPStatus.OK, "", message))  # the API server works: continue with other bindings
         except ApiError as error:
             if is_gone(error):
                 return BindingMissing()
@@ -298,6 +298,6 @@ def _mark_once(client: APIClient, where: tuple[Collection, Key], at: datetime) -
         return Marked()
     guard = {"uid": binding.metadata.uid, "resourceVersion": binding.metadata.resource_version}
     ask(client, merge_patch(collection, key, {"metadata": guard, "spec": {"rescheduleTriggeredAt": at}}))
-    overtaken_at = last if last is not None and last >= at else None
+    scheduled_later_at = last if last is not None and last >= at else None
     kind = "ResourceBinding" if key[0] else "ClusterResourceBinding"
-    return Marked(Reference(_API_VERSION, kind, *key, binding.metadata.uid), overtaken_at)
+    return Marked(Reference(_API_VERSION, kind, *key, binding.metadata.uid), scheduled_later_at)

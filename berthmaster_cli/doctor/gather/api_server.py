@@ -19,7 +19,7 @@ from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 _NUMBER: Final = re.compile(r"\d+")
 _REFERENCE: Final = "#/components/schemas/"
 _MAX_DEPTH: Final = 24
-"""Twice the depth of a placement. A schema that refers to itself would be resolved for ever."""
+"""Twice the depth of a placement. A schema that refers to itself would be resolved forever."""
 _ACCESS_REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 _USER_REVIEWS: Final = Collection.of("authentication.k8s.io/v1", "selfsubjectreviews")
 

@@ -64,7 +64,7 @@ def decode(kind: type[Value], body: bytes) -> Value:
 def observe(question: Callable[[], Value], limit_s: float) -> Observed[Value]:
     """Return the answer to a question, or why there is none, after at most ``limit_s`` seconds.
 
-    A server can send one byte now and then for ever, and name resolution has no timeout. So a daemon thread asks. If it
+    A server can send single bytes forever, and name resolution has no timeout. A daemon thread therefore asks. If it
     takes too long, it is abandoned and ends with the process.
     """
     answers: list[Observed[Value]] = []

@@ -109,7 +109,7 @@ def _install(kind: RequiredKind, kubectl: str) -> str:
 
 
 def _find_refusal(kind: RequiredKind, kubectl: str) -> str:
-    """Tell which server to look at: an aggregated API server, which can fail alone, serves clusters."""
+    """Return the remedy for a refusal. An aggregated API server, which can fail alone, serves clusters."""
     if kind.kind != "Cluster":
         return f"Find out why the API server refuses: {kubectl} get --raw /apis/{kind.api_version}"
     group, _, version = kind.api_version.partition("/")
@@ -169,7 +169,7 @@ def _denied(rule: AccessRule, missing: list[str], user: str, setup: Setup) -> Fi
 
 
 def _grant(setup: Setup) -> str:
-    """Tell how to grant permissions: the chart creates roles on the host, and renders them for another target."""
+    """Return how to grant permissions: the chart creates roles on the host, and renders them for another target."""
     if setup.single:
         return f"Let the chart create its roles again: {setup.upgrade}"
     roles = f"{setup.in_release} get configmap {setup.release}-target-rbac -o jsonpath='{{.data.*}}'"

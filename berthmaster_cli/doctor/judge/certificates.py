@@ -54,7 +54,7 @@ def _bundles(ours: Sequence[WebhookFacts], facts: Facts) -> Finding:
         return failed(check, "every authority in caBundle has expired or is not valid yet", remedy)
     last = min((max(bundle, key=_end) for bundle in valid), key=_end)
     left = _duration(_end(last) - facts.now)
-    if _is_neglected(last, facts.now):
+    if _is_overdue(last, facts.now):
         return warning(check, f"the authority in caBundle expires in {left} and has no successor", remedy)
     return ok(check, f"the API server trusts an authority that is valid for another {left}")
 
@@ -92,7 +92,7 @@ def _trust(endpoint: EndpointFacts, leaf: x509.Certificate, where: str, webhook:
 def _unreached(
     endpoint: EndpointFacts, where: str, webhook: WebhookFacts, ours: Sequence[WebhookFacts], facts: Facts
 ) -> Finding:
-    """Judge an endpoint without a session. The dry run shows whether the API server reaches it nevertheless."""
+    """Judge an endpoint without a session. The dry run shows whether the API server can reach it."""
     check = "certificates/served"
     unresolved = endpoint.contact == "unresolved"
     why = "does not resolve" if unresolved else f"cannot be checked ({endpoint.problem})"
@@ -142,12 +142,12 @@ def _validity(check: str, what: str, leaf: x509.Certificate, webhook: WebhookFac
         return failed(check, f"{what} is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC", remedy)
     if left <= timedelta(0):
         return failed(check, f"{what} expired {_duration(-left)} ago", remedy)
-    if _is_neglected(leaf, facts.now):
+    if _is_overdue(leaf, facts.now):
         return warning(check, f"{what} expires in {_duration(left)} and was not renewed", remedy)
     return ok(check, f"{what} is valid for another {_duration(left)}")
 
 
-def _is_neglected(certificate: x509.Certificate, now: datetime) -> bool:
+def _is_overdue(certificate: x509.Certificate, now: datetime) -> bool:
     """Whether the certificate is overdue for replacement, or leaves a person little time to replace it."""
     long_lived = _end(certificate) - certificate.not_valid_before_utc > 4 * SOON
     return moment_of_life(certificate, OVERDUE_AT) <= now or (long_lived and _end(certificate) - now < SOON)

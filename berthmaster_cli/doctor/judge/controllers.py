@@ -8,7 +8,7 @@ from berthmaster_cli.doctor.facts import DeploymentFacts, Facts, LeaseFacts, Set
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 
 SLACK: Final = timedelta(seconds=5)
-"""How far the clocks of the holder, the API server and this machine may differ unnoticed."""
+"""How far the clocks of the holder, the API server and this machine may differ without a finding."""
 _LEADER: Final = "controllers/leader"
 _THEIR_GATE: Final = "PropagationPolicyPreemption"
 _OUR_GATE: Final = "PolicyPreemption"
@@ -50,7 +50,7 @@ def _leader(lease: LeaseFacts, facts: Facts) -> Finding:
     age = facts.now - lease.renewed
     if not is_live(lease, facts):
         message = f"{lease.holder} holds the lease {where} but has not renewed it for {_seconds(age)}"
-        return failed(_LEADER, message, f"Find out why all replicas are stuck: {setup.controllers_logs}")
+        return failed(_LEADER, message, f"Find out why no replica renews or acquires it: {setup.controllers_logs}")
     if age < -SLACK:
         message = f"the clock of {lease.holder} is {_seconds(-age)} ahead of the clock of the API server"
         return warning(_LEADER, message, "Synchronize the host's machines with NTP: timedatectl timesync-status")

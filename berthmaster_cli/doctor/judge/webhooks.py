@@ -112,7 +112,7 @@ def _timeouts(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
 def _request_timeout(
     ours: Sequence[WebhookFacts], deployments: Sequence[DeploymentFacts], setup: Setup
 ) -> Iterator[Finding]:
-    """The webhook has to give up before the API server does, or its error message is lost."""
+    """The webhook must time out before the API server does, or its error message is lost."""
     timeout_s = min(webhook.timeout_s for webhook in ours)
     for deployment in deployments:
         own_s = _number(deployment.option("request-timeout-s", "2.5"))

@@ -1,4 +1,4 @@
-"""What the protocol remembers between calls: how often a pod was held, and the nodes that requests contained.
+"""The state between calls: how often a pod was held, and the nodes that requests contained.
 
 kube-scheduler offers a sample of a large fleet, or the one node that it nominated before; see docs/kube-scheduler.md.
 The extender holds a pod until kube-scheduler offers the nodes of earlier groups. A request does not show whether these

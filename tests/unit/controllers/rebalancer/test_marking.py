@@ -60,7 +60,7 @@ def test_the_binding_of_a_workload(named, where):
 
 
 @pytest.mark.parametrize(
-    ("marked", "scheduled", "writes", "overtaken_at"),
+    ("marked", "scheduled", "writes", "scheduled_later_at"),
     [
         pytest.param(None, EARLIER, 1, None, id="no mark: written"),
         pytest.param(EARLIER, EARLIER, 1, None, id="an earlier mark: replaced"),
@@ -72,12 +72,12 @@ def test_the_binding_of_a_workload(named, where):
         pytest.param(CREATED, LATER, 0, None, id="the same mark and scheduled since: kept"),
     ],
 )
-def test_a_mark(api, marked, scheduled, writes, overtaken_at):
+def test_a_mark(api, marked, scheduled, writes, scheduled_later_at):
     before = put_binding(api, "web", marked=marked, scheduled=scheduled)
     found = mark(api, WEB, CREATED)
     after = api.get(WEB_BINDING)
     stamped = Reference("work.karmada.io/v1alpha2", "ResourceBinding", *KEY, before["metadata"]["uid"])
-    assert found == (Marked(stamped, overtaken_at) if writes else Marked())
+    assert found == (Marked(stamped, scheduled_later_at) if writes else Marked())
     assert len(api.writes()) == writes
     assert after["spec"]["rescheduleTriggeredAt"] == text(max(CREATED, marked or CREATED))
     assert after["spec"]["clusters"] == before["spec"]["clusters"]

@@ -78,7 +78,7 @@ def test_the_order_is_bytewise_by_api_version_kind_namespace_and_name():
     ("outcome", "result", "reason"),
     [
         pytest.param(Marked(), "Successful", "", id="marked: successful"),
-        pytest.param(Marked(overtaken_at=LATER), "Successful", "", id="marked without effect: successful"),
+        pytest.param(Marked(scheduled_later_at=LATER), "Successful", "", id="marked without effect: successful"),
         pytest.param(BindingMissing(), "Failed", "ReferencedBindingNotFound", id="no binding: failed"),
         pytest.param(NOT_MARKED, "", "", id="not marked: open"),
         pytest.param(None, "", "", id="not tried: open"),
@@ -169,7 +169,7 @@ names = st.sampled_from("abcdef")
 workloads = st.lists(names, min_size=1, max_size=8)
 outcomes_of_all = st.fixed_dictionaries(
     {
-        name: st.sampled_from([Marked(), Marked(overtaken_at=LATER), BindingMissing(), NOT_MARKED, None])
+        name: st.sampled_from([Marked(), Marked(scheduled_later_at=LATER), BindingMissing(), NOT_MARKED, None])
         for name in "abcdef"
     }
 ).map(lambda found: {value(name): outcome for name, outcome in found.items() if outcome is not None})

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from reviews import UID, admission_review
 
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
-from webhook.admission.wire import NotAReview, decode, encode, encode_failure, salvaged_uid
+from webhook.admission.wire import NotAReview, decode, encode, encode_failure, find_uid
 
 REVIEW = admission_review({"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}})
 
@@ -46,9 +46,9 @@ def test_an_invalid_review_is_an_error_with_its_uid(body, message, uid):
 def test_the_uid_of_a_truncated_review_is_found(uid, cut):
     body = json.dumps({"kind": "AdmissionReview", "request": {"uid": uid, "object": {"uid": "other"}}}).encode()
     whole = len(json.dumps({"kind": "AdmissionReview", "request": {"uid": uid}})) - 2
-    assert salvaged_uid(body[: whole + cut]) in {uid, ""}
+    assert find_uid(body[: whole + cut]) in {uid, ""}
     if not any("\ud800" <= character <= "\udfff" for character in uid):
-        assert salvaged_uid(body[: whole + cut]) == uid
+        assert find_uid(body[: whole + cut]) == uid
 
 
 def test_a_denial_has_every_cause_and_no_patch():
