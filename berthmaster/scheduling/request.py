@@ -52,11 +52,7 @@ class Request:
     def of(cls, binding: Binding) -> "Request":
         """Return the request of a binding. Without a placement every cluster is suitable."""
         spec = binding.spec
-        resource, requirements, groups = (
-            spec.resource,
-            spec.replica_requirements,
-            spec.workload_affinity_groups,
-        )
+        resource, requirements, groups = spec.resource, spec.replica_requirements, spec.workload_affinity_groups
         return cls(
             name=binding.metadata.name,
             namespace=resource.namespace,

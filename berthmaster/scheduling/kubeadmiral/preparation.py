@@ -105,14 +105,15 @@ def prepare(
         FieldError: the number of replicas to divide is missing, or an annotation that a controller of KubeAdmiral wrote
             cannot be decoded. The path starts at the document that contains the field.
     """
-    overridden = _overrides(annotations, policy)
-    unit = replace(policy_unit(workload, policy), **overridden.fields, **_migration_fields(annotations, policy, now))
+    reading = _Reading(annotations)
+    overrides = _overrides(reading, policy)
+    unit = replace(policy_unit(workload, policy), **overrides, **_migration_fields(annotations, policy, now))
     if unit.divide and not workload.replicas_path:
         unit = replace(unit, divide=False)
     if unit.divide and workload.replicas is None:
         raise FieldError(workload.replicas_path, "is missing; replicas can be divided only if their number is set")
     unit = replace(unit, replicas=(workload.replicas or 0) if unit.divide else 0)
-    return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(overridden.notes))
+    return Preparation(unit, bool(annotations.get(NO_SCHEDULING)), tuple(reading.notes))
 
 
 def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUnit:
@@ -142,26 +143,11 @@ def policy_unit(workload: UnitWorkload, policy: KubeAdmiralSpec) -> SchedulingUn
     )
 
 
-class _Overrides(NamedTuple):
-    """The overrides of one federated object.
+def _overrides(reading: "_Reading", policy: KubeAdmiralSpec) -> dict[str, Any]:
+    """Return the fields of a SchedulingUnit that the annotations override.
 
-    Attributes:
-        fields: values for fields of a SchedulingUnit, by name.
-        notes: the annotations that were ignored, each with its path in the federated object.
+    The policy's preferences for clusters apply where a part of an annotation is ignored.
     """
-
-    fields: Mapping[str, Any]
-    notes: Sequence[FieldError]
-
-
-def _overrides(annotations: Mapping[str, str], policy: KubeAdmiralSpec) -> _Overrides:
-    """Return what the annotations override.
-
-    Args:
-        annotations: the annotations of the federated object.
-        policy: its preferences for clusters apply where a part of an annotation is ignored.
-    """
-    reading = _Reading(annotations)
     fields: dict[str, Any] = {
         "divide": reading.read(SCHEDULING_MODE, lambda text: _one_of(_MODES, text)),
         "sticky": reading.read(STICKY_CLUSTER, lambda text: _one_of(_SWITCHES, text)),
@@ -170,7 +156,7 @@ def _overrides(annotations: Mapping[str, str], policy: KubeAdmiralSpec) -> _Over
         "max_clusters": reading.read(MAX_CLUSTERS, _count),
     }
     given = {name: value for name, value in fields.items() if value is not None}
-    return _Overrides({**given, **_affinity(reading), **_placements(reading, policy)}, reading.notes)
+    return {**given, **_affinity(reading), **_placements(reading, policy)}
 
 
 def _migration_fields(annotations: Mapping[str, str], policy: KubeAdmiralSpec, now: Timestamp) -> dict[str, Any]:
