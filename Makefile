@@ -100,7 +100,7 @@ bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory
 	@PYTHONPATH=tests $(BIN)/python bench/controllers_memory.py $(ARGS)
 
 .PHONY: soak
-soak: $(VENV)/.run ## Test the extender under bad clients: dropped connections, slow clients, half bodies
+soak: $(VENV)/.run ## Test the extender under bad clients: dropped connections, slow clients, incomplete bodies
 	@$(BIN)/python bench/soak.py $(ARGS)
 
 .PHONY: coverage

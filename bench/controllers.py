@@ -42,7 +42,7 @@ _NODES: Final = (0, 4, 20, 40, 20, 10, 4, 0, 0)
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
-def as_it_is(raw: dict[str, Any]) -> dict[str, Any]:
+def unchanged(raw: dict[str, Any]) -> dict[str, Any]:
     """Return the object unchanged."""
     return raw
 
@@ -74,7 +74,7 @@ def make(
     client: HTTPClient,
     bindings: int,
     clusters: int,
-    dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
+    dressed: Callable[[dict[str, Any]], dict[str, Any]] = unchanged,
 ) -> str:
     """Fill the API server, and return the namespace of the bindings. ``dressed`` adds fields to each object."""
     workload = next(each for each in generated(1) if len(each.clusters) == clusters)
@@ -152,7 +152,7 @@ class Observer:
 
     def __init__(self, client: HTTPClient) -> None:
         self._informer = Informer(BINDINGS, msgspec.json.Decoder(_Seen).decode, SystemClock())
-        self._informer.subscribe(self._heard)
+        self._informer.subscribe(self._observed)
         self.assigned_s: list[float] = []
         self.complete_s: list[float] = []
         self._informer.start(client)
@@ -174,7 +174,7 @@ class Observer:
         """Return for each binding a write like the one that assigned it."""
         return [(key, seen.rewritten()) for key, seen in self._informer.items()]
 
-    def _heard(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
+    def _observed(self, _key: Key, before: _Seen | None, after: _Seen | None, /) -> None:
         now_s = time.monotonic()
         if after is not None and after.spec.clusters and not (before and before.spec.clusters):
             self.assigned_s.append(now_s)
@@ -196,7 +196,7 @@ def measure(
     bindings: int,
     clusters: int,
     flags: Sequence[str],
-    dressed: Callable[[dict[str, Any]], dict[str, Any]] = as_it_is,
+    dressed: Callable[[dict[str, Any]], dict[str, Any]] = unchanged,
 ) -> None:
     """Run the benchmark once; see ``make``."""
     client = load_client(plane.kubeconfig)
@@ -254,7 +254,7 @@ def control_plane(settle_s: float) -> Iterator[ControlPlane]:
 def main(*, bindings: int, clusters: int, settle_s: float, with_models: bool, flags: tuple[str, ...]) -> None:
     """Time the binding scheduler. FLAGS after -- go to the controllers."""
     with control_plane(settle_s) as plane:
-        measure(plane, bindings, clusters, flags, modeled if with_models else as_it_is)
+        measure(plane, bindings, clusters, flags, modeled if with_models else unchanged)
 
 
 if __name__ == "__main__":

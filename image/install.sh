@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 if [ -e "$target" ]; then
-    echo "install.sh: $target is there already" >&2
+    echo "install.sh: $target already exists" >&2
     exit 1
 fi
 

@@ -25,7 +25,7 @@ _ALL_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watc
 
 
 class ReadyResponse(AbstractContextManager["ReadyResponse"]):
-    """An ``APIResponse`` that is there already."""
+    """An ``APIResponse`` whose body is complete."""
 
     def __init__(
         self,

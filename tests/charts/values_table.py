@@ -35,7 +35,7 @@ def table(text: str, schema: Mapping[str, Any]) -> list[Row]:
 
 
 def readme(text: str, values: str, schema: Mapping[str, Any]) -> str:
-    """The README with its table made anew."""
+    """The README with a new table."""
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     lines = ["| value | default | accepted | |", "|---|---|---|---|"]

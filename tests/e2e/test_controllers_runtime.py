@@ -170,7 +170,7 @@ def test_who_took_the_lease_makes_the_leader_end(api: Api, namespace: str, start
     assert "another process" in leader.process.tail()
 
 
-def test_a_lease_that_was_deleted_is_made_anew_and_the_leader_stays(api: Api, namespace: str, start: Start):
+def test_a_lease_that_was_deleted_is_created_again_and_the_leader_stays(api: Api, namespace: str, start: Start):
     leader = start()
     wait_for_leader([leader], ELECTION_S)
     before = lease_of(api, namespace)

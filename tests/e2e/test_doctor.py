@@ -430,7 +430,7 @@ def deployment(namespace: str, name: str, *arguments: str, replicas: int = 1) ->
 
 
 class Delayed:
-    """A forwarder that keeps what the server says for some time, each piece anew."""
+    """A forwarder that keeps what the server says for some time."""
 
     def __init__(self, port: int, delay_s: float) -> None:
         self._open: list[socket.socket] = []

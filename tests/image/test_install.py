@@ -139,4 +139,4 @@ def test_it_refuses_to_write_over_something(environment):
         check=False,
     )
     assert done.returncode == 1
-    assert "is there already" in done.stderr
+    assert "already exists" in done.stderr

@@ -34,7 +34,7 @@ def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
     """Read version and clock.
 
     The clock is read from the ``Date`` header, which cuts off fractions of a second. So the true time is half a second
-    later on average. The response was sent half way between request and response.
+    later on average. The server is assumed to have read its clock in the middle between request and response.
     """
     started = now()
     with client.send(APIRequest("/version")) as response:
