@@ -1,6 +1,6 @@
 """Measure the extender while other clients misbehave: ``make soak``.
 
-The other clients open and drop thousands of connections, send requests slowly, send incomplete bodies, and flood the service.
+The other clients open and drop thousands of connections, send slow and incomplete requests, and flood the service.
 One well-behaved client measures its requests first alone, and then beside the others. The memory of the workers is
 measured too. The memory must stay constant, and the well-behaved client must not become slower than its share of CPU
 explains.
