@@ -9,14 +9,7 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import plugin_options, profile_from
-from berthmaster_cli.options import (
-    FILE,
-    Address,
-    config_option,
-    environment_text,
-    log_level_option,
-    option_group,
-)
+from berthmaster_cli.options import FILE, Address, config_option, environment_text, log_level_option, option_group
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions

@@ -20,10 +20,7 @@ EXIT_INTERRUPTED: Final = 130
 _PROGRAM: Final = "berthmaster"
 # Imported when called: `--help` and completion must not import numpy.
 _COMMANDS: Final = {
-    "certs": (
-        "berthmaster_cli.certs",
-        "Issue, renew and inspect serving certificates and CA bundles.",
-    ),
+    "certs": ("berthmaster_cli.certs", "Issue, renew and inspect serving certificates and CA bundles."),
     "controllers": (
         "berthmaster_cli.controllers",
         "Run the controllers: schedule bindings, rebalance workloads, preempt policies.",
@@ -37,10 +34,7 @@ _COMMANDS: Final = {
         "berthmaster_cli.register",
         "Register webhooks at an API server, and remove them, without failed calls.",
     ),
-    "simulate": (
-        "berthmaster_cli.simulate",
-        "Schedule the workloads of manifests, and show what changes would move.",
-    ),
+    "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
     "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
 }
 

@@ -41,10 +41,7 @@ _SPEC: Final[Mapping[str, Any]] = {
         "replicaRescheduling": {"avoidDisruption": True},
     },
 }
-_AUTO_MIGRATION: Final[Mapping[str, Any]] = {
-    "when": {"podUnschedulableFor": "1m"},
-    "keepUnschedulableReplicas": False,
-}
+_AUTO_MIGRATION: Final[Mapping[str, Any]] = {"when": {"podUnschedulableFor": "1m"}, "keepUnschedulableReplicas": False}
 _DOCUMENTED: Final[Mapping[str, Any]] = {
     **_SPEC,
     "reschedulePolicy": {"disableRescheduling": False, **_SPEC["reschedulePolicy"]},

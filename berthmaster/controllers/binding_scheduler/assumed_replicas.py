@@ -261,9 +261,7 @@ def _allocating(summary: ResourceSummary, amounts: Mapping[str, int]) -> dict[st
     return allocating
 
 
-def _as_models(
-    classes: Sequence["NodeClass"],
-) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
+def _as_models(classes: Sequence["NodeClass"]) -> tuple[tuple[ResourceModel, ...], tuple[AllocatableModeling, ...]]:
     """Return one grade per node class."""
     models = tuple(
         ResourceModel(grade, tuple(_range(name, amount) for name, amount in each.free.items()))

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from berthmaster.controllers.estimators.cluster_estimator import (
-    CircuitBreaker,
-    ClusterEstimator,
-    EstimateResult,
-)
+from berthmaster.controllers.estimators.cluster_estimator import CircuitBreaker, ClusterEstimator, EstimateResult
 from berthmaster.controllers.estimators.endpoints import check_tls
 from berthmaster.controllers.estimators.messages import Metadata, encode_requirements
 from berthmaster.controllers.settings import EstimatorSettings

@@ -26,13 +26,7 @@ from berthmaster.model.binding import binding_name
 from berthmaster.model.decode import builtins, decode_json
 from berthmaster.model.errors import ApiError, FieldError
 from berthmaster.model.meta import ObjectMeta, Timestamp, Value
-from berthmaster.model.rebalancer import (
-    FAILED,
-    SUCCESSFUL,
-    RebalancedWorkload,
-    RebalancerStatus,
-    WorkloadRebalancer,
-)
+from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, RebalancerStatus, WorkloadRebalancer
 from berthmaster.model.selector import is_dns_subdomain
 from berthmaster.runtime.logs import BurstFilter, fields
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
-from berthmaster.model.kubeadmiral import ExtensionPoints, PluginReference, PluginSet, SchedulingProfile
+from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.fleet import Fleet
@@ -67,23 +67,17 @@ def plugin_names(profile: SchedulingProfile) -> PluginNames:
         FieldError: an enabled plugin is unknown, is of another extension point, or is enabled already. A default plugin
             must be disabled before it can be enabled at another position. KubeAdmiral then fails every attempt.
     """
-    try:
-        return _plugin_names(profile.spec.plugins)
-    except FieldError as error:
-        raise error.below("spec.plugins") from None
-
-
-def _compile(placement: Placement, _fleet: Fleet, affinities: Affinities) -> CompiledPlacement:
-    """Compile the groups. The stages read all else from the unit."""
-    return CompiledPlacement(placement, affinities)
-
-
-def _plugin_names(points: ExtensionPoints) -> PluginNames:
+    points = profile.spec.plugins
     return PluginNames(
         filters=_effective("filter", points.filter, DEFAULT_FILTERS),
         scores=_effective("score", points.score, DEFAULT_SCORES),
         selectors=_effective("select", points.select, DEFAULT_SELECTORS),
     )
+
+
+def _compile(placement: Placement, _fleet: Fleet, affinities: Affinities) -> CompiledPlacement:
+    """Compile the groups. The stages read all else from the unit."""
+    return CompiledPlacement(placement, affinities)
 
 
 def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple[str, ...]:
@@ -92,7 +86,7 @@ def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple
     for index, plugin in enumerate(changes.enabled):
         problem = _problem(point, plugin, names, is_default=plugin.name in defaults)
         if problem is not None:
-            raise FieldError(f"{point}.enabled[{index}].name", f"{shown(plugin.name)} {problem}")
+            raise FieldError(f"spec.plugins.{point}.enabled[{index}].name", f"{shown(plugin.name)} {problem}")
         names.append(plugin.name)
     return tuple(names)
 

@@ -34,13 +34,7 @@ _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMG
 _QUANTITY: Final[Schema] = {
     "title": "Quantity",
     "description": "A Kubernetes quantity.",
-    "anyOf": [
-        {
-            "type": "string",
-            "pattern": _QUANTITY_PATTERN,
-        },
-        {"type": "number"},
-    ],
+    "anyOf": [{"type": "string", "pattern": _QUANTITY_PATTERN}, {"type": "number"}],
     "examples": ["500m", "1Gi", 2],
 }
 _REQUEST_ID: Final[Schema] = {
@@ -89,10 +83,7 @@ def description() -> Schema:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "paths": _paths(dict(zip(_TYPES, schemas, strict=True))),
-        "components": {
-            "schemas": components,
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        },
+        "components": {"schemas": components, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{}, {"token": []}],
     }
 

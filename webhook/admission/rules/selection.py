@@ -40,9 +40,7 @@ def _scope_unknown(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
             )  # fmt: skip
 
 
-def _preempting_without_namespace(
-    reviewed: ReviewedPolicy,
-) -> Iterator[tuple[int, ResourceSelector, Scope | None]]:
+def _preempting_without_namespace(reviewed: ReviewedPolicy) -> Iterator[tuple[int, ResourceSelector, Scope | None]]:
     """Yield the selectors without a namespace of a ClusterPropagationPolicy that preempts, with index and scope."""
     policy = reviewed.policy
     if not policy.cluster_scoped or policy.spec.preemption != "Always":
