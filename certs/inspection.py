@@ -146,14 +146,14 @@ def _targets(snapshot: CertificateSnapshot, trusted: Bundle, now: datetime) -> I
 
 
 def _worst_bundle(
-    name: str, held: list[Bundle], trusted: Bundle, leaves: list[x509.Certificate], now: datetime
+    name: str, found: list[Bundle], trusted: Bundle, leaves: list[x509.Certificate], now: datetime
 ) -> CertificateItem:
     """Describe a configuration by the worst of its bundles."""
-    if not held:
+    if not found:
         message = "the server is called without TLS"
         return CertificateItem(kind="bundle", name=name, verdict=CertificateVerdict.OK, message=message)
-    rejecting = [each for each in held if not all(each.verifies(leaf, now) for leaf in leaves)]
-    worst = (rejecting or [each for each in held if each != trusted] or held)[0]
+    rejecting = [each for each in found if not all(each.verifies(leaf, now) for leaf in leaves)]
+    worst = (rejecting or [each for each in found if each != trusted] or found)[0]
     verdict, finding = CertificateVerdict.OK, None
     if rejecting:
         reason = Reason.BUNDLE_OUTDATED if worst else Reason.BUNDLE_MISSING

@@ -48,14 +48,14 @@ class CertificateSnapshot(NamedTuple):
 
     def clients(self) -> tuple[Bundle | None, ...]:
         """Return the bundle of each client: of webhooks, of plugins, and of programs that read serving Secrets."""
-        held: list[Bundle | None] = []
+        found: list[Bundle | None] = []
         for target, state in self.targets:
             if isinstance(state, UnreadableConfiguration):
-                held.append(None)
+                found.append(None)
             elif state is not None:
-                held.extend(bundles(target.kind, state))
-        held.extend(secret.bundle for _, secret in self.serving if secret is not None)
-        return tuple(held)
+                found.extend(bundles(target.kind, state))
+        found.extend(secret.bundle for _, secret in self.serving if secret is not None)
+        return tuple(found)
 
 
 class Clusters(NamedTuple):

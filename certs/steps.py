@@ -92,8 +92,8 @@ def _provided_steps(
     for target, state in snapshot.targets:
         if state is None or isinstance(state, UnreadableConfiguration):
             continue
-        held = bundles(target.kind, state)
-        earlier = Bundle(each for bundle in held for each in bundle) if overlapping else EMPTY
+        found = bundles(target.kind, state)
+        earlier = Bundle(each for bundle in found for each in bundle) if overlapping else EMPTY
         yield from _injection(target, state, provided.with_more(earlier.unexpired(now)))
 
 

@@ -139,7 +139,7 @@ class Middleware:
             verb = route.path.rpartition("/")[2]
             self._services.metrics.doubted(route.protocol, verb)
             log_fields = fields(request_id=request_id)
-            self._services.log.warning("%s answered in doubt: %s", verb, refusal.detail, extra=log_fields)
+            self._services.log.warning("%s: default answer: %s", verb, refusal.detail, extra=log_fields)
         return reply._replace(headers=(*reply.headers, *headers))
 
     def _check(self, route: Route, environ: "WSGIEnvironment") -> None:

@@ -1,4 +1,4 @@
-"""The client of a real API server: the official client's configuration over kept HTTP/1.1 connections."""
+"""The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
 import socket
 import weakref

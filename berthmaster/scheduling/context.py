@@ -20,7 +20,7 @@ class Peers:
         self._groups_of: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
 
     def place(self, request: Request, clusters: Iterable[str]) -> None:
-        """Record the clusters of a workload in place of those recorded before. Without clusters, forget it."""
+        """Replace the recorded clusters of a workload. Without clusters, remove the workload."""
         self._forget(request.namespace, request.name)
         assigned = frozenset(clusters)
         if not assigned:

@@ -40,7 +40,7 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
         before, after: the two results.
-        moves: the replicas before and after for each cluster that changes; None where it has none of the workload.
+        moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
     """
 
     resource: str

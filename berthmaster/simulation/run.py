@@ -78,7 +78,7 @@ def run(
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
-    """Return the replicas before and after for each cluster that changes; None where it has none of the workload."""
+    """Return the replicas before and after for each cluster that changes; None for a cluster without the workload."""
     then, now = before.assignment, after.assignment
     return {
         cluster: (then.get(cluster), now.get(cluster))

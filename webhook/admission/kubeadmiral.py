@@ -1,6 +1,6 @@
 """KubeAdmiral's policies: defaults, checks and rules. KubeAdmiral itself has no webhook for them.
 
-The checks deny what KubeAdmiral's scheduler would fail on or read in an unexpected way.
+The checks deny policies that KubeAdmiral's scheduler cannot process or reads in an unexpected way.
 """
 
 import re

@@ -109,13 +109,13 @@ class AssumedReplicas:
         """Return what is assumed for a binding, by cluster."""
         return {name: self._clusters[name].pending[key] for name in self._clusters_of.get(key, ())}
 
-    def held(self, cluster: str, requests: Requests | None) -> int:
+    def equivalent_replicas(self, cluster: str, requests: Requests | None) -> int:
         """Return how many replicas with these requests would need the resources that are assumed on a cluster.
 
         Without requests, each assumed replica counts as one. Otherwise pod slots do not count.
         """
         assumed = self._clusters.get(cluster)
-        return assumed.held(requests or ()) if assumed is not None else 0
+        return assumed.equivalent_replicas(requests or ()) if assumed is not None else 0
 
     def restore(self, key: Key, pending: Mapping[str, PendingReplicas]) -> list[Cluster]:
         """Undo an assignment: set what is assumed for its binding to an earlier result of ``pending``."""
@@ -208,7 +208,7 @@ class AssumedCluster:
             if self._nodes is not None:
                 self._nodes.place(key, pending.requests, pending.replicas)
 
-    def held(self, requests: Requests) -> int:
+    def equivalent_replicas(self, requests: Requests) -> int:
         """Return how many replicas with these requests would need the resources that are pending."""
         if not requests:
             return self._replicas.total()

@@ -254,7 +254,10 @@ class ClusterCache:
             if bounds:
                 requests = Request.of(binding).requests
                 # Estimators do not see assumed replicas yet.
-                bounds = {name: max(0, bound - self._assumed.held(name, requests)) for name, bound in bounds.items()}
+                bounds = {
+                    name: max(0, bound - self._assumed.equivalent_replicas(name, requests))
+                    for name, bound in bounds.items()
+                }
             decision = decide(self._state, binding, now_s, bounds, explain=explain)
             if decision.clusters is not None:
                 decision.assumed_before = self._assume(key, decision.request, decision.clusters, now_s)

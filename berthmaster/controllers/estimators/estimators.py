@@ -38,7 +38,8 @@ ESTIMATING: Final = Histogram(
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
 )  # fmt: skip
 BROKEN_ESTIMATORS: Final = Gauge(
-    "berthmaster_scheduler_broken_estimators", "Clusters whose estimator decisions do not wait for."
+    "berthmaster_scheduler_broken_estimators",
+    "Clusters with an open circuit breaker: decisions do not wait for their estimators.",
 )
 
 _LOG: Final = logging.getLogger("berthmaster.estimators")

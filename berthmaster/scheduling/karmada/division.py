@@ -166,9 +166,9 @@ def _fewest_that_hold(clusters: Candidates, weights: IntArray, replicas: int, ba
     if base is None and clusters.ordered_by(weights):
         # The order of the candidates is the order of the weights. Its first few clusters are usually enough.
         few = clusters.best(_FEW_CLUSTERS)
-        held = weights[few].cumsum()
-        if held[-1] >= replicas:
-            return few[: int(held.searchsorted(replicas)) + 1]
+        sums = weights[few].cumsum()
+        if sums[-1] >= replicas:
+            return few[: int(sums.searchsorted(replicas)) + 1]
     positions = clusters.positions()
     listed = weights[positions]
     chosen, tied = _cut(positions[(-listed).argsort(kind="stable")], weights, replicas, base)

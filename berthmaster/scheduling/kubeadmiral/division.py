@@ -68,8 +68,8 @@ def _share(unit: SchedulingUnit, name: str, weight: int, current: Mapping[str, i
     preference = unit.preference(name)
     maximum = preference.maximum
     if repels:
-        held = current.get(name, 0)
-        maximum = held if maximum is None else min(maximum, held)
+        running = current.get(name, 0)
+        maximum = running if maximum is None else min(maximum, running)
     return Share(name, weight, preference.minimum, maximum)
 
 

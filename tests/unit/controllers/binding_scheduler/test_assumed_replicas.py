@@ -246,7 +246,7 @@ def test_removed_replicas_leave_the_cluster_unchanged(member: Cluster, steps: li
     alone = AssumedCluster(member)
     alone.put(("ns", "last"), PendingReplicas(1, ONE_CPU, 0.0))
     asked = [(), ONE_CPU, (("cpu", 3000), ("memory", 1))]
-    assert [assumed.held(each) for each in asked] == [alone.held(each) for each in asked]
+    assert [assumed.equivalent_replicas(each) for each in asked] == [alone.equivalent_replicas(each) for each in asked]
     assumed.put(("ns", "last"), None)
     assert assumed.view() == member
 

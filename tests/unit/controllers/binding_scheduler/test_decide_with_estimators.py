@@ -141,8 +141,8 @@ def test_assumed_resources_are_counted_in_replicas_of_a_request(loads, requests,
     assumptions.update_cluster(cluster("a", cpu=99))
     for index, (replicas, each) in enumerate(loads):
         assumptions.assume(("d", str(index)), {}, {"a": replicas}, requests_of(quantities(each)), 0.0)
-    assert assumptions.held("a", None if requests is None else requests_of(quantities(requests))) == held
-    assert assumptions.held("unknown", ()) == 0
+    assert assumptions.equivalent_replicas("a", None if requests is None else requests_of(quantities(requests))) == held
+    assert assumptions.equivalent_replicas("unknown", ()) == 0
 
 
 def test_estimators_follow_cluster_events_and_settings():
