@@ -54,13 +54,13 @@ class ProcessHealth:
         if missing:
             return Readiness(f"not synced: {'; '.join(missing)}")
         lost = [
-            f"{each.collection.plural} not watched since {stale_s(each, self._clock):.0f} s: {each.problem}"
+            f"{each.collection.plural} not watched for {stale_s(each, self._clock):.0f} s: {each.problem}"
             for each in informers
             if each.problem
         ]
-        owed = [
+        undelivered = [
             f"{each.undelivered} events of {each.collection.plural} failed and will be handled again, see the log"
             for each in informers
             if each.undelivered
         ]
-        return Readiness("", "; ".join(["leading" if self._leading() else "standing by", *lost, *owed]))
+        return Readiness("", "; ".join(["leading" if self._leading() else "standby", *lost, *undelivered]))

@@ -62,7 +62,7 @@ def test_one_of_two_leads_and_works(api: Api, namespace: str, start: Start):
     wait_for("the copy", lambda: has(api, wanted, "1"), LIMIT_S)
     assert sum(each.leading for each in both) == 1
     notes = sorted((each.ready() or "").splitlines()[1] for each in both)
-    assert notes == ["leading", "standing by"]
+    assert notes == ["leading", "standby"]
     assert api.get(wanted)["data"]["writes"] == "1"
 
 

@@ -145,7 +145,7 @@ def test_leader_and_standby_hand_over(kube, start):
     first = start("a")
     wait_until(lambda: first.runtime.leading)
     second = start("b")
-    wait_until(lambda: second.probe("readyz") == "ok\nstanding by\n")
+    wait_until(lambda: second.probe("readyz") == "ok\nstandby\n")
     paths = want(kube, 10)
     wait_until(lambda: copied(kube, paths))
     assert first.stop() == 0
@@ -228,5 +228,5 @@ def test_a_lost_watch_is_noted_but_the_process_stays_ready(kube, start):
     wait_until(lambda: process.runtime.leading)
     kube.storm = lambda verb: "503" if verb in {"watch", "list"} else ""
     kube.api.cut_watches()
-    wait_until(lambda: "not watched since" in (process.probe("readyz") or ""))
+    wait_until(lambda: "not watched for" in (process.probe("readyz") or ""))
     assert "berthmaster_controllers_informer_stale_seconds" in (process.probe("metrics") or "")

@@ -49,7 +49,7 @@ def test_a_healthy_process_is_alive_and_ready(process):
     assert process.health.dead() == ""
     assert process.health.readiness() == Readiness("", "leading")
     process.leading = False
-    assert process.health.readiness() == Readiness("", "standing by"), "a standby is ready as well"
+    assert process.health.readiness() == Readiness("", "standby"), "a standby is ready as well"
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_informers_that_are_not_synced_are_named(process):
 def test_a_lost_watch_is_a_note(process):
     process.informers[0].mark_stale("no response")
     process.clock.pass_by(12)
-    assert process.health.readiness() == Readiness("", "leading; bindings not watched since 12 s: no response")
+    assert process.health.readiness() == Readiness("", "leading; bindings not watched for 12 s: no response")
     assert [stale_s(each, process.clock) for each in process.informers] == [12.0, 0.0]
 
 
