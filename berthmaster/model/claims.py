@@ -10,7 +10,7 @@ may take a resource that it names from a policy of strictly lower rank. Neither 
 nor the ``preemption`` field of the other policy matter.
 
 Each takeover raises the rank of the holder of a resource, and the number of policies is finite. Takeovers therefore
-end in any order, and two policies cannot take a resource back and forth.
+end in any order, and no two policies take a resource from each other repeatedly.
 """
 
 import re

@@ -1,7 +1,7 @@
 """Event handlers: what a change of a policy or of a resource puts on the queue.
 
-Karmada examines a resource only when the policy that preempts changes. The watches of named kinds also notice when a
-resource falls to a weaker policy later.
+Karmada examines a resource only when the policy that preempts changes. The watches of named kinds also show when a
+weaker policy claims a resource later.
 """
 
 import logging
