@@ -77,7 +77,7 @@ def test_every_path_reviews_its_kind(connection, path):
 )
 def test_a_request_that_is_not_a_review_is_refused_with_a_review(connection, changes, status, uid):
     answer, response = post(connection, **changes)
-    assert answer.status == status
+    assert answer.status == status, response
     assert response["allowed"] is False
     assert response["status"]["code"] == status
     assert response["status"]["message"]
