@@ -139,7 +139,9 @@ class Middleware:
             verb = route.path.rpartition("/")[2]
             self._services.metrics.doubted(route.protocol, verb)
             log_fields = fields(request_id=request_id)
-            self._services.log.warning("%s: default answer: %s", verb, refusal.detail, extra=log_fields)
+            self._services.log.warning(
+                "%s: the request could not be decided: %s", verb, refusal.detail, extra=log_fields
+            )
         return reply._replace(headers=(*reply.headers, *headers))
 
     def _check(self, route: Route, environ: "WSGIEnvironment") -> None:

@@ -38,7 +38,7 @@ REJECTIONS: Final = Counter(
 )
 DOUBTS: Final = Counter(
     "berthmaster_extender_answers_in_doubt_total",
-    "Default answers to requests that could not be decided.",
+    "Answers to requests that could not be decided.",
     ["protocol", "reason"],
 )
 CACHE_LOOKUPS: Final = Counter(

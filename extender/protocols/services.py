@@ -50,7 +50,7 @@ class ServiceMetrics(Protocol):
         """Count the clusters that a filter rejected."""
 
     def doubted(self, protocol: str, reason: str) -> None:
-        """Count a default answer to a request that could not be decided."""
+        """Count an answer to a request that could not be decided."""
 
     def answered(self, protocol: str, route: str, status: int, seconds: float) -> None:
         """Count an answered request and its duration. ``route`` is empty for an unknown path."""

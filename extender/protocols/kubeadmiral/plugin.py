@@ -107,7 +107,9 @@ def _handler(
         services.metrics.decided(PROTOCOL, verb, answer.result)
         if answer.error:
             services.metrics.doubted(PROTOCOL, verb)
-            services.log.warning("%s: default answer: %s", verb, answer.error, extra=fields(request_id=call.request_id))
+            services.log.warning(
+                "%s: the request could not be decided: %s", verb, answer.error, extra=fields(request_id=call.request_id)
+            )
         services.decisions.write(call, PROTOCOL, verb, begun_s, lambda: _logged(answer))
         return Reply(encode_json(answer.response))
 

@@ -145,7 +145,7 @@ def test_an_answer_in_doubt_is_counted_and_logged_once(server, wire, verb, body)
     wire.send(document)
     assert wire.answer().status == 200
     assert doubts(server, verb) == before + 1
-    [line] = [line for line in server.log.read_text().splitlines() if named in line and "in doubt" in line]
+    [line] = [line for line in server.log.read_text().splitlines() if named in line and "could not be decided" in line]
     assert "WARNING" in line.upper()
 
 
