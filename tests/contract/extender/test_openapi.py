@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 from servers import FAST_ONLY, Wire, request
@@ -46,7 +46,9 @@ def test_generated_requests_get_answers_as_described(server, operation, mode):
         if operation.body:
             # As in an API server null means absent, and a batch refuses single lines.
             excluded.append(negative_data_rejection)
-        case.call_and_validate(base_url=server.url, excluded_checks=excluded)
+        response = case.call(base_url=server.url)
+        assume(response.status_code != 414)  # gunicorn refuses the longest queries before the service sees them
+        case.validate_response(response, excluded_checks=excluded)
 
     ask()
 
