@@ -95,6 +95,7 @@ def test_a_client_that_reads_nothing_does_not_delay_others(server, connection):
         assert time.monotonic() - started < SOON_S
 
 
+@FAST_ONLY
 def test_chunked_bodies_that_never_end_do_not_delay_others(server):
     with ExitStack() as stack:
         for _ in range(12):  # of 8 threads
