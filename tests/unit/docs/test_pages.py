@@ -182,10 +182,10 @@ def test_every_metric_that_is_named_exists(page):
 
 
 def test_every_metric_that_exists_is_on_some_page():
-    told = set(METRIC.findall("\n".join(TEXTS.values())))
+    named = set(METRIC.findall("\n".join(TEXTS.values())))
     metrics = {name for name in DEFINED if METRIC.fullmatch(name) or METRIC.fullmatch(f"{name}_total")}
     assert len(metrics) > 30
-    assert {name for name in metrics if not {name, f"{name}_total"} & told} == set()
+    assert {name for name in metrics if not {name, f"{name}_total"} & named} == set()
 
 
 @pytest.mark.parametrize("page", TEXTS)
@@ -246,5 +246,5 @@ def test_every_annotation_and_label_of_ours_is_told():
 
 
 def test_the_number_of_rules_is_right_wherever_it_is_told():
-    told = {int(number) for text in TEXTS.values() for number in re.findall(r"\b(\d+) rules\b", text)}
-    assert told == {len(RULE_IDS)}
+    numbers = {int(number) for text in TEXTS.values() for number in re.findall(r"\b(\d+) rules\b", text)}
+    assert numbers == {len(RULE_IDS)}
