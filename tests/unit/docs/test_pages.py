@@ -238,13 +238,13 @@ def test_the_readme_has_every_command():
     assert [name for name in _COMMANDS if f"`berthmaster {name}" not in TEXTS["README.md"]] == []
 
 
-def test_every_annotation_and_label_of_ours_is_told():
+def test_every_annotation_and_label_of_ours_is_documented():
     reporters = {"berthmaster.io/controllers", "berthmaster.io/certs"}
     keys = set(re.findall(r'"((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)"', SOURCES)) - reporters
     section = TEXTS["docs/policies.md"].partition("\n## Annotations and labels of Berthmaster\n")[2]
     assert set(re.findall(r"`((?:[a-z]+\.)?berthmaster\.io/[a-z-]+)`", section)) == keys
 
 
-def test_the_number_of_rules_is_right_wherever_it_is_told():
+def test_pages_state_the_right_number_of_rules():
     numbers = {int(number) for text in TEXTS.values() for number in re.findall(r"\b(\d+) rules\b", text)}
     assert numbers == {len(RULE_IDS)}
