@@ -17,6 +17,8 @@ import pytest
 _READY_WITHIN_S = 30.0
 FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
 """For tests of deadlines and buffers that gunicorn's own threaded worker does not have."""
+BOTH_CLASSES = pytest.mark.parametrize("server", ["fast", "gthread"], indirect=True)
+"""For tests of the extender that depend on the worker: streams. The webhook's tests run with both classes."""
 
 
 class Server(NamedTuple):

@@ -1,4 +1,4 @@
-"""Services that the contract tests share, one per worker class."""
+"""The service that the contract tests share. Tests that depend on the worker class are marked ``BOTH_CLASSES``."""
 
 import pytest
 from conftest import ROOT
@@ -7,7 +7,7 @@ from servers import Server, running
 EXAMPLES = ROOT / "examples"
 
 
-@pytest.fixture(scope="session", params=["fast", "gthread"])
+@pytest.fixture(scope="session", params=["fast"])
 def server(request, tmp_path_factory) -> Server:
     """The extender with the example fleet and low limits."""
     log = tmp_path_factory.mktemp("extender") / "log"

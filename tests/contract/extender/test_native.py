@@ -6,7 +6,7 @@ import time
 import msgspec
 import pytest
 from conftest import ROOT
-from servers import FAST_ONLY, Wire, request
+from servers import BOTH_CLASSES, FAST_ONLY, Wire, request
 
 from extender.protocols.native import examples
 
@@ -189,6 +189,7 @@ def test_another_content_type_is_refused(server):
     assert "accepted is application/json" in decoded(answer)["detail"]
 
 
+@BOTH_CLASSES
 def test_a_batch_has_an_answer_for_each_line(server):
     line = msgspec.json.encode({"id": "a", **examples.SCHEDULE_OWN_FLEET})
     answer = ask(server, "POST", "/v1/schedule/batch", b"\n".join([line, b"{}", b"", b"  ", b"[", line]), LINES)
@@ -227,6 +228,7 @@ def test_a_client_may_send_a_whole_batch_before_it_reads(server):
         assert wire.answer().body.count(b'"decision"') == 800
 
 
+@BOTH_CLASSES
 @pytest.mark.parametrize(
     ("body", "answered", "detail"),
     [
