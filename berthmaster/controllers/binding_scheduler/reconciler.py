@@ -91,6 +91,17 @@ class BindingReconciler:
         self._pending: dict[Key, _PendingStatus] = {}
 
     def reconcile(self, key: Key) -> Requeue | None:
+        try:
+            return self._reconcile(key)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+        # The binding was deleted before a write. Its event may arrive later, so free its capacity now.
+        self._clusters.observe(key, None)
+        self._pending.pop(key, None)
+        return None
+
+    def _reconcile(self, key: Key) -> Requeue | None:
         binding = self._bindings.get(key)
         self._clusters.observe(key, binding)
         if binding is None:
@@ -108,9 +119,6 @@ class BindingReconciler:
             self._write(key, binding, decision)
         except ApiError as error:
             self._finish("error", key, decision, started_s, error)
-            if error.not_found:
-                self._clusters.observe(key, None)
-                return None
             raise
         if decision.attempted:
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
