@@ -1,6 +1,5 @@
 """API clients around another client: rate limit, fence, metrics, metadata only."""
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
@@ -9,47 +8,9 @@ from berthmaster.kube.client import APIClient, APIResponse
 from berthmaster.kube.requests import ONLY_METADATA, ONLY_METADATA_LIST, APIRequest
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.rate_limit import TokenBucket
 
 MAX_WAIT_S: Final = 10.0
-
-
-class TokenBucket:
-    """A rate limit: a burst at once, and a steady rate in the long run. Safe for several threads."""
-
-    def __init__(self, clock: Clock, per_s: float, burst: int) -> None:
-        """Start with a full bucket.
-
-        Args:
-            clock: the clock.
-            per_s: tokens added per second; more than 0.
-            burst: the largest number of tokens; at least 1.
-        """
-        self._clock = clock
-        self._per_s = per_s
-        self._burst = burst
-        self._tokens = float(burst)
-        self._refilled_s = clock.monotonic_s()
-        self._lock = threading.Lock()
-
-    def take(self) -> bool:
-        """Take a token. Return False if there is none."""
-        return self.reserve(0.0) is not None
-
-    def reserve(self, max_wait_s: float) -> float | None:
-        """Take a token now or in advance.
-
-        Returns:
-            The seconds until the token is available. None if that is longer than ``max_wait_s``: no token was taken.
-        """
-        with self._lock:
-            now_s = self._clock.monotonic_s()
-            self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_s)
-            self._refilled_s = now_s
-            wait_s = max(0.0, (1.0 - self._tokens) / self._per_s)
-            if wait_s > max_wait_s:
-                return None
-            self._tokens -= 1.0
-            return wait_s
 
 
 class RateLimitedClient:

@@ -16,12 +16,12 @@ from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
 from berthmaster.kube.client import APIClient, ask
-from berthmaster.kube.client_wrappers import TokenBucket
 from berthmaster.kube.requests import Collection, create, merge_patch, micro_time
 from berthmaster.model.errors import ApiError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.rate_limit import TokenBucket
 
 EVENTS: Final = Collection.of("events.k8s.io/v1", "events")
 MAX_WAITING: Final = 16_384

@@ -4,7 +4,6 @@ import contextvars
 import logging
 import sys
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,6 +11,9 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
+
+from berthmaster.runtime.clock import Clock, SystemClock
+from berthmaster.runtime.rate_limit import TokenBucket
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 _MAX_MESSAGE_LENGTH: Final = 4096
@@ -48,20 +50,16 @@ class BurstFilter(logging.Filter):
     Warnings and errors always pass and take no share of the rate.
     """
 
-    def __init__(self, per_s: float, burst: int, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, per_s: float, burst: int, clock: Clock | None = None) -> None:
         """Start with a full bucket.
 
         Args:
             per_s: records per second in the long run; more than 0.
             burst: records that may pass at once; at least 1.
-            clock_s: monotonic time in seconds.
+            clock: the clock; the one of the machine by default.
         """
         super().__init__()
-        self._per_s = per_s
-        self._burst = burst
-        self._clock_s = clock_s
-        self._tokens = float(burst)
-        self._refilled_s = clock_s()
+        self._bucket = TokenBucket(clock or SystemClock(), per_s, burst)
         self._suppressed = 0
         self._lock = threading.Lock()
 
@@ -81,13 +79,9 @@ class BurstFilter(logging.Filter):
             How many records were dropped since the last one that passed; None if this record is to be dropped.
         """
         with self._lock:
-            now_s = self._clock_s()
-            self._tokens = min(self._burst, self._tokens + (now_s - self._refilled_s) * self._per_s)
-            self._refilled_s = now_s
-            if self._tokens < 1:
+            if not self._bucket.take():
                 self._suppressed += 1
                 return None
-            self._tokens -= 1
             suppressed, self._suppressed = self._suppressed, 0
             return suppressed
 

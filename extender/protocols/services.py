@@ -77,7 +77,7 @@ class DecisionLog:
     def __init__(self, log: logging.Logger, clock: Clock) -> None:
         self._log = log
         self._clock = clock
-        self._limit = BurstFilter(_DECISIONS_PER_S, _DECISION_BURST, clock.monotonic_s)
+        self._limit = BurstFilter(_DECISIONS_PER_S, _DECISION_BURST, clock)
 
     def write(
         self, call: Call, protocol: str, verb: str, begun_s: float, details: Callable[[], Mapping[str, Any]]

@@ -1,17 +1,16 @@
 """API clients that limit, fence and meter another client."""
 
-import threading
-
 import pytest
 from fake_clock import FakeClock
 from faults import refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube import requests
-from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, RateLimitedClient, TokenBucket, rate_limited
+from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, RateLimitedClient, rate_limited
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.rate_limit import TokenBucket
 
 THINGS = Collection.of("example.io/v1", "things")
 KEY = ("ns", "one")
@@ -40,38 +39,6 @@ def test_the_verb_of_a_request(verb):
     request = {**WRITES, **READS}[verb]
     assert request.verb == verb
     assert request.is_read == (verb in READS)
-
-
-class TestTokenBucket:
-    def test_gives_a_burst_and_then_a_steady_rate(self):
-        clock = FakeClock()
-        bucket = TokenBucket(clock, per_s=10, burst=3)
-        assert [bucket.take() for _ in range(4)] == [True, True, True, False]
-        clock.pass_by(0.1)
-        assert [bucket.take(), bucket.take()] == [True, False]
-        clock.pass_by(60)
-        assert [bucket.take() for _ in range(4)] == [True, True, True, False], "it holds no more than the burst"
-
-    def test_reserves_tokens_in_advance_up_to_a_limit(self):
-        bucket = TokenBucket(FakeClock(), per_s=10, burst=1)
-        waits = [bucket.reserve(0.35) for _ in range(5)]
-        assert waits[:4] == pytest.approx([0.0, 0.1, 0.2, 0.3])
-        assert waits[4] is None
-        assert bucket.reserve(0.45) == pytest.approx(0.4), "a refused reservation takes no token"
-
-    def test_counts_correctly_in_several_threads(self):
-        bucket = TokenBucket(FakeClock(), per_s=1, burst=1000)
-        taken = []
-
-        def take() -> None:
-            taken.extend(bucket.take() for _ in range(500))
-
-        threads = [threading.Thread(target=take) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert sum(taken) == 1000
 
 
 class TestRateLimitedClient:

@@ -2,6 +2,7 @@ import json
 import logging
 
 import pytest
+from fake_clock import FakeClock
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import logs
@@ -68,14 +69,14 @@ def test_bound_fields_hold_inside_the_block_only(log, handler):
 
 
 def test_a_burst_is_cut_and_the_next_record_says_how_many_were_dropped(log, handler):
-    now_s = 0.0
-    log.addFilter(logs.BurstFilter(per_s=2, burst=3, clock_s=lambda: now_s))
+    clock = FakeClock()
+    log.addFilter(logs.BurstFilter(per_s=2, burst=3, clock=clock))
     for number in range(10):
         log.info("record %d", number)
-    now_s = 0.5  # one token
+    clock.pass_by(0.5)  # one token
     log.info("record 10")
     log.info("record 11")
-    now_s = 1.0
+    clock.pass_by(0.5)
     log.info("record 12")
     assert [line["message"] for line in handler.lines] == ["record 0", "record 1", "record 2", "record 10", "record 12"]
     assert [line.get("suppressed", 0) for line in handler.lines] == [0, 0, 0, 7, 1]
@@ -83,7 +84,7 @@ def test_a_burst_is_cut_and_the_next_record_says_how_many_were_dropped(log, hand
 
 @pytest.mark.parametrize("level", [logging.WARNING, logging.ERROR])
 def test_warnings_and_errors_always_pass_and_take_no_tokens(log, handler, level):
-    log.addFilter(logs.BurstFilter(per_s=1, burst=1, clock_s=lambda: 0.0))
+    log.addFilter(logs.BurstFilter(per_s=1, burst=1, clock=FakeClock()))
     for _ in range(5):
         log.log(level, "trouble")
     log.info("first")

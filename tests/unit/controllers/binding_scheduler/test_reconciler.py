@@ -317,7 +317,7 @@ def test_a_burst_of_decisions_is_sampled(bench, caplog, monkeypatch):
     clock = FakeClock()
     log = logging.getLogger("berthmaster.binding_scheduler")
     assert [type(each) for each in log.filters] == [BurstFilter]
-    monkeypatch.setattr(log, "filters", [BurstFilter(1.0, 2, clock.monotonic_s)])
+    monkeypatch.setattr(log, "filters", [BurstFilter(1.0, 2, clock)])
     bench.empty_queue()
     bench.put()
     for replicas in range(1, 6):
