@@ -18,7 +18,7 @@ from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.options import option_group
+from berthmaster_cli.options import option_group, placement_limits_option
 
 if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
@@ -40,6 +40,7 @@ plugin_options: Final = option_group(
         "--enable-empty-workload-propagation", "keep_empty", is_flag=True,
         help="Keep selected clusters that get no replicas in the assignment.",
     ),
+    placement_limits_option,
 )  # fmt: skip
 scheduling_options: Final = option_group(
     click.option(
@@ -79,7 +80,7 @@ def profile_from(given: Mapping[str, Any], *, workload_affinity: bool) -> Profil
     """Return the scheduling profile from the values of ``plugin_options``, including plugins of third parties."""
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
     switches = [switch.strip() for switch in given["plugins"].split(",") if switch.strip()]
-    return karmada_profile(known.selected(switches), keep_empty=given["keep_empty"])
+    return karmada_profile(known.selected(switches), keep_empty=given["keep_empty"], limits=given["placement_limits"])
 
 
 def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPath]]:

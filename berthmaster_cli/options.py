@@ -11,6 +11,7 @@ import click
 from berthmaster.manifests.document import ManifestLimits
 from berthmaster.manifests.yaml_reader import read_yaml
 from berthmaster.model.errors import InputError, shown
+from berthmaster.model.limits import LIMIT_NAMES, MAX_LIMIT, OPTION, PlacementLimits
 from berthmaster.runtime import logs
 
 if TYPE_CHECKING:
@@ -52,6 +53,30 @@ class Address(click.ParamType[tuple[str, int]]):
         return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the usual meaning of an empty host
 
 
+class PlacementLimitsType(click.ParamType[PlacementLimits]):
+    """``NAME=N``, separated by commas."""
+
+    name = "LIST"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> PlacementLimits:  # noqa: ANN401
+        if isinstance(value, PlacementLimits):
+            return value
+        try:
+            return PlacementLimits.parse(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _limits_help() -> str:
+    defaults = PlacementLimits()._asdict()
+    return ", ".join(f"{name} ({defaults[field]:,})" for name, field in LIMIT_NAMES.items())
+
+
+placement_limits_option: Final = click.option(
+    OPTION, type=PlacementLimitsType(), default="", metavar="LIST",
+    help="Limits on the size of a placement, as a comma-separated list of NAME=N. Larger ones are refused. Use the "
+    f"same list for all components. N is at most {MAX_LIMIT:,}. Names and defaults: {_limits_help()}.",
+)  # fmt: skip
 log_level_option: Final = click.option(
     "--log-level", type=click.Choice(logs.LEVELS), default="info", show_default=True, help="The lowest level to log.",
 )  # fmt: skip

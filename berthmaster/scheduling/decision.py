@@ -17,6 +17,8 @@ class FailureKind(Enum):
     """The spread constraints cannot be satisfied. The current assignment stays."""
     INSUFFICIENT = "Insufficient"
     """The selected clusters do not hold all replicas. The current assignment stays, and scheduling is retried."""
+    TOO_LARGE = "TooLarge"
+    """The placement exceeds a limit. The current assignment stays, and only a change of the input helps."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from berthmaster.model.errors import InputError, PluginError
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
@@ -113,11 +114,13 @@ class Profile:
         stages: the other stages. Their type of compiled placement is their own: the engine only passes it on.
         keep_empty: selected clusters stay in the assignment even with no replicas (Karmada's
             ``--enable-empty-workload-propagation``).
+        limits: the largest placement that is scheduled.
     """
 
     plugins: Plugins
     stages: Stages[Any]
     keep_empty: bool = False
+    limits: PlacementLimits = DEFAULT_LIMITS
 
 
 def with_third_parties(plugins: Plugins) -> Plugins:

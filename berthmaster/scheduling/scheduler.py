@@ -8,6 +8,8 @@ from typing import Final
 import numpy as np
 
 from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import InputError
+from berthmaster.model.limits import placement_excess
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
@@ -26,6 +28,10 @@ _PLACEMENT_HIT: Final = ("plan", "hit")
 _PLACEMENT_MISS: Final = ("plan", "miss")
 _FILTER_HIT: Final = ("filter", "hit")
 _FILTER_MISS: Final = ("filter", "miss")
+
+
+class TooLargeError(InputError):
+    """A placement exceeds the limits of the profile."""
 
 
 class Scheduler:
@@ -67,10 +73,13 @@ class Scheduler:
 
         The scheduler starts with the group that the current assignment came from. It starts with the first group if
         the request asks for a rescheduling, or if that group no longer exists. If all groups fail, the decision
-        carries the first failure.
+        carries the first failure. A placement above the limits of the profile is not tried at all.
         """
-        compiled = self.compile(request.placement)
         mode = Mode.FRESH if request.fresh else Mode.STEADY
+        try:
+            compiled = self.compile(request.placement)
+        except TooLargeError as error:
+            return Decision(None, {}, Failure(FailureKind.TOO_LARGE, str(error)), mode)
         start = 0 if request.fresh else compiled.group_index(request.observed_group)
         attempts: list[Attempt] = []
         for group in compiled.groups[start:]:
@@ -85,7 +94,11 @@ class Scheduler:
         return Decision(None, {}, attempts[0].failure, mode, attempts)
 
     def compile(self, placement: Placement) -> CompiledPlacement:
-        """Compile a placement for this fleet. Placements of equal content share one result."""
+        """Compile a placement for this fleet. Placements of equal content share one result.
+
+        Raises:
+            TooLargeError: the placement exceeds the limits of the profile.
+        """
         known = self._compiled_of.get(id(placement))
         if known is not None:
             self._lookups[_PLACEMENT_HIT] += 1
@@ -111,6 +124,9 @@ class Scheduler:
         compiled = self._compiled.get(key)
         self._lookups[_PLACEMENT_HIT if compiled is not None else _PLACEMENT_MISS] += 1
         if compiled is None:
+            excess = placement_excess(placement, self.profile.limits)
+            if excess:
+                raise TooLargeError(str(excess[0].below("placement")))
             if len(self._compiled) >= _PLACEMENTS_KEPT:
                 self._compiled.clear()
                 self._compiled_of.clear()

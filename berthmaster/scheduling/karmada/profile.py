@@ -5,6 +5,7 @@ from typing import Final
 import numpy as np
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY, Context
@@ -38,14 +39,17 @@ STAGES: Final = Stages(
 )
 
 
-def karmada_profile(plugins: Plugins | None = None, *, keep_empty: bool = False) -> Profile:
+def karmada_profile(
+    plugins: Plugins | None = None, *, keep_empty: bool = False, limits: PlacementLimits = DEFAULT_LIMITS
+) -> Profile:
     """Return Karmada's profile.
 
     Args:
         plugins: the filters and scores, the built-in ones by default.
         keep_empty: see ``Profile``.
+        limits: the largest placement that is scheduled.
     """
-    return Profile(plugins or built_in(), STAGES, keep_empty)
+    return Profile(plugins or built_in(), STAGES, keep_empty, limits)
 
 
 def built_in(*, workload_affinity: bool = False) -> Plugins:
