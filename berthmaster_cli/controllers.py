@@ -9,7 +9,15 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import plugin_options, profile_from
-from berthmaster_cli.options import FILE, Address, config_option, environment_text, log_level_option, option_group
+from berthmaster_cli.options import (
+    FILE,
+    Address,
+    config_option,
+    environment_text,
+    kubeconfig_options,
+    log_level_option,
+    option_group,
+)
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
@@ -107,8 +115,7 @@ _election_options = option_group(
     "Exit codes: 0 stopped; 1 leadership was lost; 2 bad usage or input.",
 )
 @config_option
-@click.option("--kubeconfig", type=FILE, help="Kubeconfig file. Default: the cluster of this pod.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
+@kubeconfig_options("the API server that has the bindings")
 @click.option(
     "--controllers", default="*", show_default=True, metavar="LIST",
     help="The controllers to run, as in kube-controller-manager: * for all that are on by default, NAME, -NAME. "

@@ -9,7 +9,7 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import parse_selector
 from berthmaster.runtime import logs
 from berthmaster_cli.inputs import profile_from, scheduling_options, workload_affinity_on
-from berthmaster_cli.options import FILE, config_option, environment_text
+from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
 
 _ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
@@ -30,8 +30,7 @@ _MIB: Final = 2**20
     help="Watch an API server instead of reading manifests: its Nodes, Karmada's Clusters or KubeAdmiral's "
     "FederatedClusters, and Karmada's policies. Repeatable.",
 )  # fmt: skip
-@click.option("--kubeconfig", type=FILE, help="Kubeconfig file of that API server. Default: the cluster of this pod.")
-@click.option("--context", metavar="NAME", help="The context of the kubeconfig.")
+@kubeconfig_options("that API server")
 @click.option(
     "--interval-s", type=click.FloatRange(0.1, 3600), default=2.0, show_default=True,
     help="The interval of checks whether the manifests have changed, in seconds.",

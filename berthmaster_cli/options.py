@@ -82,16 +82,24 @@ log_level_option: Final = click.option(
 )  # fmt: skip
 
 
+_ORDER: Final = "$KUBECONFIG, then ~/.kube/config, then the service account of this pod"
+
+
+def kubeconfig_options(server: str) -> Decorator:
+    """Return a decorator that adds ``--kubeconfig`` and ``--context`` for a server, which the text describes."""
+    return option_group(
+        click.option("--kubeconfig", type=FILE, help=f"Kubeconfig file of {server}. Default: {_ORDER}."),
+        click.option("--context", metavar="NAME", help="The context of the kubeconfig. Default: its current context."),
+    )
+
+
 def cluster_options(host: str, target: str) -> Decorator:
     """Return a decorator that adds the kubeconfig options of the host and the target; the texts describe both."""
     return option_group(
-        click.option(
-            "--kubeconfig", type=FILE, help=f"Kubeconfig file of {host}. Default: the cluster of this pod.",
-        ),
-        click.option("--context", metavar="NAME", help="The context of that kubeconfig."),
+        kubeconfig_options(host),
         click.option("--target-kubeconfig", type=FILE, help=f"Kubeconfig file of {target}. Default: the host."),
         click.option("--target-context", metavar="NAME", help="The context of the target's kubeconfig."),
-    )  # fmt: skip
+    )
 
 
 def single_cluster(given: Mapping[str, Any]) -> bool:

@@ -1,11 +1,15 @@
 """What all tests share."""
 
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# No test may reach the cluster of the developer who runs it. Tests name their kubeconfig files.
+os.environ["KUBECONFIG"] = str(ROOT / "tests" / "no-kubeconfig")
 
 # A slow machine is no failure, nor is a draw of many worlds that a property says nothing about: if all were such, it
 # would still fail.

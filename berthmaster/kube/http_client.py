@@ -1,5 +1,6 @@
 """The client of a real API server: the official client's configuration over persistent HTTP/1.1 connections."""
 
+import os
 import socket
 import weakref
 from collections import deque
@@ -18,6 +19,7 @@ from urllib3.util import Url, parse_url
 
 from berthmaster.kube.client import APIResponse
 from berthmaster.kube.http1 import ConnectionClosedError, HTTP1Connection, HTTP1Response, describe
+from berthmaster.kube.kubeconfig import ClusterAccess, find_access
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_status
 from berthmaster.model.errors import ApiError, InputError, shown
@@ -40,23 +42,34 @@ _TLS_OPTIONS: Final = _CONNECTION_OPTIONS | {
 
 
 def load_client(kubeconfig: Path | None, context: str | None = None) -> "HTTPClient":
-    """Make a client from a kubeconfig file. Without one, use the service account of the pod.
+    """Make a client with the access that ``kubeconfig.find_access`` finds.
 
     Raises:
-        InputError: the file is not usable, or this process does not run in a cluster.
+        InputError: a file is not usable, or there is no access to an API server.
+    """
+    return connect(find_access(kubeconfig, context))
+
+
+def connect(access: ClusterAccess) -> "HTTPClient":
+    """Make a client. It sends nothing yet.
+
+    Raises:
+        InputError: the access is not usable, for example because a certificate file is missing.
     """
     configuration = client.Configuration()
     try:
-        if kubeconfig is None:
+        if not access.files:
             config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call] # no types
         else:
             config.load_kube_config(  # type: ignore[no-untyped-call] # it has no types
-                str(kubeconfig), context=context, client_configuration=configuration, persist_config=False
+                os.pathsep.join(map(str, access.files)),
+                context=access.context,
+                client_configuration=configuration,
+                persist_config=False,
             )
     except _UNUSABLE as error:
-        source = kubeconfig or "the configuration inside a cluster"
         raise InputError(
-            f"{source}: {describe(error)}; specify a kubeconfig file with access to the API server"
+            f"{access}: {describe(error).rstrip('.')}; specify a kubeconfig file with access to the API server"
         ) from None
     return HTTPClient(configuration)
 

@@ -1,9 +1,11 @@
 """A document with its source, and the limits of reading."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.errors import FieldError, ManifestError
+from berthmaster.model.kinds import group_of, is_namespaced
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 
 STDIN: Final = "<stdin>"
 
@@ -26,14 +28,17 @@ class ManifestLimits(NamedTuple):
 
 DEFAULT_LIMITS: Final = ManifestLimits()
 
+Identity = tuple[str, str, str, str]
+"""The API group, kind, namespace and name of an object. The namespace of a cluster-scoped object is empty."""
+
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One API object as written in a manifest.
+    """One API object as written in a manifest or stored by an API server.
 
     Attributes:
-        source: the path of the file, or ``<stdin>``.
-        number: the number of the document in the file, from 1; empty documents count.
+        source: the path of the file, or ``<stdin>``; for an object of an API server, the server and the object.
+        number: the number of the document in the file, from 1; empty documents count. 0 without a file.
         prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
         raw: the object. ``apiVersion``, ``kind`` and ``metadata.name`` are non-empty strings.
     """
@@ -63,10 +68,27 @@ class Document:
     @property
     def place(self) -> str:
         """The position of the object for messages."""
-        place = f"{self.source}: document {self.number}"
+        place = f"{self.source}: document {self.number}" if self.number else self.source
         return f"{place}: {self.prefix}" if self.prefix else place
+
+    @property
+    def identity(self) -> Identity:
+        """What distinguishes the object from all others, in any version of its API group."""
+        namespace = self.namespace if is_namespaced(self.api_version, self.kind) else ""
+        return group_of(self.api_version), self.kind, namespace, self.name
+
+    def with_namespace(self) -> "Document":
+        """Return the document with the namespace that ``kubectl apply`` would set.
+
+        An API server sets a namespace and a UID for each namespaced object. An object with a UID and without a
+        namespace is therefore cluster-scoped, even if its kind is not known.
+        """
+        metadata = self.raw["metadata"]
+        if self.namespace or metadata.get("uid") or not is_namespaced(self.api_version, self.kind):
+            return self
+        return replace(self, raw={**self.raw, "metadata": {**metadata, "namespace": DEFAULT_NAMESPACE}})
 
     def error(self, error: FieldError) -> ManifestError:
         """Return the error of a field of the object with the position of the object."""
         placed = error.below(self.prefix) if self.prefix else error
-        return ManifestError(self.source, self.number, placed.problem, placed.path)
+        return ManifestError(self.source, self.number or None, placed.problem, placed.path)

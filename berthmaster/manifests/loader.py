@@ -4,16 +4,19 @@ import gc
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
-from berthmaster.manifests.document import DEFAULT_LIMITS, Document, ManifestLimits
+from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
 from berthmaster.manifests.files import read_documents
+from berthmaster.manifests.overlay import over_dumps
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.kinds import group_of, is_namespaced, reason_not_propagated
+from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.kubeadmiral import (
     FederatedCluster,
     KubeAdmiralPolicy,
@@ -22,7 +25,7 @@ from berthmaster.model.kubeadmiral import (
     defaulted_spec,
 )
 from berthmaster.model.meta import Value
-from berthmaster.model.policy import DEFAULT_NAMESPACE, Policy, defaulted
+from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
@@ -69,6 +72,8 @@ class Manifests:
         templates: all other resources. A namespaced resource has its namespace in ``raw``.
         ignored: resources that Karmada never propagates.
         federation: the KubeAdmiral objects. They exclude Karmada clusters.
+        gaps: what could not be read from an API server and what follows, one sentence each.
+        read_at: when the objects were read from an API server; None for files that no server was read for.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -77,6 +82,8 @@ class Manifests:
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
     federation: FederationManifests = field(default_factory=FederationManifests)
+    gaps: list[str] = field(default_factory=list)
+    read_at: datetime | None = None
 
 
 def load_manifests(
@@ -84,28 +91,44 @@ def load_manifests(
 ) -> Manifests:
     """Load all manifests of the paths; see ``read_documents`` for paths.
 
-    Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters.
+    Raises:
+        ManifestError, InputError: as ``manifests_of``.
+    """
+    given = [str(path) for path in paths]
+    with _collector_paused():
+        documents = list(read_documents(given, stdin=stdin, limits=limits))
+        return manifests_of(documents, ", ".join(given))
+
+
+def manifests_of(documents: Iterable[Document], origin: str) -> Manifests:
+    """Return the manifests of documents, wherever they were read: files, an API server, a dump.
+
+    Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters. Objects of files
+    replace those of a dump (``overlay``).
+
+    Args:
+        documents: the documents.
+        origin: where they were read, for errors.
 
     Raises:
         ManifestError: at the first invalid or duplicate document.
         InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
-    given = [str(path) for path in paths]
     loader = _Loader()
     with _collector_paused():
-        for document in read_documents(given, stdin=stdin, limits=limits):
+        for document in over_dumps([each.with_namespace() for each in documents]):
             loader.add(document)
     manifests = loader.manifests
     if not manifests.clusters and not manifests.federation.clusters:
         loader.use_nodes_as_clusters()
     if not manifests.clusters and not manifests.federation.clusters:
         raise InputError(
-            f"no cluster in {', '.join(given)}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
+            f"no cluster in {origin}: pass manifests of kind Cluster ({_CLUSTER}) or FederatedCluster "
             f"({_FEDERATION}) as well, such as the output of `kubectl get clusters -o yaml`"
         )
     if manifests.clusters and manifests.federation.clusters:
         raise InputError(
-            f"both Clusters and FederatedClusters in {', '.join(given)}: a workload is scheduled by Karmada or by "
+            f"both Clusters and FederatedClusters in {origin}: a workload is scheduled by Karmada or by "
             "KubeAdmiral; pass the clusters of one of them"
         )
     return manifests
@@ -128,10 +151,9 @@ class _Loader:
 
     def __init__(self) -> None:
         self.manifests = Manifests()
-        self._documents: dict[tuple[str, str, str, str], Document] = {}
+        self._documents: dict[Identity, Document] = {}
 
     def add(self, document: Document) -> None:
-        document = _with_namespace(document)
         match group_of(document.api_version), document.kind:
             case "cluster.karmada.io", "Cluster":
                 self._cluster(document)
@@ -145,6 +167,8 @@ class _Loader:
                 self._federated_policy(document)
             case "core.kubeadmiral.io", "SchedulingProfile":
                 self._profile(document)
+            case _ if document.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__):
+                self._snapshot(document)
             case _:
                 self._template(document)
 
@@ -191,6 +215,12 @@ class _Loader:
         profile = _decoded(SchedulingProfile, document, _FEDERATION)
         self._append(self.manifests.federation.profiles, profile, document)
 
+    def _snapshot(self, document: Document) -> None:
+        snapshot = FleetSnapshot.of(document)
+        self.manifests.gaps += snapshot.gaps
+        times = (self.manifests.read_at, snapshot.read_at)
+        self.manifests.read_at = max(each for each in times if each is not None)
+
     def _template(self, document: Document) -> None:
         reason = reason_not_propagated(document.api_version, document.kind, document.namespace)
         if reason is not None:
@@ -200,9 +230,8 @@ class _Loader:
 
     def _append(self, values: list[V], value: V, document: Document) -> None:
         """Append the value of a document, unless another document defines the same object."""
-        namespace = document.namespace if is_namespaced(document.api_version, document.kind) else ""
-        identity = (group_of(document.api_version), document.kind, namespace, document.name)
-        first = self._documents.setdefault(identity, document)
+        namespace = document.identity[2]
+        first = self._documents.setdefault(document.identity, document)
         if first is not document:
             shown_name = f"{namespace}/{document.name}" if namespace else document.name
             problem = f"{document.kind} {shown_name!r} is already defined in {first.place}"
@@ -224,11 +253,3 @@ def _reject(document: Document, errors: Iterable[FieldError]) -> None:
     """Raise the first error, if there is one."""
     for error in errors:
         raise document.error(error)
-
-
-def _with_namespace(document: Document) -> Document:
-    """Return the document with the namespace that ``kubectl apply`` would set."""
-    if document.namespace or not is_namespaced(document.api_version, document.kind):
-        return document
-    metadata = {**document.raw["metadata"], "namespace": DEFAULT_NAMESPACE}
-    return replace(document, raw={**document.raw, "metadata": metadata})

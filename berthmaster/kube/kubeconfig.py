@@ -1,0 +1,150 @@
+"""Which kubeconfig files and which context give access to an API server, in kubectl's order.
+
+The order is that of client-go's ``clientcmd``: the file that the caller names; else the files of ``$KUBECONFIG``; else
+``~/.kube/config``; else the service account of the pod. In a list of files the first one that sets a value wins.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from berthmaster.model.errors import InputError, shown
+
+VARIABLE: Final = "KUBECONFIG"
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_HOST_VARIABLE: Final = "KUBERNETES_SERVICE_HOST"
+_DEFAULT_NAMESPACE: Final = "default"
+_MAX_BYTES: Final = 4 * 2**20
+_MAX_SHOWN: Final = 8
+
+
+class ClusterAccess(NamedTuple):
+    """The source of the access to an API server.
+
+    Attributes:
+        files: the kubeconfig files, the most important one first; empty for the service account of the pod.
+        context: the context of the files; empty for the service account.
+        namespace: the namespace that commands use if none is named.
+    """
+
+    files: tuple[Path, ...]
+    context: str
+    namespace: str
+
+    def __str__(self) -> str:
+        if not self.files:
+            return "the service account of this pod"
+        return f"context {self.context!r} of {', '.join(map(str, self.files))}"
+
+
+def find_access(
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> ClusterAccess:
+    """Find the access to an API server.
+
+    Args:
+        kubeconfig: the only file to use; None for kubectl's order.
+        context: the context; None for the current one.
+        environ: the environment, with ``KUBECONFIG`` and ``HOME``.
+        service_account: the folder with the service account of a pod.
+
+    Raises:
+        InputError: a file is not usable, the context does not exist, or there is no access at all.
+    """
+    files = _files(kubeconfig, environ)
+    if files:
+        return _in_files(files, context)
+    if environ.get(_HOST_VARIABLE) and context is None:
+        return ClusterAccess((), "", _namespace_of_pod(service_account))
+    if context is not None:
+        raise InputError(f"there is no kubeconfig with the context {shown(context)}; specify one with --kubeconfig")
+    raise InputError(
+        f"no access to an API server: ${VARIABLE} is not set, {_default_file(environ)} does not exist, and this "
+        "process does not run in a pod; specify a kubeconfig file with --kubeconfig"
+    )
+
+
+def _files(kubeconfig: Path | None, environ: Mapping[str, str]) -> dict[Path, Mapping[str, Any]]:
+    """Return the content of each kubeconfig file that is not empty, in the order of precedence."""
+    if kubeconfig is not None:
+        return {kubeconfig: _content(kubeconfig)}
+    listed = [Path(each).expanduser() for each in environ.get(VARIABLE, "").split(os.pathsep) if each]
+    found = [path for path in listed or [_default_file(environ)] if path.is_file()]
+    if listed and not found:
+        raise InputError(f"${VARIABLE} names no file that exists: {', '.join(map(str, listed))}")
+    contents = {path: _content(path) for path in found}
+    return {path: content for path, content in contents.items() if content}
+
+
+def _default_file(environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME")
+    return (Path(home) if home else Path.home()) / ".kube" / "config"
+
+
+def _content(path: Path) -> Mapping[str, Any]:
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_BYTES + 1)
+        content = yaml.safe_load(data) if len(data) <= _MAX_BYTES else None
+    except OSError as error:
+        raise _unusable(path, str(error.strerror or error)) from None
+    except (yaml.YAMLError, UnicodeError, RecursionError):
+        raise _unusable(path, "not valid YAML") from None  # the text may hold credentials and is not shown
+    if len(data) > _MAX_BYTES:
+        raise _unusable(path, f"larger than {_MAX_BYTES} bytes")
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise _unusable(path, "not a mapping")
+    return content
+
+
+def _unusable(path: Path, problem: str) -> InputError:
+    return InputError(f"{path}: {problem}; specify a kubeconfig file with access to the API server")
+
+
+def _in_files(files: Mapping[Path, Mapping[str, Any]], context: str | None) -> ClusterAccess:
+    names = ", ".join(map(str, files))
+    contexts = _contexts(files.values())
+    current = next((str(each["current-context"]) for each in files.values() if each.get("current-context")), "")
+    chosen = context if context is not None else current
+    if not chosen:
+        raise InputError(f"{names}: no current context; specify a kubeconfig file and a context {_known(contexts)}")
+    if chosen not in contexts:
+        raise InputError(f"{names}: there is no context {shown(chosen)}; {_known(contexts)}")
+    namespace = contexts[chosen].get("namespace")
+    return ClusterAccess(tuple(files), chosen, str(namespace) if namespace else _DEFAULT_NAMESPACE)
+
+
+def _contexts(contents: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the contexts by name. The first definition of a name wins."""
+    found: dict[str, Mapping[str, Any]] = {}
+    for content in contents:
+        listed = content.get("contexts")
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, dict) and isinstance(each.get("name"), str):
+                value = each.get("context")
+                found.setdefault(each["name"], value if isinstance(value, dict) else {})
+    return found
+
+
+def _known(names: Iterable[str]) -> str:
+    known: Sequence[str] = sorted(names)
+    if not known:
+        return "the file has no contexts"
+    more = f" and {len(known) - _MAX_SHOWN} more" if len(known) > _MAX_SHOWN else ""
+    return f"known contexts are {', '.join(known[:_MAX_SHOWN])}{more}"
+
+
+def _namespace_of_pod(service_account: Path) -> str:
+    try:
+        return (service_account / "namespace").read_text("utf-8").strip() or _DEFAULT_NAMESPACE
+    except (OSError, UnicodeError):
+        return _DEFAULT_NAMESPACE

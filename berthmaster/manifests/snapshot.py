@@ -1,0 +1,72 @@
+"""The record in a dump of what was read from an API server, when, and what is missing."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from berthmaster.manifests.document import Document
+from berthmaster.model.decode import builtins, convert
+from berthmaster.model.errors import FieldError
+
+SNAPSHOT_GROUP: Final = "berthmaster.io"
+_API_VERSION: Final = f"{SNAPSHOT_GROUP}/v1alpha1"
+
+
+class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One list that was read. Lists of a snapshot have different resource versions: they are not one moment.
+
+    Attributes:
+        resource: the plural name with the API group, as in ``deployments.apps``.
+        namespace: the namespace; empty for all.
+        resource_version: the version of the list; empty if single objects were read.
+        objects: the number of objects that the server returned.
+        read_at: when the last page arrived.
+        metadata_only: whether only metadata was requested.
+    """
+
+    resource: str
+    namespace: str
+    resource_version: str
+    objects: int
+    read_at: datetime
+    metadata_only: bool = False
+
+
+class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
+    """The record of a dump, an object of kind ``FleetSnapshot`` among the others.
+
+    Attributes:
+        name: the context that was read.
+        read_at: when reading started. Simulations of the dump start at this time.
+        lists: the lists that were read.
+        gaps: what could not be read and what follows, one sentence each.
+        redacted: whether values were left out.
+    """
+
+    name: str
+    read_at: datetime
+    lists: tuple[ListRecord, ...] = ()
+    gaps: tuple[str, ...] = ()
+    redacted: bool = False
+
+    @classmethod
+    def of(cls, document: Document) -> "FleetSnapshot":
+        """Decode the record.
+
+        Raises:
+            ManifestError: the document has another form or version.
+        """
+        if document.api_version != _API_VERSION:
+            problem = f"{document.api_version!r} is not accepted; accepted is {_API_VERSION!r}"
+            raise document.error(FieldError("apiVersion", problem))
+        try:
+            return convert(cls, {**document.raw, "name": document.name})
+        except FieldError as error:
+            raise document.error(error) from None
+
+    def manifest(self) -> dict[str, Any]:
+        """Return the record as an API object."""
+        fields = builtins(self)
+        name = fields.pop("name")
+        return {"apiVersion": _API_VERSION, "kind": type(self).__name__, "metadata": {"name": name}, **fields}
