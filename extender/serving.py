@@ -155,7 +155,8 @@ class _Extender:
             authenticate=self._authenticated,
         )
         routes = all_routes(pass_in_doubt=options.pass_in_doubt, kube_scheduler_options=options.kube_scheduler)
-        return ServedApp(create_app(middleware, routes), [route.path for route in routes if route.quick])
+        cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
+        return ServedApp(create_app(middleware, routes), cheap)
 
     def started(self, report: ReportReadiness) -> None:
         """Start to feed the state and to report readiness."""

@@ -1,12 +1,15 @@
 """The webhook as a service that ``berthmaster.serving.server`` runs."""
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
 from webhook.admission.reviews import ROUTES
 from webhook.admission.settings import AdmissionSettings
+
+_CHEAP_BYTES: Final = 16 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,11 @@ def serve(options: WebhookOptions) -> None:
     run_server(options.server, _Webhook(options))
 
 
+def _is_cheap(body: bytes) -> bool:
+    """Return whether a review takes at most about 2 ms. Its cost is linear in its size."""
+    return len(body) <= _CHEAP_BYTES
+
+
 class _Webhook:
     """The service. Metrics are defined on import and must be shared first, so workers import the modules."""
 
@@ -43,7 +51,7 @@ class _Webhook:
         from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
 
         reviewer = Reviewer(self._options.settings)
-        return ServedApp(create_app(reviewer, body_bytes=self._options.body_bytes), ROUTES)
+        return ServedApp(create_app(reviewer, body_bytes=self._options.body_bytes), dict.fromkeys(ROUTES, _is_cheap))
 
     def started(self, report: ReportReadiness) -> None:
         report(Readiness())

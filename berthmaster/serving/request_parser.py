@@ -66,19 +66,19 @@ class PlainRequest(NamedTuple):
     size_bytes: int
 
 
-def plain_request(arrived: bytearray, quick_paths: Container[str]) -> PlainRequest | Stage:
+def plain_request(arrived: bytearray, paths: Container[str]) -> PlainRequest | Stage:
     """Parse the first request in a buffer.
 
     Args:
         arrived: the bytes that have arrived. Further requests may follow the first one.
-        quick_paths: the paths whose requests the polling thread answers; requests to other paths are not plain.
+        paths: the paths whose requests the polling thread may answer; requests to other paths are not plain.
     """
     head = _HEAD.match(arrived)
     if head is None:
         incomplete = len(arrived) < _MAX_HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
         return Stage.INCOMPLETE if incomplete else Stage.NOT_PLAIN
     path = head["path"].decode()
-    if path not in quick_paths or (fields := _fields(head["fields"].decode())) is None:
+    if path not in paths or (fields := _fields(head["fields"].decode())) is None:
         return Stage.NOT_PLAIN
     length = fields.get("CONTENT_LENGTH", "0")
     if not length.isdecimal() or len(length) > len(str(_MAX_BODY_BYTES)) or int(length) > _MAX_BODY_BYTES:

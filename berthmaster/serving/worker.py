@@ -10,6 +10,7 @@ without a request is closed.
 import errno
 import ssl
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
@@ -39,7 +40,7 @@ class FastWorker(ThreadWorker):
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
         app = cast("Any", self.app)  # see berthmaster.serving.server
         self._limit_s: float = app.request_timeout_s
-        self._quick_paths: frozenset[str] = app.quick_paths
+        self._cheap: Mapping[str, Callable[[bytes], bool]] = app.cheap
         self._balance = app.balance
         self._caller = WSGICaller(self.wsgi, self.cfg)
         self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
@@ -168,11 +169,11 @@ class FastWorker(ThreadWorker):
             if conn.channel.ended:
                 self._close(conn)
             return
-        request = plain_request(conn.arrived, self._quick_paths)
-        if isinstance(request, PlainRequest):
+        request = plain_request(conn.arrived, self._cheap)
+        if isinstance(request, PlainRequest) and self._cheap[request.path](request.body):
             del conn.arrived[: request.size_bytes]
             self._answer(conn, request)
-        elif request is Stage.NOT_PLAIN or conn.channel.ended:
+        elif request is not Stage.INCOMPLETE or conn.channel.ended:
             self._hand_over(conn)
 
     def _answer(self, conn: Connection, request: PlainRequest) -> None:

@@ -22,11 +22,20 @@ class Reply(NamedTuple):
 
 Handler = Callable[[Services, Call], Reply]
 Refuser = Callable[[Problem], Reply]
+Cheap = Callable[[bytes], bool]
+CHEAP_S: Final = 0.002
+"""How long a request may hold up the other clients of its process, in seconds."""
+_SMALL_BYTES: Final = 16 * 2**10
 
 
 def problem_reply(problem: Problem) -> Reply:
     """Return a problem as problem details (RFC 9457)."""
     return Reply(encode_json(problem), problem.status, PROBLEM_JSON)
+
+
+def is_small(body: bytes) -> bool:
+    """Return whether a body is small: the predicate of routes whose cost depends on little else."""
+    return len(body) <= _SMALL_BYTES
 
 
 class Route(NamedTuple):
@@ -41,7 +50,9 @@ class Route(NamedTuple):
         accepts: the accepted content types of the body; empty for any.
         query: the known query parameters; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
-        quick: a small request takes about a millisecond and waits only for the lock of the state.
+        cheap: returns whether the answer to a body takes at most ``CHEAP_S``. The thread that serves all connections of
+            a process then answers the request, and a thread of a pool answers every other one. Called in the former
+            thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
     """
 
     method: str
@@ -52,4 +63,4 @@ class Route(NamedTuple):
     accepts: tuple[str, ...] = ()
     query: frozenset[str] | None = None
     refuse: Refuser = problem_reply
-    quick: bool = False
+    cheap: Cheap | None = None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeSchedulerOptions
-from extender.protocols.route import Route
+from extender.protocols.route import Route, is_small
 
 PREFIX: Final = "/kube-scheduler"
 
@@ -18,7 +18,7 @@ def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
     """Return the routes of the three verbs."""
     extender = Extender(options or KubeSchedulerOptions())
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
-    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, quick=True) for verb, handler in verbs.items()]
+    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, cheap=is_small) for verb, handler in verbs.items()]
 
 
 __all__ = ["PREFIX", "PROTOCOL", "KubeSchedulerOptions", "routes"]

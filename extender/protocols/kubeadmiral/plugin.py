@@ -30,7 +30,7 @@ from extender.protocols.kubeadmiral.wire import (
     SelectResponse,
 )
 from extender.protocols.problem import Problem
-from extender.protocols.route import Handler, Refuser, Reply, Route, problem_reply
+from extender.protocols.route import Handler, Refuser, Reply, Route, is_small, problem_reply
 from extender.protocols.services import Call, Services
 
 PROTOCOL: Final = "kubeadmiral"
@@ -86,7 +86,7 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
         ("select", _handler("select", select_clusters), select_refusal),
     )
     return [
-        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), quick=True)
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), cheap=is_small)
         for verb, handler, refuse in verbs
     ]
 

@@ -7,7 +7,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import shown
 from extender.protocols.native import openapi
 from extender.protocols.native.fleet import cluster_page, explained
-from extender.protocols.native.schedule import PROTOCOL, require_synced, schedule_batch, schedule_one
+from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import SimulateRequest
 from extender.protocols.problem import InvalidField, Refusal
@@ -34,7 +34,7 @@ def routes() -> Sequence[Route]:
     decision = "/v1/bindings/{namespace}/{name}/decision"
     return (
         Route(
-            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), quick=True
+            "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), cheap=is_cheap
         ),
         Route(
             "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),

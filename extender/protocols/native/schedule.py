@@ -23,6 +23,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
+from extender.protocols.route import is_small
 from extender.protocols.services import Call, ServiceMetrics, Services
 
 PROTOCOL: Final = "native"
@@ -66,6 +67,17 @@ def schedule_batch(services: Services, call: Call, *, diagnose: bool) -> Iterato
                 return
     except Refusal as refusal:
         yield _encoded(BatchAnswer(problem=_problem(refusal, call)))
+
+
+def is_cheap(body: bytes) -> bool:
+    """Return whether a request is small and brings no clusters."""
+    if not is_small(body):
+        return False
+    try:
+        clusters = bytes(_BRINGS.decode(body).clusters)
+    except (msgspec.DecodeError, RecursionError):
+        return True  # the error is cheap
+    return clusters in (b"", b"null")
 
 
 def decide(services: Services, request: ScheduleRequest, *, size_bytes: int, diagnose: bool) -> Decided:
@@ -237,6 +249,13 @@ def _problem(refusal: Refusal, call: Call) -> Problem:
 
 def _encoded(answer: BatchAnswer) -> bytes:
     return encode_json(answer) + b"\n"
+
+
+class _Brings(msgspec.Struct):
+    clusters: msgspec.Raw = msgspec.Raw()
+
+
+_BRINGS: Final = msgspec.json.Decoder(_Brings)
 
 
 class _LineId(msgspec.Struct):

@@ -12,7 +12,7 @@ from berthmaster.model.placement import Placement
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
 from extender.protocols.native import schedule
-from extender.protocols.native.schedule import decide
+from extender.protocols.native.schedule import decide, is_cheap
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Services
@@ -58,3 +58,20 @@ def test_a_large_request_must_contain_its_clusters(services):
     with pytest.raises(Refusal, match="the request has 3145729 bytes") as refused:
         decided(3 * 2**20 + 1)
     assert refused.value.status == 413
+
+
+@pytest.mark.parametrize(
+    ("body", "cheap"),
+    [
+        pytest.param(b'{"binding":{"spec":{"clusters":[{"name":"a"}]}}}', True, id="the fleet of the service"),
+        pytest.param(b'{"clusters":null}', True, id="no clusters"),
+        pytest.param(b'{"clusters":[]}', False, id="an empty fleet"),
+        pytest.param(b'{"binding":{},"clusters":[{"a":1}]}', False, id="clusters of the request"),
+        pytest.param(b'{"clust\\u0065rs":[{"a":1}]}', False, id="clusters under an escaped name"),
+        pytest.param(b'{"binding":"' + b"x" * 20_000 + b'"}', False, id="a large body"),
+        pytest.param(b"not JSON", True, id="an error"),
+        pytest.param(b'{"a":' + b"[" * 5000, True, id="deep nesting"),
+    ],
+)
+def test_only_small_requests_without_clusters_are_cheap(body, cheap):
+    assert is_cheap(body) is cheap
