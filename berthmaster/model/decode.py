@@ -4,6 +4,10 @@ Decoding is lenient where API servers are: it ignores unknown fields, and null m
 decision could be wrong: a value of the wrong type is a ``FieldError`` with its path. ``unknown_fields`` reports the
 ignored fields.
 
+An invalid document costs little more than a valid one. Only a document of at most ``REDECODED_BYTES`` is decoded a
+second time, as dicts and lists, to show the wrong value. The error of a larger document has the decoder's path and no
+value, and null fields are removed from its text.
+
 Only one thread at a time may create a decoder. While msgspec reads the annotations of a type, it lets other threads
 decode with the incomplete result, and the process ends with SIGSEGV (0.22.0: ``StructInfo_Convert`` stores a type
 before its fields). Once a decoder exists, ``msgspec.convert`` to its type is safe as well.
@@ -12,27 +16,38 @@ A module does not need the lock for decoders of its own types that it creates wh
 
 import re
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
+from itertools import islice
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.meta import Value
+from berthmaster.model.null_fields import MAX_NULL_FIELDS, without_null_fields
 from berthmaster.model.quantity import Quantity
 
 T = TypeVar("T")
 
-_LOCATION: Final = re.compile(r"(?P<problem>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?", re.DOTALL)
+REDECODED_BYTES: Final = 2**20
+"""The largest document that is decoded again to find the value that an error is about."""
+MAX_UNKNOWN_FIELDS: Final = 50
+"""How many unknown fields of a document ``unknown_fields`` names."""
+_MAX_COMPARED: Final = 64  # characters of an unknown name
+
+# A message may contain values of the document, so only its end is a location.
+_LOCATION: Final = re.compile(r" - at `(?:key in )?\$((?:\.[^.\[\]`\s]+|\[\d+\]|\[\.\.\.\])*)`\Z")
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
-_INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value .*", re.DOTALL)
+_INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value ")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
     "array": (list, tuple), "object": (dict,),
 }  # fmt: skip
+_UNREAD: Final = object()
+"""The place of a value that is not known, because the document was not read as dicts and lists."""
 _CREATING_DECODER: Final = threading.Lock()
 _DECODERS: Final[dict[type, msgspec.json.Decoder[Any]]] = {}
 
@@ -46,13 +61,40 @@ def decode_json(kind: type[T], document: bytes | str) -> T:
     try:
         try:
             return _decoder(kind).decode(document)
-        except msgspec.ValidationError:
+        except msgspec.ValidationError as error:
+            if _size(document) > REDECODED_BYTES:
+                return _decode_large(kind, document, error)
             raw = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise FieldError("", f"not valid JSON: {error}") from None
     except RecursionError:
         raise FieldError("", "nested too deeply") from None
     return convert(kind, raw)
+
+
+def _decode_large(kind: type[T], document: bytes | str, error: msgspec.ValidationError) -> T:
+    """Decode a document without its null fields. Never create dicts and lists of the whole document.
+
+    Args:
+        kind: the type.
+        document: a document that cannot be decoded as it is.
+        error: the reason.
+    """
+    text = document.encode() if isinstance(document, str) else bytes(document)
+    if b"null" in text:
+        without_nulls = without_null_fields(text)
+        if without_nulls is None:
+            raise FieldError("", f"has more than {MAX_NULL_FIELDS:,} null fields; remove them") from None
+        try:
+            return _decoder(kind).decode(without_nulls)
+        except msgspec.ValidationError as remaining:
+            error = remaining
+    raise _field_error(kind, _UNREAD, str(error)) from None
+
+
+def _size(document: bytes | str) -> int:
+    # A document may also be a msgspec.Raw, which has no length.
+    return len(document) if isinstance(document, str) else memoryview(document).nbytes
 
 
 def convert(kind: type[T], raw: Any) -> T:  # noqa: ANN401 - any JSON value
@@ -83,8 +125,19 @@ def builtins(value: object) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError]:
-    """Return an error for every unknown field of a document, with the most similar known name."""
-    return list(_unknown(kind, raw, ""))
+    """Return an error for each unknown field of a document, with the most similar known name.
+
+    At most ``MAX_UNKNOWN_FIELDS`` fields are named; a last error says how many more there are.
+    """
+    found = _unknown(kind, raw, "")
+    errors = [_unknown_field(*each) for each in islice(found, MAX_UNKNOWN_FIELDS)]
+    more = sum(1 for _ in found)
+    return [*errors, FieldError("", f"and {more} more unknown fields")] if more else errors
+
+
+def _unknown_field(path: str, key: str, known: Iterable[str]) -> FieldError:
+    close = get_close_matches(key[:_MAX_COMPARED], known, n=1)
+    return FieldError(path, f"unknown field; did you mean {close[0]}?" if close else "unknown field")
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
@@ -127,18 +180,25 @@ def _pruned(raw: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN401 - a type, and any JSON value
-    """Convert a decoder's message to an error with the Kubernetes path, the value there and what is accepted."""
-    match = _LOCATION.fullmatch(message)
-    problem, location = (match["problem"], match["path"] or "") if match else (message, "")
-    mismatch = _MISMATCH.search(problem)
+    """Convert a decoder's message to an error with the Kubernetes path, the value there and what is accepted.
+
+    Args:
+        kind: the type.
+        raw: the document as dicts and lists, or ``_UNREAD``.
+        message: the message of the decoder.
+    """
+    located = _LOCATION.search(message)
+    problem, location = (message[: located.start()], located[1]) if located else (message, "")
+    mismatch = _MISMATCH.match(problem)
     got = _JSON_TYPES.get(mismatch["got"]) if mismatch else None
     path, value = _resolve(raw, location, got)
+    text = "the value" if value is _UNREAD else shown(value)
     if mismatch and got:
-        return FieldError(path, f"{shown(value)} is {_article(mismatch['got'])}; accepted is {mismatch['expected']}")
-    if _INVALID_CHOICE.fullmatch(problem):
-        return FieldError(path, f"{shown(value)} is not accepted; accepted are {_accepted_values(kind, location)}")
+        return FieldError(path, f"{text} is {_article(mismatch['got'])}; accepted is {mismatch['expected']}")
+    if _INVALID_CHOICE.match(problem):
+        return FieldError(path, f"{text} is not accepted; accepted are {_accepted_values(kind, location)}")
     if problem.startswith(("Expected `int`", "Expected `str`", "Expected `array`")):
-        return FieldError(path, f"{shown(value)} is out of range: {problem[0].lower()}{problem[1:]}")
+        return FieldError(path, f"{text} is out of range: {problem[0].lower()}{problem[1:]}")
     return FieldError(path, problem[0].lower() + problem[1:] if problem.startswith("Object") else problem)
 
 
@@ -147,22 +207,27 @@ def _article(json_type: str) -> str:
 
 
 def _resolve(raw: Any, location: str, got: tuple[type, ...] | None) -> tuple[str, Any]:  # noqa: ANN401
-    """Return the decoder's location as a path, and the value there.
+    """Return the decoder's location as a path, and the value there; ``_UNREAD`` if there is none.
 
-    The decoder writes any key of a map as ``[...]``. It is resolved to the first entry that can cause the error.
+    The decoder writes any key of a map as ``[...]``. It is resolved to the first entry that can cause the error, and
+    stays as it is in a document that was not read.
     """
     path, value = "", raw
     for segment in _SEGMENT.finditer(location):
-        if segment[1] is not None:
-            path += f".{segment[1]}"
-            value = value.get(segment[1]) if isinstance(value, dict) else None
-        elif segment[2] is not None:
-            path += f"[{segment[2]}]"
-            value = value[int(segment[2])] if isinstance(value, list) else None
+        name, index = segment[1], segment[2]
+        if name is not None:
+            path += f".{name}"
+            value = value.get(name) if isinstance(value, dict) else _UNREAD
+        elif index is not None:
+            path += f"[{index}]"
+            value = value[int(index)] if isinstance(value, list) and int(index) < len(value) else _UNREAD
         elif isinstance(value, dict) and value:
             key = next((key for key, entry in value.items() if _may_be_the_cause(entry, got)), next(iter(value)))
             path += f"[{key}]"
             value = value[key]
+        else:
+            path += "[...]"
+            value = _UNREAD
     return path.removeprefix("."), value
 
 
@@ -207,7 +272,14 @@ def _structs_in(kind: Any) -> list[type[msgspec.Struct]]:  # noqa: ANN401 - a ty
     return [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
 
 
-def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: ANN401 - a type, and any JSON value
+def _unknown(kind: Any, raw: Any, path: str) -> Iterator[tuple[str, str, Iterable[str]]]:  # noqa: ANN401
+    """Yield the path and the key of each unknown field, with the known names of its object.
+
+    Args:
+        kind: a type.
+        raw: any JSON value.
+        path: the path of the value.
+    """
     struct = next(iter(_structs_in(kind)), None)
     if isinstance(raw, list):
         element = next((each for each in (kind, *get_args(kind)) if get_origin(each) is tuple), None)
@@ -222,5 +294,4 @@ def _unknown(kind: Any, raw: Any, path: str) -> Iterator[FieldError]:  # noqa: A
                 if key != "metadata":
                     yield from _unknown(known[key], entry, here)
             else:
-                close = get_close_matches(str(key), known, n=1)
-                yield FieldError(here, f"unknown field; did you mean {close[0]}?" if close else "unknown field")
+                yield here, str(key), known

@@ -11,12 +11,20 @@
         └── ApiError         the same for a Kubernetes API server; a later retry may succeed
 
 A workload that fits no cluster is not an error. It is a decision, returned as data with its reasons.
+
+Messages contain names, keys and values of input. Every message is printable text of bounded length: it cannot move the
+cursor of a terminal, end a line of a log, or fail to encode.
 """
 
+import re
 from http import HTTPStatus
 from typing import Final
 
+MAX_MESSAGE_LENGTH: Final = 4096
+MAX_PATH_LENGTH: Final = 512
 _SHOWN_VALUE_LENGTH: Final = 80
+_QUOTED_LENGTH: Final = 1024  # characters of a value that are quoted before the result is cut
+_UNUSUAL: Final = re.compile(r"[^ -~]")
 _TRANSIENT: Final = frozenset(
     {
         HTTPStatus.NOT_FOUND,
@@ -29,12 +37,34 @@ _TRANSIENT: Final = frozenset(
 """The 4xx statuses that do not mean that the request itself is invalid."""
 
 
+def printable(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
+    """Return text as one printable line: control and format characters escaped, lone surrogates replaced.
+
+    Args:
+        text: any text.
+        limit: the largest number of characters of the text that are kept.
+    """
+    if len(text) > limit:
+        text = f"{text[: limit - 1]}…"
+    return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    character = match[0]
+    if character.isprintable():
+        return character
+    return "\ufffd" if "\ud800" <= character <= "\udfff" else repr(character)[1:-1]
+
+
 class BerthmasterError(Exception):
-    """The root of all errors that Berthmaster raises on purpose."""
+    """The root of all errors that Berthmaster raises on purpose. The message is one printable line."""
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(printable(message))
 
 
 class InputError(BerthmasterError):
-    """The input is invalid. The message is one line and says what to do."""
+    """The input is invalid. The message says what to do."""
 
 
 class PluginError(BerthmasterError):
@@ -103,9 +133,9 @@ class FieldError(InputError):
     """
 
     def __init__(self, path: str, problem: str) -> None:
-        self.path = path
-        self.problem = problem
-        super().__init__(f"{path}: {problem}" if path else problem)
+        self.path = printable(path, MAX_PATH_LENGTH)
+        self.problem = printable(problem)
+        super().__init__(f"{self.path}: {self.problem}" if path else self.problem)
 
     def below(self, prefix: str) -> "FieldError":
         """Return the same error for a document that contains this one at ``prefix``."""
@@ -122,6 +152,8 @@ class ManifestError(InputError):
         source: the path of the file, or ``<stdin>``.
         document: the number of the document in the file, from 1; None if the file itself is the problem.
         path: the field in the document; may be empty.
+
+    The message has the source as printable text; the attribute has the exact path.
     """
 
     def __init__(self, source: str, document: int | None, problem: str, path: str = "") -> None:
@@ -133,7 +165,7 @@ class ManifestError(InputError):
 
 
 def shown(value: object) -> str:
-    """Format a value for an error message: one line, at most 80 characters."""
-    text = repr(value) if isinstance(value, str) else str(value)
+    """Format a value for an error message: one printable line, at most 80 characters."""
+    text = repr(value[:_QUOTED_LENGTH]) if isinstance(value, str) else str(value)
     text = " ".join(text.split())
-    return text if len(text) <= _SHOWN_VALUE_LENGTH else f"{text[: _SHOWN_VALUE_LENGTH - 1]}…"
+    return printable(text, _SHOWN_VALUE_LENGTH)

@@ -1,7 +1,9 @@
 import string
 import subprocess
 import sys
+import tracemalloc
 from textwrap import dedent
+from typing import Literal
 
 import msgspec
 import pytest
@@ -11,7 +13,15 @@ from hypothesis import strategies as st
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import builtins, convert, decode_json, encode_json, unknown_fields
+from berthmaster.model.decode import (
+    MAX_UNKNOWN_FIELDS,
+    REDECODED_BYTES,
+    builtins,
+    convert,
+    decode_json,
+    encode_json,
+    unknown_fields,
+)
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy
@@ -269,6 +279,83 @@ def test_any_document_is_a_value_or_an_error_with_its_path(value, data):
     container[key] = data.draw(ANYTHING)
     outcome = attempt(type(value), raw)
     assert isinstance(outcome, type(value)) or (outcome.problem and "\n" not in str(outcome))
+
+
+LOCATION = "x - at `$.spec.clusters[7]`"
+
+
+@pytest.mark.parametrize("size", [0, REDECODED_BYTES], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("kind", "raw", "path"),
+    [
+        pytest.param(Policy, policy_with(preemption=LOCATION), "spec.preemption", id="a value that is not accepted"),
+        pytest.param(Literal["a"], LOCATION, "", id="the document itself"),
+        pytest.param(
+            Cluster,
+            cluster_with(spec={"resourceModels": [{"grade": 1, "ranges": [{"name": "cpu", "min": LOCATION}]}]}),
+            "spec.resourceModels[0].ranges[0].min",
+            id="a value of a custom type",
+        ),
+    ],
+)
+def test_a_value_that_reads_like_a_location_is_no_location(kind, raw, path, size):
+    document = msgspec.json.encode(raw) + b" " * size
+    with pytest.raises(FieldError) as caught:
+        decode_json(kind, document)
+    assert caught.value.path == path
+
+
+BIG = {"x": ["y" * 1024] * 1024}
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        pytest.param({"metadata": {"name": 7}}, "metadata.name: the value is an int; accepted is str", id="a type"),
+        pytest.param(
+            {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "a", "effect": "b"}, {"key": "b"}]}},
+            "spec.taints[1]: object missing required field `effect`",
+            id="a missing field",
+        ),
+        pytest.param(
+            {"metadata": {"name": "a"}, "status": {"resourceSummary": {"allocatable": {"cpu": "4 cores"}}}},
+            "status.resourceSummary.allocatable[...]: '4 cores' is not a quantity; accepted are decimal numbers",
+            id="an entry of a map",
+        ),
+    ],
+)
+def test_errors_of_large_documents_have_a_path(raw, message):
+    with pytest.raises(FieldError) as caught:
+        decode_json(Cluster, msgspec.json.encode({**raw, **BIG}))
+    assert str(caught.value).startswith(message)
+
+
+def test_null_means_absent_in_large_documents():
+    raw = {**policy_with(priority=None, placement={"clusterAffinity": None, "clusterAffinities": None}), **BIG}
+    assert decode_json(Policy, msgspec.json.encode(raw)) == convert(Policy, policy_with())
+    with pytest.raises(FieldError, match="spec: object missing required field `resourceSelectors`"):
+        decode_json(Policy, msgspec.json.encode({**raw, "spec": {"resourceSelectors": None}}))
+    many = b'{"kind":null,%b"spec":{}}' % (b'"a":null,' * 200_000)
+    with pytest.raises(FieldError, match="null fields; remove them"):
+        decode_json(Policy, many)
+
+
+@pytest.mark.parametrize("start", ['{"x":[', '{"kind":7,"x":[', '{"kind":null,"x":['], ids=repr)
+def test_an_invalid_document_costs_at_most_a_small_multiple_of_its_size(start):
+    document = start.encode() + b"{}," * 10**6 + b"{}]}"
+    tracemalloc.start()
+    with pytest.raises(FieldError):
+        decode_json(Policy, document)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 3 * len(document)
+
+
+def test_the_list_of_unknown_fields_is_bounded():
+    errors = unknown_fields(Policy, policy_with(**{f"field{index}": 1 for index in range(1000)}))
+    assert len(errors) == MAX_UNKNOWN_FIELDS + 1
+    assert errors[0].path == "spec.field0"
+    assert str(errors[-1]) == "and 950 more unknown fields"
 
 
 def test_placements_are_hashable():
