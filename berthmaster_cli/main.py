@@ -29,7 +29,7 @@ _COMMANDS: Final = {
     "doctor": ("berthmaster_cli.doctor.command", "Check an installation, report what is wrong and how to fix it."),
     "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
     "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
-    "lint": ("berthmaster_cli.lint", "Check policies offline, as the admission webhook would."),
+    "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
     "register": (
         "berthmaster_cli.register",
         "Register webhooks at an API server, and remove them, without failed calls.",

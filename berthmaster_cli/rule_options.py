@@ -27,18 +27,22 @@ rule_options: Final = option_group(
 )  # fmt: skip
 
 
-def rule_levels(texts: Iterable[str]) -> dict[str, Level]:
+def rule_levels(texts: Iterable[str], more: frozenset[str] = frozenset()) -> dict[str, Level]:
     """Return the level of each rule in ``--rule``.
+
+    Args:
+        texts: the values of the option.
+        more: ids of rules that the webhook does not have.
 
     Raises:
         click.UsageError: the rule or the level is unknown.
     """
-    levels = {}
+    levels, known = {}, RULE_IDS | more
     for text in texts:
         rule, _, level = text.partition("=")
-        if rule not in RULE_IDS:
-            close = get_close_matches(rule, RULE_IDS, n=1)
-            hint = f"did you mean {close[0]}?" if close else "docs/webhook.md lists all rules"
+        if rule not in known:
+            close = get_close_matches(rule, known, n=1)
+            hint = f"did you mean {close[0]}?" if close else "`berthmaster lint --rules` lists all rules"
             raise click.UsageError(f"--rule: unknown rule {rule!r}; {hint}")
         if level not in set(Level):
             raise click.UsageError(f"--rule: {text!r} has no valid level; accepted are {', '.join(Level)}")

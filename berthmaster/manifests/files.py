@@ -34,8 +34,8 @@ def read_documents(
         ManifestError: at the first invalid document, after the documents before it.
     """
     count = 0
-    for source, data in _files(paths, stdin or sys.stdin.buffer, limits.file_bytes):
-        for number, raw in _parsed(data, source, limits):
+    for source, data in read_files(paths, stdin=stdin or sys.stdin.buffer, limit=limits.file_bytes):
+        for number, raw in parse_file(data, source, limits):
             if raw is None:
                 continue
             for document in _objects(source, number, raw, limits.depth):
@@ -45,10 +45,19 @@ def read_documents(
                 yield document
 
 
-def _files(paths: Iterable[str | Path], stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
-    """Yield each file once, with its content."""
+def read_files(paths: Iterable[str | Path], *, stdin: BinaryIO, limit: int) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each file once. Folders are read as by ``read_documents``.
+
+    Args:
+        paths: files and folders; ``-`` is standard input.
+        stdin: the standard input.
+        limit: the largest size of a file, in bytes.
+
+    Raises:
+        ManifestError: a file cannot be read or is too large.
+    """
     seen: set[str] = set()
-    for path in _expanded(paths):
+    for path in expand(paths):
         identity = path if path == "-" else os.path.realpath(path)
         if identity in seen:
             continue
@@ -64,8 +73,12 @@ def _files(paths: Iterable[str | Path], stdin: BinaryIO, limit: int) -> Iterator
             raise ManifestError(source, None, f"cannot be read: {error.strerror or error}") from None
 
 
-def _expanded(paths: Iterable[str | Path]) -> Iterator[str]:
-    """Replace each folder by its files."""
+def expand(paths: Iterable[str | Path]) -> Iterator[str]:
+    """Replace each folder by its files.
+
+    Raises:
+        ManifestError: a folder cannot be read, or has no manifest.
+    """
     for path in map(str, paths):
         if path == "-" or not Path(path).is_dir():
             yield path
@@ -100,8 +113,12 @@ def _bounded(file: BinaryIO, source: str, limit: int) -> bytes:
     return data
 
 
-def _parsed(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
-    """Return the numbered documents of a file. Text that looks like JSON is read as JSON."""
+def parse_file(data: bytes, source: str, limits: ManifestLimits) -> Iterable[tuple[int, Any]]:
+    """Return the numbered documents of a file. Text that looks like JSON is read as JSON.
+
+    Raises:
+        ManifestError: the file is not YAML or JSON, or exceeds a limit. Documents before the error are yielded.
+    """
     data = data.removeprefix(b"\xef\xbb\xbf")
     is_json = source.endswith(".json")
     if is_json or data.lstrip()[:1] == b"{":
@@ -154,7 +171,7 @@ def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Documen
     """Yield the objects of a document: the document itself, or the items of a list."""
     if not isinstance(raw, dict):
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
-    if _deeper_than(raw, depth):
+    if deeper_than(raw, depth):
         raise _too_deep(source, number, depth)
     if not _is_list(raw):
         yield _checked(Document(source, number, "", raw))
@@ -218,7 +235,7 @@ def _described(value: object) -> str:
     return shown(value)
 
 
-def _deeper_than(raw: Any, depth: int) -> bool:  # noqa: ANN401 - any JSON value
+def deeper_than(raw: Any, depth: int) -> bool:  # noqa: ANN401 - any JSON value
     """Return whether containers are nested deeper than a limit, without recursion."""
     level = [raw]
     for _ in range(depth):

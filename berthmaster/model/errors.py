@@ -17,6 +17,7 @@ cursor of a terminal, end a line of a log, or fail to encode.
 """
 
 import re
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
@@ -25,6 +26,7 @@ MAX_PATH_LENGTH: Final = 512
 _SHOWN_VALUE_LENGTH: Final = 80
 _QUOTED_LENGTH: Final = 1024  # characters of a value that are quoted before the result is cut
 _UNUSUAL: Final = re.compile(r"[^ -~]")
+_NAMES_LISTED: Final = 8
 _TRANSIENT: Final = frozenset(
     {
         HTTPStatus.NOT_FOUND,
@@ -152,6 +154,7 @@ class ManifestError(InputError):
         source: the path of the file, or ``<stdin>``.
         document: the number of the document in the file, from 1; None if the file itself is the problem.
         path: the field in the document; may be empty.
+        problem: what is wrong, without the position.
 
     The message has the source as printable text; the attribute has the exact path.
     """
@@ -160,6 +163,7 @@ class ManifestError(InputError):
         self.source = source
         self.document = document
         self.path = path
+        self.problem = problem
         where = source if document is None else f"{source}: document {document}"
         super().__init__(f"{where}: {path}: {problem}" if path else f"{where}: {problem}")
 
@@ -169,3 +173,9 @@ def shown(value: object) -> str:
     text = repr(value[:_QUOTED_LENGTH]) if isinstance(value, str) else str(value)
     text = " ".join(text.split())
     return printable(text, _SHOWN_VALUE_LENGTH)
+
+
+def name_list(names: Sequence[str], limit: int = _NAMES_LISTED) -> str:
+    """List names for an error message: the first ones, and how many more there are."""
+    listed = ", ".join(names[:limit])
+    return listed if len(names) <= limit else f"{listed} and {len(names) - limit} more"

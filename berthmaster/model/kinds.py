@@ -5,9 +5,12 @@ with the default flags of karmada-controller-manager.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from enum import Enum
 from typing import Final
+
+from berthmaster.model.errors import FieldError, shown
 
 _CLUSTER_KINDS: Final[Mapping[str, str]] = {
     "": "ComponentStatus Namespace Node PersistentVolume",
@@ -60,11 +63,19 @@ _NAMESPACED_KINDS: Final[Mapping[str, str]] = {
     "storage.k8s.io": "CSIStorageCapacity",
     "autoscaling.karmada.io": "CronFederatedHPA FederatedHPA",
     "networking.karmada.io": "MultiClusterIngress MultiClusterService",
+    "operator.karmada.io": "Karmada",
     "policy.karmada.io": "FederatedResourceQuota OverridePolicy PropagationPolicy",
     "work.karmada.io": "ResourceBinding Work",
     "core.kubeadmiral.io": """
         CollectedStatus FederatedObject OverridePolicy PropagatedVersion PropagationPolicy""",
 }
+_PEER_SUFFIXES: Final = (".karmada.io", ".kubeadmiral.io")
+_VERSIONS: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("work.karmada.io", "ClusterResourceBinding"): ("v1alpha2", "v1alpha1"),
+    ("work.karmada.io", "ResourceBinding"): ("v1alpha2", "v1alpha1"),
+}
+_ONLY_VERSION: Final = ("v1alpha1",)
+"""All other kinds of Karmada and KubeAdmiral have this version."""
 _SKIPPED_GROUPS: Final = frozenset(
     f"{name}.karmada.io"
     for name in ("cluster", "policy", "work", "config", "networking", "autoscaling", "remedy", "apps")
@@ -105,6 +116,32 @@ def scope_of(api_version: str, kind: str) -> Scope | None:
 def is_namespaced(api_version: str, kind: str) -> bool:
     """Return whether a kind is namespaced. Unknown kinds count as namespaced, as most custom resources are."""
     return scope_of(api_version, kind) is not Scope.CLUSTER
+
+
+def unknown_type(api_version: str, kind: str) -> FieldError | None:
+    """Return why a type of Karmada or KubeAdmiral does not exist; None if it exists or belongs to another API.
+
+    Source: the CustomResourceDefinitions of Karmada 1.19 and of KubeAdmiral, and Karmada's aggregated APIs.
+    """
+    group, version = group_of(api_version), api_version.rpartition("/")[2]
+    if not group.endswith(_PEER_SUFFIXES):
+        return None
+    kinds = {each for known, each in _SCOPES if known == group}
+    if not kinds:
+        groups = sorted({known for known, _ in _SCOPES if known.endswith(_PEER_SUFFIXES)})
+        return FieldError("apiVersion", f"unknown API group {shown(group)}; {_hint(group, groups)}")
+    if kind not in kinds:
+        return FieldError("kind", f"{group} has no kind {shown(kind)}; {_hint(kind, sorted(kinds))}")
+    versions = _VERSIONS.get((group, kind), _ONLY_VERSION)
+    if version not in versions:
+        accepted = ", ".join(f"{group}/{each}" for each in versions)
+        return FieldError("apiVersion", f"{kind} has no version {shown(version)}; accepted is {accepted}")
+    return None
+
+
+def _hint(name: str, known: Sequence[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"did you mean {close[0]}?" if close else f"accepted are {', '.join(known)}"
 
 
 def reason_not_propagated(api_version: str, kind: str, namespace: str = "") -> str | None:

@@ -5,7 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kinds import group_of
+from berthmaster.model.kinds import group_of, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
@@ -19,9 +19,11 @@ from webhook.admission.wire import AdmissionRequest, GroupVersionKind
 
 SCHEMA: Final = "schema"
 UNKNOWN_FIELD: Final = "unknown-field"
+UNKNOWN_TYPE: Final = "unknown-type"
 OWN_RULES: Final = {
     SCHEMA: "A value that the API server rejects, or that a review cannot read.",
     UNKNOWN_FIELD: "A field that the API does not have: the API server drops it.",
+    UNKNOWN_TYPE: "A group, kind or version that Karmada and KubeAdmiral do not have.",
 }
 _TYPES: Final[dict[tuple[str, str], type[Value]]] = {
     ("policy.karmada.io", "PropagationPolicy"): Policy,
@@ -50,7 +52,12 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     Returns:
         The findings, or None for a kind that the webhook does not review.
     """
-    identity = (group_of(str(raw.get("apiVersion", ""))), str(raw.get("kind", "")))
+    api_version, kind = str(raw.get("apiVersion", "")), str(raw.get("kind", ""))
+    unknown_one = unknown_type(api_version, kind)
+    if unknown_one is not None:
+        problem = FieldProblem(unknown_one.path, ABSENT, unknown_one.problem, "correct it", UNKNOWN_TYPE)
+        return Linted((problem,), ())
+    identity = (group_of(api_version), kind)
     if identity not in _TYPES:
         return None
     unknown = tuple(

@@ -9,6 +9,7 @@ from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy
 
 _PATH: Final = "spec.placement.replicaScheduling"
+_SPREAD: Final = frozenset({"cluster", "region"})
 
 
 def _divided_though_duplicated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
@@ -75,6 +76,23 @@ def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         )  # fmt: skip
 
 
+def _packed_though_spread(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
+    placement = reviewed.policy.spec.placement
+    strategy = placement.replica_scheduling
+    if strategy is None or strategy.replica_scheduling_type != "Divided":
+        return
+    if strategy.replica_division_preference != "Aggregated":
+        return
+    for index, constraint in enumerate(placement.spread_constraints):
+        if constraint.spread_by_field in _SPREAD and constraint.min_groups > 1:
+            yield FieldProblem(
+                f"spec.placement.spreadConstraints[{index}].minGroups", constraint.min_groups,
+                "the scheduler selects that many groups, but Aggregated uses as few of the selected clusters as "
+                "possible, perhaps one",
+                "divide by dynamicWeight, or set minGroups to 1",
+            )  # fmt: skip
+
+
 def _weighted_clusters(placement: Placement) -> list[ClusterAffinity]:
     """Return the target of each static weight; empty if no static weights divide the replicas."""
     strategy = placement.replica_scheduling
@@ -116,6 +134,10 @@ DIVISION_RULES: Final = (
     ),
     AdmissionRule(
         "static-weight-unmatched", "A static weight that matches none of the policy's clusters.", _unmatched_weight
+    ),
+    AdmissionRule(
+        "aggregated-beside-min-groups", "`Aggregated` with a `minGroups` above 1, which it does not ensure.",
+        _packed_though_spread,
     ),
     AdmissionRule(
         "static-weight-incomplete", "Named clusters without a static weight: they get no replicas.",

@@ -1,0 +1,60 @@
+"""All rules of lint: those of the webhook, those that need several objects, and what no rule can switch off."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from berthmaster_cli.lint.across import ACROSS_RULES
+from berthmaster_cli.lint.findings import INVALID, UNREADABLE
+from webhook.admission.lint import OWN_RULES
+from webhook.admission.rule_catalog import ALL_RULES
+from webhook.admission.settings import AdmissionSettings, Level
+
+ACROSS_RULE_IDS: Final = frozenset(ACROSS_RULES)
+_ALWAYS: Final = {
+    UNREADABLE: "A file or document that cannot be read.",
+    INVALID: "A value that the API server or karmada-webhook denies.",
+    **OWN_RULES,
+}
+_FIXED_WARNINGS: Final = frozenset({"unknown-field"})
+
+
+class ListedRule(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule as ``lint --rules`` lists it.
+
+    Attributes:
+        id: the name in messages and in ``--rule``.
+        level: ``error``, ``warning`` or ``off``, with the options of the call.
+        configurable: whether ``--rule`` can change the level.
+        summary: what the rule finds.
+    """
+
+    id: str
+    level: str
+    configurable: bool
+    summary: str
+
+
+def listed_rules(settings: AdmissionSettings) -> Iterator[ListedRule]:
+    """Yield every rule with the level that it has with these settings."""
+    for rule, summary in _ALWAYS.items():
+        level = "warning" if rule in _FIXED_WARNINGS else "error"
+        yield ListedRule(id=rule, level=level, configurable=False, summary=summary)
+    for each in ALL_RULES:
+        yield ListedRule(id=each.id, level=_LEVELS[each.level(settings)], configurable=True, summary=each.summary)
+    for rule, summary in ACROSS_RULES.items():
+        yield ListedRule(id=rule, level=_LEVELS[across_level(rule, settings)], configurable=True, summary=summary)
+
+
+def across_level(rule: str, settings: AdmissionSettings) -> Level:
+    """Return the level of a rule that needs several objects."""
+    return settings.levels.get(rule, Level.WARN)
+
+
+def summaries() -> Mapping[str, str]:
+    """Return what each rule finds."""
+    return {**_ALWAYS, **{each.id: each.summary for each in ALL_RULES}, **ACROSS_RULES}
+
+
+_LEVELS: Final = {Level.DENY: "error", Level.WARN: "warning", Level.OFF: "off"}

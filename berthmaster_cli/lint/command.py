@@ -1,0 +1,149 @@
+"""The command ``berthmaster lint``."""
+
+import sys
+from collections.abc import Iterable
+from typing import Any, Final
+
+import click
+
+from berthmaster_cli.console import print_data, print_table, stdout
+from berthmaster_cli.lint.across import Across
+from berthmaster_cli.lint.catalog import ACROSS_RULE_IDS, across_level, listed_rules
+from berthmaster_cli.lint.findings import (
+    LintFinding,
+    LintReport,
+    SkippedFile,
+    finding,
+    skipped,
+    unreadable,
+)
+from berthmaster_cli.lint.formats import FORMATS, write
+from berthmaster_cli.lint.sources import TEMPLATE, Broken, Skipped, SourceObject, is_template, scan
+from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
+from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
+from webhook.admission.lint import Linted, lint
+from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings, Level
+
+_NO_ID: Final = ""
+_NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, or generateName", "schema")
+
+
+@click.command(
+    context_settings={"auto_envvar_prefix": "BERTHMASTER_LINT"},
+    epilog="Exit codes: 0 no errors; 1 errors, or warnings with --strict; 2 bad usage, or a file cannot be read. All "
+    "files are checked in any case. Text that is no Kubernetes object is skipped with a note, and so are templates that "
+    "are not rendered.",
+)
+@click.argument("arguments", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "-f", "--filename", "paths", multiple=True, metavar="PATH",
+    help="Manifests, like the arguments: a file, a folder, or - for standard input. Repeatable.",
+)  # fmt: skip
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="text", show_default=True, help="Output format.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings too.")
+@click.option("--strict-files", is_flag=True, help="Documents that are skipped are errors.")
+@click.option(
+    "--fleet", "fleet_paths", multiple=True, metavar="PATH",
+    help="Manifests of the fleet. Policies must not name clusters that neither they nor PATH define. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "-n", "--namespace", default="default", show_default=True, metavar="NAME",
+    help="The namespace of objects that name none.",
+)  # fmt: skip
+@click.option("--rules", "list_rules", is_flag=True, help="List the rules with their levels and exit.")
+@click.option("--docs-url", default="", metavar="URL", help="With -o sarif: the address of the page about rules.")
+@rule_options
+def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Check policies and rebalancers offline, as the webhook and karmada-webhook would."""
+    settings = AdmissionSettings(
+        peer_checks=True,
+        levels=rule_levels(given["rules"], ACROSS_RULE_IDS),
+        scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
+    )
+    if given["list_rules"]:
+        _list_rules(settings, given["output"])
+        return
+    paths = (*given["paths"], *given["arguments"])
+    if not paths:
+        raise click.UsageError("nothing to check: name files or folders (- for standard input)")
+    run = _Run(settings, given["namespace"], strict_files=given["strict_files"])
+    run.add_fleet(given["fleet_paths"])
+    report = run.report(paths)
+    write(report, given["output"], given["docs_url"])
+    if report.unreadable:
+        sys.exit(EXIT_BAD_INPUT)
+    if report.count("error") or (given["strict"] and report.findings):
+        sys.exit(EXIT_CHECK_FAILED)
+
+
+def _list_rules(settings: AdmissionSettings, output: str) -> None:
+    rules = list(listed_rules(settings))
+    if output == "json":
+        print_data({"rules": rules}, "json")
+    elif output == "text":
+        rows = [(each.id, each.level, "" if each.configurable else "fixed", each.summary) for each in rules]
+        print_table(stdout(), ("RULE", "LEVEL", "", "SUMMARY"), rows)
+    else:
+        raise click.UsageError(f"--rules: the output {output} has no form for rules; accepted are text, json")
+
+
+class _Run:
+    """One run: reads everything, then checks."""
+
+    def __init__(self, settings: AdmissionSettings, namespace: str, *, strict_files: bool) -> None:
+        self._settings = settings
+        self._context = AdmissionContext(settings, lambda: _NO_ID)
+        self._namespace = namespace
+        self._strict_files = strict_files
+        self._across = Across(namespace)
+        self._findings: list[LintFinding] = []
+        self._skipped: list[SkippedFile] = []
+        self._objects = self._checked = 0
+
+    def add_fleet(self, paths: Iterable[str]) -> None:
+        """Read the clusters of the fleet. Nothing else in these files is checked."""
+        for found in scan(paths, sys.stdin.buffer):
+            if isinstance(found, SourceObject):
+                self._across.add_cluster(found)
+            elif isinstance(found, Broken):
+                self._findings.append(unreadable(found))
+
+    def report(self, paths: Iterable[str]) -> LintReport:
+        """Check every object of the paths."""
+        for found in scan(paths, sys.stdin.buffer):
+            match found:
+                case SourceObject():
+                    self._objects += 1
+                    self._check(found)
+                case Skipped():
+                    self._skip(found)
+                case Broken():
+                    self._findings.append(unreadable(found))
+        for about, problem in self._across.problems():
+            level = across_level(problem.rule, self._settings)
+            if level is not Level.OFF:
+                self._findings.append(finding(about, "error" if level is Level.DENY else "warning", problem))
+        return LintReport(findings=self._findings, skipped=self._skipped, objects=self._objects, checked=self._checked)
+
+    def _check(self, found: SourceObject) -> None:
+        linted = lint(found.raw, self._context, self._namespace)
+        if linted is None:
+            self._across.add(found)
+            return
+        if is_template(found.raw):
+            self._skip(Skipped(found.source, found.line(""), TEMPLATE))
+            return
+        self._checked += 1
+        self._across.add(found)
+        if not found.name:
+            linted = Linted((_NO_NAME, *linted.errors), linted.warnings)
+        for level, problems in (("error", linted.errors), ("warning", linted.warnings)):
+            self._findings.extend(finding(found, level, problem) for problem in problems)
+
+    def _skip(self, what: Skipped) -> None:
+        if self._strict_files:
+            self._findings.append(unreadable(Broken(what.source, 0, what.line, "", what.reason)))
+        else:
+            self._skipped.append(skipped(what))

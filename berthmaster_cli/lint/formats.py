@@ -1,0 +1,79 @@
+"""The output formats of lint: text, JSON, GitHub annotations and SARIF."""
+
+from typing import Final
+
+import click
+
+from berthmaster_cli.console import print_data
+from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
+from berthmaster_cli.lint.sarif import sarif
+
+FORMATS: Final = ("text", "json", "sarif", "github")
+
+
+def write(report: LintReport, output: str, docs_url: str = "") -> None:
+    """Print a report on standard output in one of ``FORMATS``.
+
+    Args:
+        report: the findings.
+        output: the format.
+        docs_url: the address of the page about rules, for SARIF; empty if there is none.
+    """
+    match output:
+        case "json":
+            summary = {
+                "documents": report.objects,
+                "checked": report.checked,
+                "skipped": len(report.skipped),
+                "errors": report.count("error"),
+                "warnings": report.count("warning"),
+            }
+            print_data({"findings": report.findings, "skipped": report.skipped, "summary": summary}, "json")
+        case "sarif":
+            print_data(sarif(report, docs_url), "json")
+        case "github":
+            for each in report.findings:
+                click.echo(_github(each))
+            for note in report.skipped:
+                click.echo(_notice(note))
+        case _:
+            _write_text(report)
+
+
+def _write_text(report: LintReport) -> None:
+    for each in report.findings:
+        path = f"{each.path}: " if each.path else ""
+        click.echo(f"{each.source}:{each.line}: {each.level}: {path}{each.message} [{each.rule}]")
+    for note in report.skipped:
+        click.echo(f"{note.source}:{note.line}: note: skipped: {note.reason}")
+    counts = [_count(report.count("error"), "error"), _count(report.count("warning"), "warning")]
+    if report.skipped:
+        counts.append(f"{len(report.skipped)} skipped")
+    click.echo(f"{_count(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _github(finding: LintFinding) -> str:
+    """Format a finding as a workflow command, which GitHub shows beside the line."""
+    title = f"{finding.rule} ({finding.object})" if finding.object else finding.rule
+    path = f"{finding.path}: " if finding.path else ""
+    return _annotation(finding.level, finding.source, finding.line, title, f"{path}{finding.message}")
+
+
+def _notice(note: SkippedFile) -> str:
+    return _annotation("notice", note.source, note.line, "skipped", f"not checked: {note.reason}")
+
+
+def _annotation(level: str, source: str, line: int, title: str, message: str) -> str:
+    properties = {"file": source, "line": line, "title": title}
+    shown = ",".join(f"{name}={_escaped(str(value), ':,')}" for name, value in properties.items())
+    return f"::{level} {shown}::{_escaped(message)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    for character in f"%\r\n{more}":
+        text = text.replace(character, f"%{ord(character):02X}")
+    return text

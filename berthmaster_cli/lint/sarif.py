@@ -1,0 +1,98 @@
+"""SARIF 2.1.0 (OASIS), which code scanning services read."""
+
+from hashlib import sha256
+from pathlib import PurePath
+from typing import Any, Final
+from urllib.parse import quote
+
+from berthmaster.version import __version__
+from berthmaster_cli.lint.catalog import summaries
+from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
+
+_SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
+_FINGERPRINT: Final = "berthmasterFinding/v1"
+_ANCHOR: Final = "#rules"
+_KEPT: Final = "/-._~!$&'()*+,;=@"
+
+
+def sarif(report: LintReport, docs_url: str = "") -> dict[str, Any]:
+    """Return a report as a SARIF log.
+
+    Args:
+        report: the findings.
+        docs_url: the address of the page about rules; empty if there is none. The rules then have no ``helpUri``.
+    """
+    known = summaries()
+    used = sorted({each.rule for each in report.findings})
+    driver: dict[str, Any] = {
+        "name": "berthmaster",
+        "version": __version__,
+        "semanticVersion": __version__,
+        "rules": [_rule(rule, known[rule], docs_url) for rule in used],
+    }
+    if docs_url:
+        driver["informationUri"] = docs_url
+    seen: dict[str, int] = {}
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "invocations": [
+            {
+                "executionSuccessful": not report.unreadable,
+                "toolExecutionNotifications": list(map(_note, report.skipped)),
+            }
+        ],
+        "results": [_result(each, used.index(each.rule), seen) for each in report.findings],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def _rule(rule: str, summary: str, docs_url: str) -> dict[str, Any]:
+    plain = summary.replace("`", "")
+    listed: dict[str, Any] = {
+        "id": rule,
+        "shortDescription": {"text": plain},
+        "help": {"text": f"{plain} `berthmaster lint --rules` lists all rules.", "markdown": summary},
+    }
+    return {**listed, "helpUri": f"{docs_url}{_ANCHOR}"} if docs_url else listed
+
+
+def _result(finding: LintFinding, index: int, seen: dict[str, int]) -> dict[str, Any]:
+    text = ": ".join(filter(None, (finding.object, finding.path, finding.message)))
+    location: dict[str, Any] = {"physicalLocation": _place(finding.source, finding.line)}
+    if finding.path:
+        location["logicalLocations"] = [{"fullyQualifiedName": finding.path, "kind": "member"}]
+    return {
+        "ruleId": finding.rule,
+        "ruleIndex": index,
+        "level": finding.level,
+        "message": {"text": text},
+        "locations": [location],
+        "partialFingerprints": {_FINGERPRINT: _fingerprint(finding, seen)},
+    }
+
+
+def _fingerprint(finding: LintFinding, seen: dict[str, int]) -> str:
+    """Return a text that stays the same if lines move. Equal findings of one file are numbered."""
+    parts = f"{finding.rule}\n{finding.source}\n{finding.object}\n{finding.path}"
+    digest = sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    seen[digest] = seen.get(digest, 0) + 1
+    return f"{digest}:{seen[digest]}"
+
+
+def _note(note: SkippedFile) -> dict[str, Any]:
+    message = {"text": f"skipped: {note.reason}"}
+    return {"level": "note", "message": message, "locations": [{"physicalLocation": _place(note.source, note.line)}]}
+
+
+def _place(source: str, line: int) -> dict[str, Any]:
+    return {"artifactLocation": {"uri": uri(source)}, "region": {"startLine": line}}
+
+
+def uri(source: str) -> str:
+    """Return the URI of a file: relative to the working directory if its path is, percent-encoded."""
+    path = PurePath(source)
+    if path.is_absolute():
+        return path.as_uri()
+    # In the first part of a relative reference, a colon would end a scheme. It is encoded, too.
+    return quote(path.as_posix(), safe=_KEPT, errors="surrogateescape")

@@ -1,0 +1,250 @@
+"""Reads the files of lint: every object, every problem of a file, and the lines of fields."""
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final
+
+import yaml
+
+from berthmaster.manifests.document import DEFAULT_LIMITS, STDIN, ManifestLimits
+from berthmaster.manifests.files import deeper_than, expand, parse_file, read_files
+from berthmaster.model.errors import ManifestError
+
+TEMPLATE: Final = "is a template ({{ in its text); render it first, for example with `helm template`"
+_NO_OBJECT: Final = "is no Kubernetes object"
+_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_TOKENS: Final = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+_PLACE: Final = re.compile(r"line (\d+)")
+_MAX_BYTES: Final = 4 * 2**20
+_MARK: Final = "{{"
+
+
+class LineFinder:
+    """Finds the lines of fields in one file. Parses the file again, because values have no line numbers."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._documents: list[Any] | None = None
+
+    def line(self, document: int, path: str) -> int:
+        """Return the line of the deepest part of a path that exists. Documents and lines count from 1."""
+        if self._documents is None:
+            self._documents = list(_composed(self._data))
+        # The numbers include empty documents, which the composer yields as None.
+        if not 0 < document <= len(self._documents):
+            return 1
+        node = self._documents[document - 1]
+        line = node.start_mark.line + 1 if node is not None else 1
+        for index, key in _TOKENS.findall(path):
+            found = _child(node, index or key)
+            if found is None:
+                return line
+            line, node = found
+        return line
+
+
+@dataclass(frozen=True, slots=True)
+class SourceObject:
+    """One Kubernetes object of a file.
+
+    Attributes:
+        source: the path of the file, or ``<stdin>``.
+        number: the number of the document in the file, from 1; empty documents count.
+        prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
+        raw: the object; ``apiVersion`` and ``kind`` are non-empty strings, ``metadata`` is an object or absent.
+        lines: finds lines in the file.
+    """
+
+    source: str
+    number: int
+    prefix: str
+    raw: dict[str, Any]
+    lines: LineFinder
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.raw.get("metadata") or {}
+
+    @property
+    def name(self) -> str:
+        """The name, or ``PREFIX*`` for an object with ``generateName``."""
+        generated = self.metadata.get("generateName")
+        return str(self.metadata.get("name") or (f"{generated}*" if generated else ""))
+
+    @property
+    def namespace(self) -> str:
+        return str(self.metadata.get("namespace") or "")
+
+    def line(self, path: str) -> int:
+        """Return the line of a field of the object."""
+        return self.lines.line(self.number, self.path(path))
+
+    def path(self, path: str) -> str:
+        """Return the path of a field in the document."""
+        return ".".join(filter(None, (self.prefix, path)))
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file or a document that lint does not check.
+
+    Attributes:
+        source: the path of the file, or ``<stdin>``.
+        line: the line, from 1.
+        reason: completes a sentence that begins with the file or the document.
+    """
+
+    source: str
+    line: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """A file or a document that cannot be read.
+
+    Attributes:
+        source: the path of the file, or ``<stdin>``.
+        document: the number of the document, from 1; 0 for the whole file.
+        line: the line, from 1.
+        path: the field; may be empty.
+        problem: what is wrong.
+    """
+
+    source: str
+    document: int
+    line: int
+    path: str
+    problem: str
+
+
+def scan(
+    paths: Iterable[str], stdin: BinaryIO, limits: ManifestLimits = DEFAULT_LIMITS
+) -> Iterator[SourceObject | Skipped | Broken]:
+    """Yield every object of files and folders, and what cannot be read or is no object. Continues after an error.
+
+    Args:
+        paths: files and folders; ``-`` is standard input.
+        stdin: the standard input.
+        limits: the limits of each file.
+    """
+    seen: set[str] = set()
+    count = 0
+    for path in paths:
+        try:
+            files = list(expand([path]))
+        except ManifestError as error:
+            yield Broken(path, 0, 1, "", error.problem)
+            continue
+        for file in files:
+            if file in seen:
+                continue
+            seen.add(file)
+            for found in _scan_file(file, stdin, limits):
+                count += isinstance(found, SourceObject)
+                if count > limits.documents:
+                    yield Broken(
+                        file, 0, 1, "", f"more than {limits.documents} objects in all; the rest is not checked"
+                    )
+                    return
+                yield found
+
+
+def _scan_file(path: str, stdin: BinaryIO, limits: ManifestLimits) -> Iterator[SourceObject | Skipped | Broken]:
+    try:
+        content = list(read_files([path], stdin=stdin, limit=limits.file_bytes))
+    except ManifestError as error:
+        yield Broken(STDIN if path == "-" else path, 0, 1, "", error.problem)
+        return
+    for source, data in content:
+        lines = LineFinder(data)
+        try:
+            for number, raw in parse_file(data, source, limits):
+                if isinstance(raw, dict | list) and deeper_than(raw, limits.depth):
+                    yield Broken(source, number, 1, "", f"nested more than {limits.depth} levels deep")
+                else:
+                    yield from _objects(source, number, raw, lines)
+        except ManifestError as error:
+            yield _broken(source, data, error)
+
+
+def _broken(source: str, data: bytes, error: ManifestError) -> Broken | Skipped:
+    """Return what a parser's error means. Templates are rarely YAML."""
+    place = _PLACE.search(error.problem)
+    line = int(place[1]) if place else 1
+    if _MARK.encode() in data:
+        marked = data.split(_MARK.encode(), 1)[0].count(b"\n") + 1
+        return Skipped(source, marked, TEMPLATE)
+    return Broken(source, error.document or 0, line, error.path, error.problem)
+
+
+def _objects(
+    source: str, number: int, raw: Any, lines: LineFinder  # noqa: ANN401 - any JSON value
+) -> Iterator[SourceObject | Skipped | Broken]:  # fmt: skip
+    """Yield the objects of a document: the document itself, or the items of a list."""
+    if raw is None:
+        return
+    if isinstance(raw, dict) and str(raw.get("kind", "")).endswith("List") and isinstance(raw.get("items"), list):
+        kind = str(raw["kind"]).removesuffix("List")
+        typed = {"apiVersion": raw.get("apiVersion"), "kind": kind} if kind else {}
+        for index, item in enumerate(raw["items"]):
+            whole = {**typed, **item} if isinstance(item, dict) else item
+            yield _object(source, number, f"items[{index}]", whole, lines)
+        return
+    yield _object(source, number, "", raw, lines)
+
+
+def _object(
+    source: str, number: int, prefix: str, raw: Any, lines: LineFinder  # noqa: ANN401 - any JSON value
+) -> SourceObject | Skipped | Broken:  # fmt: skip
+    if not isinstance(raw, dict):
+        return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it is no mapping")
+    for field in ("apiVersion", "kind"):
+        value = raw.get(field)
+        if not isinstance(value, str) or not value:
+            return Skipped(source, lines.line(number, prefix), f"{_NO_OBJECT}: it has no {field}")
+    found = SourceObject(source, number, prefix, raw, lines)
+    metadata = raw.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        return Broken(source, number, found.line("metadata"), found.path("metadata"), "accepted is an object")
+    return found
+
+
+def is_template(raw: dict[str, Any]) -> bool:
+    """Return whether an object contains template marks outside of its annotations."""
+    metadata = raw.get("metadata") or {}
+    level: list[Any] = [{**raw, "metadata": {key: each for key, each in metadata.items() if key != "annotations"}}]
+    while level:
+        node = level.pop()
+        if isinstance(node, dict):
+            level.extend(node)
+            level.extend(node.values())
+        elif isinstance(node, list):
+            level.extend(node)
+        elif isinstance(node, str) and _MARK in node:
+            return True
+    return False
+
+
+def _composed(data: bytes) -> Iterator[Any]:
+    """Yield the root node of each document up to the first that is not YAML."""
+    if len(data) > _MAX_BYTES:
+        return
+    try:
+        yield from yaml.compose_all(data.decode("utf-8-sig"), Loader=_LOADER)
+    except (ValueError, yaml.YAMLError, RecursionError):
+        return
+
+
+def _child(node: Any, token: str) -> tuple[int, Any] | None:  # noqa: ANN401 - PyYAML's node
+    if isinstance(node, yaml.SequenceNode):
+        if not token.isdecimal() or int(token) >= len(node.value):
+            return None
+        entry = node.value[int(token)]
+        return entry.start_mark.line + 1, entry
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == token:
+                return key.start_mark.line + 1, value
+    return None
