@@ -163,7 +163,7 @@ class ManifestError(InputError):
         self.source = source
         self.document = document
         self.path = path
-        self.problem = problem
+        self.problem = printable(problem)
         where = source if document is None else f"{source}: document {document}"
         super().__init__(f"{where}: {path}: {problem}" if path else f"{where}: {problem}")
 

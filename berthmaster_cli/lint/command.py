@@ -33,8 +33,8 @@ _NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, o
 @click.command(
     context_settings={"auto_envvar_prefix": "BERTHMASTER_LINT"},
     epilog="Exit codes: 0 no errors; 1 errors, or warnings with --strict; 2 bad usage, or a file cannot be read. All "
-    "files are checked in any case. Text that is no Kubernetes object is skipped with a note, and so are templates that "
-    "are not rendered.",
+    "files are checked in any case. Text that is no Kubernetes object is skipped with a note, and so is a template "
+    "that is not rendered.",
 )
 @click.argument("arguments", nargs=-1, metavar="[PATH]...")
 @click.option(
