@@ -14,7 +14,7 @@ from rich.progress import Progress
 
 from berthmaster.model.binding import Binding, BindingSpec, BindingStatus
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import convert, decode_json
+from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
 from berthmaster.model.meta import Count, ObjectMeta
@@ -26,7 +26,7 @@ from berthmaster.scheduling.kubeadmiral.unit import GPU, placed, request_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster_cli.console import stderr
+from berthmaster_cli.console import json_line, stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_PER_UPDATE: Final = 16
@@ -133,7 +133,7 @@ def answer_lines(profile: Profile) -> None:
     with _progress() as advance:
         for line in _lines():
             if line.strip():
-                write(msgspec.json.encode(answer(line, profile)) + b"\n")
+                write(json_line(answer(line, profile)))
                 sys.stdout.buffer.flush()
             advance()
 
@@ -203,8 +203,8 @@ def _is_federation(line: bytes) -> bool:
 def _id_of(line: bytes) -> LineID:
     """Return the id of a line that is invalid otherwise; None if there is none."""
     try:
-        return convert(_LineWithID, msgspec.json.decode(line)).id
-    except (msgspec.DecodeError, FieldError, RecursionError):
+        return decode_json(_LineWithID, line).id
+    except FieldError:
         return None
 
 

@@ -7,11 +7,12 @@ from datetime import datetime
 from typing import Any, Final
 
 import click
+from rich.text import Text
 
 from berthmaster.model.errors import ServiceError
 from berthmaster.serving.probes import Probes, ProbeServer
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
-from berthmaster_cli.console import output_option, print_data, print_table, stdout
+from berthmaster_cli.console import echo, output_option, print_data, print_table, stdout, styled
 from berthmaster_cli.options import Address, config_option, environment_text
 from certs.inspection import CertificateItem, CertificateVerdict, inspect
 from certs.leaf import timestamp_text
@@ -115,19 +116,18 @@ def _print_report(report: CertificateReport) -> None:
         ServiceError: something could not be done.
     """
     for about, finding in report.done:
-        click.echo(f"{about.kind}/{about.name}: {finding}")
+        echo(f"{about.kind}/{about.name}: {finding}")
     if not report.done and not report.problems:
-        click.echo("nothing to do")
+        echo("nothing to do")
     if report.problems:
         raise ServiceError("; ".join(report.problems))
 
 
-def _row(item: CertificateItem, now: datetime) -> tuple[str, ...]:
-    colour = _COLOURS[item.verdict]
+def _row(item: CertificateItem, now: datetime) -> tuple[str | Text, ...]:
     return (
         item.kind,
         item.name,
-        f"[{colour}]{item.verdict}[/]",
+        styled(item.verdict, _COLOURS[item.verdict]),
         timestamp_text(item.expires) if item.expires else "",
         _span(item.expires, now),
         timestamp_text(item.renewed) if item.renewed else "",

@@ -1,61 +1,159 @@
-"""The output of commands: tables for people, JSON and YAML for programs, errors on standard error."""
+"""The output of commands: tables for people, JSON and YAML for programs, errors on standard error.
 
+Names, keys, values and file names come from input, and people run commands on input that others wrote. Every command
+prints through the functions of this module. They print such text as data: no control characters, no line ends, no
+markup, and no commands that a CI system reads from a log.
+"""
+
+import re
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import click
 import msgspec
 import yaml
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from berthmaster.model.decode import builtins
+from berthmaster.model.printable import printable, printable_json
 
 FORMATS: Final = ("table", "json", "yaml")
+MAX_TEXT_LENGTH: Final = 65_536
 _PLAIN_WIDTH: Final = 160
+# GitHub reads `::name ...::` at the start of a line and `##[name]` anywhere as commands. A table can break lines.
+_COMMAND: Final = re.compile(r":(?=:[A-Za-z])|#(?=#\[)")
+_STRING_TAG: Final = "tag:yaml.org,2002:str"
+_JSON_COMMAND: Final = b"##["
 
 output_option: Final = click.option(
     "-o", "--output", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.",
 )  # fmt: skip
 
 
+class _QuotingDumper(yaml.SafeDumper):
+    """Writes every string in quotes and in ASCII."""
+
+
+_QuotingDumper.add_representer(str, lambda dumper, text: dumper.represent_scalar(_STRING_TAG, text, style='"'))
+
+
+def inert(text: str) -> str:
+    """Return text as one printable line that no terminal and no CI system interprets."""
+    return _COMMAND.sub(lambda found: f"\\x{ord(found[0]):02x}", printable(text, MAX_TEXT_LENGTH))
+
+
+def styled(text: str, style: str) -> Text:
+    """Return inert text with a style of rich, such as ``bold red``."""
+    return Text(inert(text), style)
+
+
+def joined(*parts: str | Text) -> Text:
+    """Join styled parts and plain ones. Plain parts become inert."""
+    return Text.assemble(*(inert(part) if isinstance(part, str) else part for part in parts))
+
+
 def stdout() -> Console:
     """Return standard output: in colour on a terminal unless NO_COLOR is set, and 160 columns wide in a pipe."""
     terminal = sys.stdout.isatty()
-    return Console(width=None if terminal else _PLAIN_WIDTH, highlight=False, emoji=False, soft_wrap=False)
+    return Console(
+        width=None if terminal else _PLAIN_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=False
+    )
 
 
 def stderr() -> Console:
     """Return standard error, for progress."""
-    return Console(stderr=True, highlight=False, emoji=False)
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def echo(*parts: str, error: bool = False) -> None:
+    """Print the parts as one line without style, on standard output or on standard error. No part is interpreted."""
+    click.echo(inert("".join(parts)), err=error)
+
+
+def echo_command(command: str) -> None:
+    """Print a line that a CI system interprets. The caller has made the data in it inert."""
+    click.echo(command)
 
 
 def complain(message: str) -> None:
     """Print one line on standard error."""
-    click.echo(f"berthmaster: {message}", err=True)
+    echo("berthmaster: ", message, error=True)
+
+
+def print_line(console: Console, *parts: str | Text, wrap: bool = True) -> None:
+    """Print plain and styled parts as one line.
+
+    Args:
+        console: the output.
+        parts: plain parts become inert.
+        wrap: break the line at the width of the output. Lines with commands to copy are not wrapped.
+    """
+    console.print(joined(*parts), soft_wrap=not wrap)
 
 
 def print_data(data: object, output: str) -> None:
-    """Print a value as JSON or YAML."""
+    """Print a value as JSON or YAML. Unprintable characters are written as escapes, so the value is exact."""
+    plain = _plain(data)
     if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(builtins(data)), indent=2).decode())
+        click.echo(_inert_json(msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()))
     else:
-        click.echo(yaml.safe_dump(builtins(data), sort_keys=False, allow_unicode=True), nl=False)
+        click.echo(_yaml(plain), nl=False)
 
 
-def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table without borders, like kubectl, and without columns that are empty in every row.
 
     Args:
         console: the output.
         columns: their names; ``NAME:right`` for numbers.
-        rows: one cell for each column, with rich's markup.
+        rows: one cell for each column. Plain cells become inert.
     """
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
     for name, _, align in (columns[index].partition(":") for index in used):
         table.add_column(name, justify="right" if align else "left", overflow="fold", no_wrap=bool(align))
     for row in rows:
-        table.add_row(*(row[index] for index in used))
+        table.add_row(*(joined(row[index]) for index in used))
     console.print(table)
+
+
+def json_line(value: object) -> bytes:
+    """Return a value as one line of JSON, with unprintable characters as escapes."""
+    encoded = msgspec.json.encode(value)
+    if encoded.isascii() and b"\x7f" not in encoded and _JSON_COMMAND not in encoded:
+        return encoded + b"\n"
+    return f"{_inert_json(encoded.decode())}\n".encode()
+
+
+def _plain(data: object) -> Any:  # noqa: ANN401 - any JSON value
+    """Convert a value to dicts, lists and scalars. Lone surrogates, as in names of files, are replaced."""
+    try:
+        return builtins(data)
+    except UnicodeEncodeError:
+        return _encodable(msgspec.to_builtins(data, enc_hook=str))
+
+
+def _encodable(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case dict():
+            return {_encodable(key): _encodable(entry) for key, entry in value.items()}
+        case list() | tuple():
+            return [_encodable(entry) for entry in value]
+    return value
+
+
+def _inert_json(text: str) -> str:
+    return printable_json(text).replace("##[", "#\\u0023[")
+
+
+def _yaml(plain: object) -> str:
+    text = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable() and _COMMAND.search(text) is None:
+        return text
+    quoted: str = yaml.dump(plain, Dumper=_QuotingDumper, sort_keys=False, width=sys.maxsize)
+    return quoted.replace("##[", "#\\x23[")

@@ -4,7 +4,6 @@ from typing import Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
 from berthmaster.model.errors import InputError
 from berthmaster.scheduling.decision import Mode
@@ -12,7 +11,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World, world_of
-from berthmaster_cli.console import output_option, print_data, stdout
+from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
 from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
 from berthmaster_cli.inputs import (
     current_time,
@@ -82,25 +81,28 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
 def _print(console: Console, explained: Explanation, limit: int) -> None:
     diagnosis = explained.diagnosis
     clusters = assignment_text(without_zeros(explained.clusters)) or "no cluster"
-    console.print(f"[bold]{explained.resource}[/]", *_headline(explained), sep="  ")
+    print_line(console, styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
     _print_claims(console, explained.claims)
     if explained.replicas is None:
         return
     if diagnosis is None:
-        console.print(f"stays on {clusters}: nothing triggers rescheduling")
+        print_line(console, f"stays on {clusters}: nothing triggers rescheduling")
         return
     if diagnosis.skipped:
-        console.print(f"[dim]groups before the current one, not tried: {', '.join(diagnosis.skipped)}[/]")
+        skipped = ", ".join(diagnosis.skipped)
+        print_line(console, styled(f"groups before the current one, not tried: {skipped}", "dim"))
     for group in diagnosis.groups:
         console.print()
         print_group(console, group, limit)
+    console.print()
     if diagnosis.untried:
-        console.print(f"\n[dim]groups not tried: {', '.join(diagnosis.untried)}[/]")
+        print_line(console, styled(f"groups not tried: {', '.join(diagnosis.untried)}", "dim"))
+        console.print()
     if explained.error is not None:
         stays = f"; stays on {clusters}" if explained.clusters else ""
-        console.print(f"\n[bold red]not scheduled[/]: {escape(explained.message or '')}{stays}")
+        print_line(console, styled("not scheduled", "bold red"), f": {explained.message or ''}{stays}")
     else:
-        console.print(f"\n[bold green]scheduled to[/] {clusters}")
+        print_line(console, styled("scheduled to", "bold green"), f" {clusters}")
 
 
 def _headline(explained: Explanation) -> list[str]:
@@ -115,4 +117,5 @@ def _headline(explained: Explanation) -> list[str]:
 def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
     for place, claim in enumerate(claims):
         how = f"priority {claim.priority}, by {claim.matched_by}"
-        console.print(f"[dim]also matches {claim.policy} ({how})[/]" if place else f"claimed by {claim.policy} ({how})")
+        text = f"also matches {claim.policy} ({how})" if place else f"claimed by {claim.policy} ({how})"
+        print_line(console, styled(text, "dim" if place else ""))

@@ -14,6 +14,7 @@ from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, Scheduling
 from berthmaster.simulation.changes import Change
 from berthmaster.simulation.federation import FederatedResult, apply_to_federation, federation_of, run_federation
 from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.console import print_line, styled
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.tables import (
     FederationChange,
@@ -81,17 +82,21 @@ def print_federation_explanation(console: Console, explained: FederationExplanat
     """Print why a workload is placed where it is."""
     workload = explained.workload
     replicas = f"{explained.replicas} replicas" if explained.replicas is not None else ""
-    headline = (f"[bold]{workload.resource}[/]", replicas, explained.mode, workload.trigger)
-    console.print(*filter(None, headline), sep="  ")
+    headline = filter(None, (replicas, explained.mode, workload.trigger))
+    print_line(console, styled(workload.resource, "bold"), *(f"  {part}" for part in headline))
     if workload.policy is not None:
-        console.print(f"bound to {workload.policy}")
+        print_line(console, f"bound to {workload.policy}")
     if explained.diagnosis is not None:
         console.print()
         print_group(console, explained.diagnosis, limit)
     clusters = assignment_text(dict(sorted(workload.clusters.items())))
-    console.print(f"\n[bold green]scheduled to[/] {clusters}" if clusters else "\n[bold red]not scheduled[/]")
+    console.print()
+    if clusters:
+        print_line(console, styled("scheduled to", "bold green"), f" {clusters}")
+    else:
+        print_line(console, styled("not scheduled", "bold red"))
     if workload.message is not None:
-        console.print(workload.message, markup=False)
+        print_line(console, workload.message)
 
 
 def _mode(unit: SchedulingUnit) -> str:

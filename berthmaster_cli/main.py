@@ -11,7 +11,7 @@ from click.shell_completion import get_completion_class
 
 from berthmaster.model.errors import BerthmasterError
 from berthmaster.version import __version__
-from berthmaster_cli.console import complain
+from berthmaster_cli.console import complain, inert
 
 EXIT_CHECK_FAILED: Final = 1
 EXIT_BAD_INPUT: Final = 2
@@ -90,6 +90,7 @@ def run() -> None:
         # Not click's standalone mode, which has no separate exit code for an interruption.
         sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
     except click.ClickException as error:
+        error.message = inert(error.message)  # type: ignore[misc]  # the only place that all of them read
         error.show()
         sys.exit(error.exit_code)
     except click.Abort:

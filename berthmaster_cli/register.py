@@ -13,6 +13,7 @@ from berthmaster.manifests.files import read_documents
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.clock import SystemClock
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
+from berthmaster_cli.console import echo
 from berthmaster_cli.options import config_option, environment_text, option_group
 from certs.reconcile import CertificateReconciler
 from certs.registration import Registrar, RegistrationResult, endpoints, wait_until_reachable
@@ -108,10 +109,10 @@ def remove(
         for result in Registrar(context.clusters.target, SystemClock(), registered_by).remove(documents):
             _print_result(result)
         for name in context.reconciler.delete_secrets() if certificates else ():
-            click.echo(f"Secret/{name}: removed")
+            echo(f"Secret/{name}: removed")
         if lease:
             outcome = remove_lease(context.clusters.target, lease, SystemClock(), _HOLDER_PATIENCE_S)
-            click.echo(f"Lease/{lease[1]}: {outcome}")
+            echo(f"Lease/{lease[1]}: {outcome}")
 
 
 def _reconcile(reconciler: CertificateReconciler, timeout_s: float) -> None:
@@ -134,4 +135,4 @@ def _documents(files: tuple[Path, ...], registered_by: str) -> list[Document]:
 
 
 def _print_result(result: RegistrationResult) -> None:
-    click.echo(f"{result.kind}/{result.name}: {result.outcome}")
+    echo(f"{result.kind}/{result.name}: {result.outcome}")

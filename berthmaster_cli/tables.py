@@ -6,13 +6,13 @@ from typing import Final
 
 import msgspec
 from rich.console import Console
-from rich.markup import escape
+from rich.text import Text
 
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.report import ChangeRow, Row
-from berthmaster_cli.console import complain, print_data, print_table, stdout
+from berthmaster_cli.console import complain, joined, print_data, print_line, print_table, stdout, styled
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -20,6 +20,7 @@ _STYLES: Final = {
     Outcome.NOT_SELECTED: "yellow",
     Outcome.REJECTED: "red",
 }
+_NOT_SCHEDULED: Final = styled("not scheduled", "yellow")
 _BEST_FIRST: Final = tuple(_STYLES)
 _GROUP_COLUMNS: Final = (
     "CLUSTER", "RESULT", "REPLICAS:right", "CURRENT:right", "CAPACITY:right", "SCORE:right", "WEIGHT:right", "WHY",
@@ -66,9 +67,7 @@ def print_results(rows: Results, output: str) -> None:
     elif not rows:
         complain("the manifests contain no resources to schedule")
     else:
-        cells = [
-            (each.resource, each.policy or "", _group(each), _placed(each), escape(each.message or "")) for each in rows
-        ]
+        cells = [(each.resource, each.policy or "", _group(each), _placed(each), each.message or "") for each in rows]
         print_table(stdout(), ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), cells)
 
 
@@ -80,7 +79,7 @@ def print_changes(rows: Changes, output: str) -> None:
         complain("the manifests contain no resources to schedule")
     else:
         cells = [
-            (each.resource, _placed(each.before), _placed(each.after), _moves(each), escape(_reason(each.after)))
+            (each.resource, _placed(each.before), _placed(each.after), _moves(each), _reason(each.after))
             for each in rows
         ]
         print_table(stdout(), ("RESOURCE", "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
@@ -100,21 +99,21 @@ def _group(row: Row | FederationRow) -> str:
     return row.group or "" if isinstance(row, Row) else ""
 
 
-def _placed(row: Row | FederationRow) -> str:
+def _placed(row: Row | FederationRow) -> str | Text:
     if isinstance(row, FederationRow):
-        return assignment_text(dict(sorted(row.clusters.items()))) or "[yellow]not scheduled[/]"
+        return assignment_text(dict(sorted(row.clusters.items()))) or _NOT_SCHEDULED
     if row.replicas is None and not row.clusters:
         return "-"
-    return assignment_text(without_zeros(row.clusters)) or "[yellow]not scheduled[/]"
+    return assignment_text(without_zeros(row.clusters)) or _NOT_SCHEDULED
 
 
-def _moves(change: ChangeRow | FederationChange) -> str:
+def _moves(change: ChangeRow | FederationChange) -> str | Text:
     def text(cluster: str, before: int | None, after: int | None) -> str:
         if before or after:
             return f"{cluster} {before or 0}→{after or 0}"
         return f"+{cluster}" if cluster in change.after.clusters else f"-{cluster}"
 
-    return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or "[dim]none[/]"
+    return ", ".join(text(cluster, *counts) for cluster, counts in change.moves.items()) or styled("none", "dim")
 
 
 def _reason(row: Row | FederationRow) -> str:
@@ -129,7 +128,7 @@ def _reason(row: Row | FederationRow) -> str:
 def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
     """Print whether scheduling to a group succeeded, then ``limit`` of its clusters, the best first; 0 for all."""
     title = f"group {group.group}" if group.group else "scheduling"
-    console.print(f"[bold]{title}[/] {_group_result(group)}")
+    print_line(console, styled(title, "bold"), " ", _group_result(group))
     clusters = sorted(
         group.clusters, key=lambda each: (_BEST_FIRST.index(each.outcome), -(each.replicas or 0), each.cluster)
     )
@@ -137,34 +136,33 @@ def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
     print_table(console, _GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
     hidden = clusters[limit:]
     if hidden:
-        console.print(f"[dim]and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)[/]")
+        print_line(console, styled(f"and {len(hidden)} more: {_counts(hidden)} (--limit 0 shows all)", "dim"))
 
 
-def _group_result(group: GroupDiagnosis) -> str:
+def _group_result(group: GroupDiagnosis) -> Text:
     if group.failure is None:
-        return "[green]succeeded[/]"
+        return styled("succeeded", "green")
     no_fit = group.failure.kind is FailureKind.NO_FIT
     counts = ", ".join(f"{plugin} {count}" for plugin, count in group.rejected_by() if no_fit)
-    return f"[red]failed[/]: {escape(group.failure.message)}{f' ({counts})' if counts else ''}"
+    return joined(styled("failed", "red"), f": {group.failure.message}{f' ({counts})' if counts else ''}")
 
 
-def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str, ...]:
+def _cells(each: ClusterDiagnosis, group: GroupDiagnosis) -> tuple[str | Text, ...]:
     def number(value: int | None) -> str:
         return "" if value is None else str(value)
 
     why = "; ".join(f"{rejection.plugin}: {rejection.reason}" for rejection in each.rejections)
     if not why and group.failure is None:
         why = each.reason  # the title shows the failure of a whole group
-    style = _STYLES[each.outcome]
     return (
         each.cluster,
-        f"[{style}]{each.outcome.value}[/]",
+        styled(each.outcome.value, _STYLES[each.outcome]),
         number(each.replicas),
         number(each.current),
         "" if each.capacity is None else f"{each.capacity} ({each.bound_by})",
         str(sum(each.scores.values()) or "") if each.scores else "",
         number(each.weight),
-        escape(why),
+        why,
     )
 
 

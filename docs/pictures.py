@@ -8,6 +8,7 @@ import click
 from rich.console import Console
 
 from berthmaster_cli import explain, simulate, tables
+from berthmaster_cli.console import print_line, styled
 
 ROOT = Path(__file__).resolve().parent.parent
 IMAGES = ROOT / "docs" / "images"
@@ -21,7 +22,7 @@ def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
     )
     explain.stdout = tables.stdout = lambda: console
     for command, line in calls:
-        console.print(f"[bold cyan]$[/] berthmaster {command.name} {line}", soft_wrap=True)
+        print_line(console, styled("$", "bold cyan"), f" berthmaster {command.name} {line}", wrap=False)
         command.main(line.split(), standalone_mode=False)
         console.print()
     console.save_svg(str(IMAGES / f"{name}.svg"), title=title)

@@ -23,7 +23,8 @@ def read_documents(
     """Yield every object of files, folders and standard input.
 
     A file holds any number of YAML or JSON documents, each an object or a ``List`` of objects. A folder is read
-    recursively in the order of paths; folders with a leading dot are ignored. Each file is read once.
+    recursively in the order of paths; folders with a leading dot are ignored. Links in a folder must stay inside it.
+    Each file is read once.
 
     Args:
         paths: files and folders; ``-`` is standard input.
@@ -90,7 +91,11 @@ def expand(paths: Iterable[str | Path]) -> Iterator[str]:
 
 
 def _files_below(folder: str) -> Sequence[str]:
-    """Return the manifests in a folder. Links to folders are not followed, because they could form a loop."""
+    """Return the manifests in a folder.
+
+    Links to folders are not followed, because they could form a loop. A link to a file outside of the folder is an
+    error: a person who adds a link to a folder must not make the reader print a file that the person cannot read.
+    """
 
     def refuse(error: OSError) -> None:
         raise ManifestError(str(error.filename), None, f"cannot be read: {error.strerror}")
@@ -99,7 +104,11 @@ def _files_below(folder: str) -> Sequence[str]:
     for parent, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         found.extend(Path(parent, name) for name in files if name.endswith(SUFFIXES))
+    root = os.path.realpath(folder)
     for path in found:
+        if path.is_symlink() and not Path(os.path.realpath(path)).is_relative_to(root):
+            problem = "is a link to a file outside of the folder; to read it, name the file"
+            raise ManifestError(str(path), None, problem)
         if path.exists() and not path.is_file():  # reading a pipe without a writer would block forever
             raise ManifestError(str(path), None, "is not a regular file; to read it, name the file, not its folder")
     return [str(path) for path in sorted(found)]

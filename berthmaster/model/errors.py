@@ -16,16 +16,15 @@ Messages contain names, keys and values of input. Every message is printable tex
 cursor of a terminal, end a line of a log, or fail to encode.
 """
 
-import re
 from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Final
 
-MAX_MESSAGE_LENGTH: Final = 4096
+from berthmaster.model.printable import printable
+
 MAX_PATH_LENGTH: Final = 512
 _SHOWN_VALUE_LENGTH: Final = 80
 _QUOTED_LENGTH: Final = 1024  # characters of a value that are quoted before the result is cut
-_UNUSUAL: Final = re.compile(r"[^ -~]")
 _NAMES_LISTED: Final = 8
 _TRANSIENT: Final = frozenset(
     {
@@ -37,25 +36,6 @@ _TRANSIENT: Final = frozenset(
     }
 )
 """The 4xx statuses that do not mean that the request itself is invalid."""
-
-
-def printable(text: str, limit: int = MAX_MESSAGE_LENGTH) -> str:
-    """Return text as one printable line: control and format characters escaped, lone surrogates replaced.
-
-    Args:
-        text: any text.
-        limit: the largest number of characters of the text that are kept.
-    """
-    if len(text) > limit:
-        text = f"{text[: limit - 1]}…"
-    return text if text.isprintable() else _UNUSUAL.sub(_escaped, text)
-
-
-def _escaped(match: re.Match[str]) -> str:
-    character = match[0]
-    if character.isprintable():
-        return character
-    return "\ufffd" if "\ud800" <= character <= "\udfff" else repr(character)[1:-1]
 
 
 class BerthmasterError(Exception):

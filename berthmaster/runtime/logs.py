@@ -1,6 +1,7 @@
 """Structured logs: one JSON object per line."""
 
 import contextvars
+import json
 import logging
 import sys
 import threading
@@ -12,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from berthmaster.model.printable import printable_json
 from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.rate_limit import TokenBucket
 
@@ -40,7 +42,10 @@ class JSONFormatter(logging.Formatter):
             line["suppressed"] = suppressed
         if record.exc_info:
             line["trace"] = self.formatException(record.exc_info)[-_MAX_TRACE_LENGTH:]
-        return msgspec.json.encode(line, enc_hook=str).decode()
+        try:
+            return printable_json(msgspec.json.encode(line, enc_hook=str).decode())
+        except UnicodeEncodeError:  # a lone surrogate, such as in the name of a file
+            return json.dumps(line, default=str)
 
 
 class BurstFilter(logging.Filter):

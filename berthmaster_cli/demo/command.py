@@ -13,7 +13,7 @@ import yaml
 from rich.console import Console
 
 from berthmaster.runtime.stopping import Stop
-from berthmaster_cli.console import stdout
+from berthmaster_cli.console import print_line, stdout, styled
 from berthmaster_cli.demo.service import DemoCertificates, DemoService
 
 _CLUSTER: Final = """
@@ -102,27 +102,36 @@ def command(*, keep: bool) -> None:
         folder = Path(name)
         certificates = DemoCertificates(folder)
         webhook = running.enter_context(DemoService("webhook", [], certificates, folder))
-        console.print(f"The admission webhook listens at {webhook.url}")
+        print_line(console, f"The admission webhook listens at {webhook.url}")
         show_webhook(console, webhook)
         manifests = ["-f", str(write_fleet(folder))]
         extender = running.enter_context(DemoService("extender", manifests, certificates, folder))
-        console.print(f"\nThe extender listens at {extender.url}")
+        console.print()
+        print_line(console, f"The extender listens at {extender.url}")
         show_extender(console, extender)
         if keep:
             _keep(console, certificates, [webhook, extender])
 
 
 def _keep(console: Console, certificates: DemoCertificates, services: list[DemoService]) -> None:
-    console.print(f"\nThe services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
+    console.print()
+    print_line(console, f"The services run until Ctrl-C. Their CA certificate is {certificates.ca_file}.")
     for service in services:
-        console.print(f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}")
+        print_line(
+            console, f"  {service.name}: {service.url}, probes and metrics at http://127.0.0.1:{service.probe_port}"
+        )
     with suppress(KeyboardInterrupt):
         Stop().wait()
 
 
+def _title(console: Console, text: str) -> None:
+    console.print()
+    print_line(console, styled(text, "bold"))
+
+
 def show_webhook(console: Console, service: DemoService) -> None:
     """Show a policy that gets defaults, a policy that is denied, and a priority drop that is recorded."""
-    console.print("\n[bold]The webhook adds defaults to a policy:[/]")
+    _title(console, "The webhook adds defaults to a policy:")
     _show_patch(console, service.ask("POST", "/mutate-propagationpolicy", _review("CREATE", _OBJECTS["policy"])))
 
     wrong = _changed(
@@ -133,16 +142,17 @@ def show_webhook(console: Console, service: DemoService) -> None:
             "clusterAffinities": [{"affinityName": "a"}, {"affinityName": "a"}],
         },
     )
-    console.print("\n[bold]The webhook denies an invalid policy and reports every error:[/]")
+    _title(console, "The webhook denies an invalid policy and reports every error:")
     response = service.ask("POST", "/validate-propagationpolicy", _review("CREATE", wrong))["response"]
-    console.print(f"  allowed: {json.dumps(response['allowed'])}")
-    console.print(f"  {response['status']['message']}", markup=False)
+    print_line(console, f"  allowed: {json.dumps(response['allowed'])}")
+    for line in response["status"]["message"].splitlines():
+        print_line(console, f"  {line}")
 
-    console.print("\n[bold]The webhook warns about a priority drop from 10 to 3 and records it for preemption:[/]")
+    _title(console, "The webhook warns about a priority drop from 10 to 3 and records it for preemption:")
     old, new = _changed(priority=10, preemption="Never"), _changed(priority=3, preemption="Never")
     answer = service.ask("POST", "/mutate-propagationpolicy", _review("UPDATE", new, old))
     for warning in answer["response"].get("warnings", []):
-        console.print(f"  warning: {warning}", markup=False)
+        print_line(console, f"  warning: {warning}")
     _show_patch(console, answer)
 
 
@@ -161,7 +171,7 @@ def _show_patch(console: Console, answer: dict[str, Any]) -> None:
     patch = json.loads(base64.b64decode(answer["response"].get("patch") or "W10="))
     for operation in patch:
         value = json.dumps(operation["value"]) if "value" in operation else ""
-        console.print(f"  {operation['op']} {operation['path']} {value}", markup=False)
+        print_line(console, f"  {operation['op']} {operation['path']} {value}")
 
 
 def write_fleet(folder: Path) -> Path:
@@ -179,27 +189,27 @@ def write_fleet(folder: Path) -> Path:
 def show_extender(console: Console, service: DemoService) -> None:
     """Show the same question in the APIs of three control planes."""
     groups = _OBJECTS["groups"]
-    console.print("\n[bold]Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:[/]")
+    _title(console, "Its own API: 12 replicas do not fit on premises, so they are placed in the cloud:")
     answer = service.ask("POST", "/v1/schedule?explain=true", {"binding": _OBJECTS["binding"]})
-    console.print(f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}", markup=False)
+    print_line(console, f"  group {answer['group']}, clusters {json.dumps(answer['clusters'])}")
     for group in answer["diagnosis"]["groups"]:
         failure = group["failure"]
-        console.print(f"  {group['group']}: {failure['message'] if failure else 'chosen'}", markup=False)
+        print_line(console, f"  {group['group']}: {failure['message'] if failure else 'chosen'}")
 
-    console.print("\n[bold]KubeAdmiral's scheduler webhooks filter and score one cluster:[/]")
+    _title(console, "KubeAdmiral's scheduler webhooks filter and score one cluster:")
     unit = {**_OBJECTS["unit"], "annotations": {"policy.berthmaster.io/cluster-affinities": json.dumps(groups)}}
     request = {"schedulingUnit": unit, "cluster": _OBJECTS["federatedCluster"]}
     for verb in ("filter", "score"):
         response = service.ask("POST", f"/kubeadmiral/v1alpha1/{verb}", request)
-        console.print(f"  {verb}: {json.dumps(response)}", markup=False)
+        print_line(console, f"  {verb}: {json.dumps(response)}")
 
-    console.print("\n[bold]kube-scheduler's extender protocol filters nodes that represent clusters:[/]")
+    _title(console, "kube-scheduler's extender protocol filters nodes that represent clusters:")
     annotations = {"policy.berthmaster.io/placement": json.dumps({"clusterAffinities": groups})}
     pod = {**_OBJECTS["pod"], "metadata": {**_OBJECTS["pod"]["metadata"], "annotations": annotations}}
     request = {"Pod": pod, "Nodes": {"items": _OBJECTS["nodes"]}, "NodeNames": None}
     response = service.ask("POST", "/kube-scheduler/filter", request)
     kept = [node["metadata"]["name"] for node in (response.get("Nodes") or {}).get("items") or []]
-    console.print(f"  kept: {', '.join(kept)}", markup=False)
+    print_line(console, f"  kept: {', '.join(kept)}")
     for kind in ("FailedNodes", "FailedAndUnresolvableNodes"):
         for node, reason in (response.get(kind) or {}).items():
-            console.print(f"  {node}: {reason}", markup=False)
+            print_line(console, f"  {node}: {reason}")

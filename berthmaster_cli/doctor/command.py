@@ -8,13 +8,12 @@ from typing import Any, Final
 import click
 import msgspec
 from rich.console import Console
-from rich.markup import escape
 
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES
 from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.feature_gates import FeatureGates
-from berthmaster_cli.console import output_option, print_data, stdout
+from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
 from berthmaster_cli.doctor.facts import KARMADA_NAMESPACE, LEASE_NAME, SCHEDULER_NAME, Setup
 from berthmaster_cli.doctor.finding import Finding, Severity
 from berthmaster_cli.doctor.gather.collector import Collector
@@ -181,13 +180,13 @@ def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool 
         _print_line(console, finding.severity, f"{finding.check}: {finding.message}")
         if finding.remedy:
             # Not wrapped, so that commands can be copied.
-            console.print(f"{'':<{_WIDTH}} -> {escape(finding.remedy)}", soft_wrap=True)
+            print_line(console, f"{'':<{_WIDTH}} -> {finding.remedy}", wrap=False)
     for group in () if verbose else GROUPS:
         passed = [each.name for each in found if each.severity is Severity.OK and each.group == group]
         if passed:
             _print_line(console, Severity.OK, f"{group}: {', '.join(dict.fromkeys(passed))}")
     counts = ", ".join(f"{count} {severity}" for severity, count in _counts(found).items() if count)
-    console.print(f"{len(found)} checks: {counts}")
+    print_line(console, f"{len(found)} checks: {counts}")
 
 
 def _sorted(found: Sequence[Finding]) -> list[Finding]:
@@ -199,4 +198,4 @@ def _counts(found: Sequence[Finding]) -> dict[str, int]:
 
 
 def _print_line(console: Console, severity: Severity, text: str) -> None:
-    console.print(f"[{_STYLES[severity]}]{severity.value:<{_WIDTH}}[/] {escape(text)}", soft_wrap=True)
+    print_line(console, styled(f"{severity.value:<{_WIDTH}}", _STYLES[severity]), f" {text}", wrap=False)

@@ -2,9 +2,7 @@
 
 from typing import Final
 
-import click
-
-from berthmaster_cli.console import print_data
+from berthmaster_cli.console import echo, echo_command, inert, print_data
 from berthmaster_cli.lint.findings import LintFinding, LintReport, SkippedFile
 from berthmaster_cli.lint.sarif import sarif
 
@@ -33,9 +31,9 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
             print_data(sarif(report, docs_url), "json")
         case "github":
             for each in report.findings:
-                click.echo(_github(each))
+                echo_command(_github(each))
             for note in report.skipped:
-                click.echo(_notice(note))
+                echo_command(_notice(note))
         case _:
             _write_text(report)
 
@@ -43,13 +41,13 @@ def write(report: LintReport, output: str, docs_url: str = "") -> None:
 def _write_text(report: LintReport) -> None:
     for each in report.findings:
         path = f"{each.path}: " if each.path else ""
-        click.echo(f"{each.source}:{each.line}: {each.level}: {path}{each.message} [{each.rule}]")
+        echo(f"{each.source}:{each.line}: {each.level}: {path}{each.message} [{each.rule}]")
     for note in report.skipped:
-        click.echo(f"{note.source}:{note.line}: note: skipped: {note.reason}")
+        echo(f"{note.source}:{note.line}: note: skipped: {note.reason}")
     counts = [_count(report.count("error"), "error"), _count(report.count("warning"), "warning")]
     if report.skipped:
         counts.append(f"{len(report.skipped)} skipped")
-    click.echo(f"{_count(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
+    echo(f"{_count(report.objects, 'object')}, {report.checked} checked: {', '.join(counts)}")
 
 
 def _count(number: int, noun: str) -> str:
@@ -74,6 +72,7 @@ def _annotation(level: str, source: str, line: int, title: str, message: str) ->
 
 
 def _escaped(text: str, more: str = "") -> str:
-    for character in f"%\r\n{more}":
+    text = inert(text)
+    for character in f"%{more}":
         text = text.replace(character, f"%{ord(character):02X}")
     return text

@@ -135,7 +135,7 @@ def scan(
         try:
             files = list(expand([path]))
         except ManifestError as error:
-            yield Broken(path, 0, 1, "", error.problem)
+            yield Broken(error.source, 0, 1, "", error.problem)
             continue
         for file in files:
             if file in seen:

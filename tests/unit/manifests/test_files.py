@@ -237,6 +237,26 @@ def test_a_broken_link_in_a_folder(tmp_path):
     assert error_of(tmp_path).endswith("link.yaml: cannot be read: No such file or directory")
 
 
+@pytest.mark.parametrize("target", ["../secret", "../../{folder}x/secret", "/etc/hostname"])
+def test_a_link_that_leaves_its_folder_is_refused_and_its_target_is_not_read(tmp_path, target):
+    folder = tmp_path / "policies"
+    folder.mkdir()
+    written(tmp_path, "root:secret", "secret")
+    written(tmp_path, "root:secret", "policiesx/secret")
+    (folder / "link.yaml").symlink_to(target.format(folder="policies"))
+    problem = error_of(folder)
+    assert problem.endswith("link.yaml: is a link to a file outside of the folder; to read it, name the file")
+    assert "secret" not in problem
+
+
+def test_the_links_of_a_mounted_config_map_are_read(tmp_path):
+    written(tmp_path, config("a"), "mount/..2026_11_22/a.yaml")
+    (tmp_path / "mount/..data").symlink_to("..2026_11_22")
+    (tmp_path / "mount/a.yaml").symlink_to("..data/a.yaml")
+    (tmp_path / "also").symlink_to("mount")
+    assert names(tmp_path / "mount") == names(tmp_path / "also") == ["a"]
+
+
 def test_the_size_of_a_device_is_bounded():
     assert error_of("/dev/zero", limits=ManifestLimits(file_bytes=1000)) == "larger than 1000 bytes"
 

@@ -35,6 +35,18 @@ def log(handler):
     logger.filters.clear()
 
 
+@pytest.mark.parametrize(
+    "text", ["a\n\x1b[1m\x9b\u202e\u2028b", "name \udc80"], ids=["control characters", "a surrogate"]
+)
+def test_a_line_is_printable_whatever_its_fields_contain(text):
+    record = logging.LogRecord("x", logging.INFO, "", 0, text, (), None)
+    record.fields = {"name": text, text: [text]}
+    line = logs.JSONFormatter().format(record)
+    assert line.isprintable()
+    line.encode()
+    assert json.loads(line)["message"] == json.loads(line)["name"] == text
+
+
 def test_a_record_is_one_object_with_its_fields(log, handler):
     log.info("scheduled %s", "web", extra=logs.fields(group="first", replicas=3))
     [line] = handler.lines
