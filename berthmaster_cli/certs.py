@@ -1,7 +1,6 @@
 """``berthmaster certs``: issue, renew and inspect serving certificates and CA bundles."""
 
 import signal
-import threading
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final
@@ -10,7 +9,8 @@ import click
 from rich.text import Text
 
 from berthmaster.model.errors import ServiceError
-from berthmaster.serving.probes import Probes, ProbeServer
+from berthmaster.serving.probe_server import serving_probes
+from berthmaster.serving.probes import Probes
 from berthmaster_cli.certificate_options import certificate_context, certificate_options
 from berthmaster_cli.console import echo, output_option, print_data, print_table, stdout, styled
 from berthmaster_cli.options import Address, config_option, environment_text
@@ -100,13 +100,10 @@ def run(*, probe_bind: tuple[str, int], interval_s: float, **given: Any) -> None
     """
     with certificate_context(given) as context:
         rotator = CertificateRotator(context.reconciler, context.options, context.metrics, interval_s)
-        server = ProbeServer(*probe_bind, Probes(rotator.health, context.metrics.exposition))
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: rotator.stop())
-        threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-        rotator.run()
-        server.shutdown()
-        server.server_close()
+        with serving_probes(*probe_bind, Probes(rotator.health, context.metrics.exposition)):
+            rotator.run()
 
 
 def _print_report(report: CertificateReport) -> None:

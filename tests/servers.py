@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import pytest
+from fresh_metrics import fresh
 
 _READY_WITHIN_S = 30.0
 FAST_ONLY = pytest.mark.parametrize("server", ["fast"], indirect=True)
@@ -32,6 +33,10 @@ class Server(NamedTuple):
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    def metrics(self) -> str:
+        """Return the text of the current metrics."""
+        return fresh(self.probe_port, lambda: self.probe("/metrics")[1])
 
     def probe(self, path: str) -> tuple[int, str]:
         """Return the status and the text of a probe."""

@@ -20,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from fresh_metrics import fresh
 
 START_TIMEOUT_S = 30
 NO_ANSWER_S = 10
@@ -105,7 +106,7 @@ class Server:
     def metric(self, name, **labels):
         """Return the sum of the samples of a metric with these labels."""
         total = 0.0
-        for line in self.probe("/metrics")[1].splitlines():
+        for line in fresh(self.probe_port, lambda: self.probe("/metrics")[1]).splitlines():
             sample, _, value = line.rpartition(" ")
             if sample.partition("{")[0] == name and all(f'{key}="{each}"' in sample for key, each in labels.items()):
                 total += float(value)

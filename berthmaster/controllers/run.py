@@ -32,7 +32,8 @@ from berthmaster.runtime.clock import Clock, SystemClock
 from berthmaster.runtime.logs import fields
 from berthmaster.runtime.metrics import own_exposition
 from berthmaster.runtime.stopping import Stop
-from berthmaster.serving.probes import Probes, ProbeServer
+from berthmaster.serving.probe_server import serving_probes
+from berthmaster.serving.probes import Probes
 
 REPORTING_CONTROLLER: Final = "berthmaster.io/controllers"
 EXIT_LOST: Final = 1
@@ -129,28 +130,19 @@ class Runtime:
 
     def run(self) -> int:
         """Run until ``stop`` is called, and return the exit code."""
-        probes = self._serve_probes()
-        try:
+        probes = Probes(self._health.readiness, own_exposition, self._health.dead)
+        with serving_probes(self._options.probe_host, self._options.probe_port, probes):
             self._watch()
             if self._wait_until_synced() and self._wait_until_leading():
                 self._work()
                 self._stop.wait()
             self._shut_down()
-        finally:
-            probes.shutdown()
-            probes.server_close()
         return 0
 
     def _new_candidate(self) -> Candidate | None:
         if self._options.lease is None:
             return None
         return Candidate(Lease(self._raw, self._options.lease, self._clock), self._clock, self._lost)
-
-    def _serve_probes(self) -> ProbeServer:
-        probes = Probes(self._health.readiness, own_exposition, self._health.dead)
-        server = ProbeServer(self._options.probe_host, self._options.probe_port, probes)
-        threading.Thread(target=server.serve_forever, name="probes", daemon=True).start()
-        return server
 
     def _watch(self) -> None:
         """Start the informers, and register the metrics that are read at each scrape."""

@@ -1,19 +1,27 @@
-"""The plain HTTP port for ``/livez``, ``/readyz`` and ``/metrics``.
+"""The answers of the plain port: ``/livez``, ``/readyz`` and ``/metrics``.
 
-It is separate from the port that serves requests over TLS. Functions supply the answers, so this module does not
-depend on the service.
+The port is separate from the one that serves requests over TLS. Functions supply the answers, so this module does not
+depend on the service. ``probe_server`` has the sockets.
 """
 
-import socket
+import logging
 from collections.abc import Callable
+from email.utils import formatdate
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from berthmaster.model.errors import InputError
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import log_exceptions
 
+_LOG: Final = logging.getLogger("berthmaster.probes")
 _TEXT: Final = "text/plain; charset=utf-8"
-_CLIENT_TIMEOUT_S: Final = 5.0
+_METHODS: Final = frozenset({"GET", "HEAD"})
+_PATHS: Final = "the paths are /livez, /readyz and /metrics"
+METRICS_KEPT_S: Final = 1.0
+"""The time for which the text of the metrics is used again. To render it takes milliseconds."""
+
+Response = tuple[bytes, bytes]
+"""The head of a response, with the empty line at its end, and the body."""
 
 
 class Readiness(NamedTuple):
@@ -42,66 +50,79 @@ class Probes(NamedTuple):
     dead: Callable[[], str] = lambda: ""
 
 
-class ProbeServer(ThreadingHTTPServer):
-    """An HTTP server for probes. Call ``serve_forever`` to run it.
+class ProbeResponder:
+    """Answers requests. One thread uses it.
 
     ``/livez`` succeeds whenever the server can answer, unless ``Probes.dead`` returns a reason.
     """
 
-    daemon_threads = True
-    allow_reuse_address = True
+    def __init__(self, probes: Probes, clock: Clock) -> None:
+        self._probes = probes
+        self._clock = clock
+        self._metrics: tuple[str, bytes] = (_TEXT, b"")
+        self._metrics_until_s = float("-inf")
 
-    def __init__(self, host: str, port: int, probes: Probes) -> None:
-        """Bind the port.
+    def answer(self, head: bytes) -> Response:
+        """Return the response to a request.
 
-        Raises:
-            InputError: the port cannot be bound.
+        Args:
+            head: the request up to the empty line after its header fields. A body is ignored.
         """
-        if ":" in host:
-            self.address_family = socket.AF_INET6
-        self.probes = probes
-        try:
-            super().__init__((host, port), _Handler)
-        except (OSError, OverflowError) as error:
-            raise InputError(f"cannot serve probes on {host}:{port}: {error}") from None
+        answers: list[Response] = []
+        if not log_exceptions(lambda: answers.append(self._answer(head)), _LOG, "a probe cannot be answered"):
+            return _text(HTTPStatus.INTERNAL_SERVER_ERROR, "an internal error; the log has the reason")
+        return answers[0]
 
-    def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - the base class's types
-        """Ignore clients that disconnect early."""
+    def refuse_long_head(self) -> Response:
+        """Return the response to a request whose head is too long."""
+        return _text(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too long")
 
+    def _answer(self, head: bytes) -> Response:
+        words = head.split(b"\n", 1)[0].decode("latin-1").split()
+        if len(words) != 3 or not words[2].startswith("HTTP/1."):
+            return _text(HTTPStatus.BAD_REQUEST, "the request line must be: GET <path> HTTP/1.1")
+        method, target, _version = words
+        if method not in _METHODS:
+            return _text(HTTPStatus.METHOD_NOT_ALLOWED, "the methods are GET and HEAD", "Allow: GET, HEAD")
+        response = self._get(target.partition("?")[0].rstrip("/"))
+        return response if method == "GET" else (response[0], b"")
 
-class _Handler(BaseHTTPRequestHandler):
-    server: ProbeServer
-    timeout = _CLIENT_TIMEOUT_S
-    server_version = "berthmaster"
-    sys_version = ""
-
-    def do_GET(self) -> None:
-        path = self.path.partition("?")[0].rstrip("/")
+    def _get(self, path: str) -> Response:
         if path == "/livez":
-            problem = self.server.probes.dead()
-            self._answer_text(problem, problem or "ok")
-        elif path == "/readyz":
-            problem, note = self.server.probes.readiness()
-            self._answer_text(problem, problem or "ok", *filter(None, [note]))
-        elif path == "/metrics":
-            content_type, text = self.server.probes.metrics()
-            self._answer(HTTPStatus.OK, text, content_type)
-        else:
-            self._answer(HTTPStatus.NOT_FOUND, b"the paths are /livez, /readyz and /metrics\n", _TEXT)
+            problem = self._probes.dead()
+            return _state(problem, problem or "ok")
+        if path == "/readyz":
+            problem, note = self._probes.readiness()
+            return _state(problem, problem or "ok", *filter(None, [note]))
+        if path == "/metrics":
+            content_type, text = self._recent_metrics()
+            return _response(HTTPStatus.OK, text, content_type)
+        return _text(HTTPStatus.NOT_FOUND, _PATHS)
 
-    do_HEAD = do_GET  # noqa: N815 - the base class's name
+    def _recent_metrics(self) -> tuple[str, bytes]:
+        if self._clock.monotonic_s() >= self._metrics_until_s:
+            self._metrics = self._probes.metrics()
+            self._metrics_until_s = self._clock.monotonic_s() + METRICS_KEPT_S
+        return self._metrics
 
-    def _answer_text(self, problem: str, *lines: str) -> None:
-        status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
-        self._answer(status, "".join(f"{line}\n" for line in lines).encode(), _TEXT)
 
-    def _answer(self, status: HTTPStatus, body: bytes, content_type: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(body)
+def _state(problem: str, *lines: str) -> Response:
+    status = HTTPStatus.SERVICE_UNAVAILABLE if problem else HTTPStatus.OK
+    return _response(status, "".join(f"{line}\n" for line in lines).encode(errors="replace"), _TEXT)
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-        """Do not log probes: they come every few seconds."""
+
+def _text(status: HTTPStatus, line: str, *fields: str) -> Response:
+    return _response(status, f"{line}\n".encode(), _TEXT, *fields)
+
+
+def _response(status: HTTPStatus, body: bytes, content_type: str, *fields: str) -> Response:
+    lines = [
+        f"HTTP/1.1 {status.value} {status.phrase}",
+        "Server: berthmaster",
+        f"Date: {formatdate(usegmt=True)}",
+        f"Content-Type: {content_type}",
+        f"Content-Length: {len(body)}",
+        "Connection: close",
+        *fields,
+    ]
+    return "".join(f"{line}\r\n" for line in (*lines, "")).encode(), body

@@ -21,7 +21,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.serving.credentials import TLSFiles, TLSSource
 from berthmaster.serving.gunicorn_internals import Arbiter
-from berthmaster.serving.probes import Probes, ProbeServer, Readiness
+from berthmaster.serving.probe_server import ProbeServer
+from berthmaster.serving.probes import Probes, Readiness
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class _Application(BaseApplication):
         pid = os.fork()
         if pid:
             self._probe_pid = pid
-            self._probes.server_close()
+            self._probes.close()
             return
         for listener in server.LISTENERS:
             listener.sock.close()
@@ -308,12 +309,8 @@ def _with_socket_timeout(wsgi: "WSGIApplication", timeout_s: float) -> "WSGIAppl
 
 def _serve_probes(probes: ProbeServer, parent: int) -> None:
     """Serve until the parent ends. Stop signals are for the parent: probes must answer while it drains."""
-    import threading  # noqa: PLC0415 - in the child only
-
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(each, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    threading.Thread(target=probes.serve_forever, daemon=True).start()
-    while os.getppid() == parent:
-        time.sleep(0.5)
+    probes.serve(lambda: os.getppid() != parent)
     os._exit(0)

@@ -16,6 +16,7 @@ from e2e.manifests import unique
 from e2e.processes import Process
 from e2e.registration import Hook
 from e2e.service import COMMAND, Service
+from fresh_metrics import fresh
 
 COMMAND_LIMIT_S: Final = 60.0
 SYNC_S: Final = 0.5  # the delay of a mounted Secret
@@ -153,6 +154,6 @@ class Running:
         self._port = port
 
     def metrics(self) -> str:
-        text = fetch(f"http://{HOST}:{self._port}/metrics")
-        assert text is not None, "no metrics"
+        text = fresh(self._port, lambda: fetch(f"http://{HOST}:{self._port}/metrics") or "")
+        assert text, "no metrics"
         return text

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from e2e.control_plane import HOST, ControlPlane, fetch
 from e2e.processes import Process, Processes
+from fresh_metrics import fresh
 
 COMMAND: Final = Path(sys.executable).with_name("berthmaster")
 START_LIMIT_S: Final = 30.0
@@ -28,7 +29,7 @@ class Extender:
 
     def metrics(self) -> str:
         """Its metrics in the text format."""
-        return fetch(f"{self.probe_url}/metrics") or ""
+        return fresh(self.probe_url, lambda: fetch(f"{self.probe_url}/metrics") or "")
 
 
 def start_extender(processes: Processes, control_plane: ControlPlane, *watched: str) -> Extender:

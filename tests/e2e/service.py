@@ -15,6 +15,7 @@ from e2e.control_plane import HOST, fetch
 from e2e.forwarder import Forwarder
 from e2e.processes import Process, Processes, wait_for
 from e2e.registration import Hook
+from fresh_metrics import fresh
 
 START_LIMIT_S: Final = 30.0
 DRAIN_LIMIT_S: Final = 60.0
@@ -56,8 +57,8 @@ class Replica:
 
     def metrics(self) -> str:
         """Its metrics in the text format."""
-        text = fetch(f"http://{HOST}:{self.plain_port}/metrics")
-        assert text is not None, f"{self.process.name} shows no metrics"
+        text = fresh(self.plain_port, lambda: fetch(f"http://{HOST}:{self.plain_port}/metrics") or "")
+        assert text, f"{self.process.name} shows no metrics"
         return text
 
 

@@ -132,18 +132,19 @@ def test_answers(wire, verb, body, answer):
 
 def doubts(server: Server, verb: str) -> float:
     name = f'berthmaster_extender_answers_in_doubt_total{{protocol="kubeadmiral",reason="{verb}"}} '
-    lines = server.probe("/metrics")[1].splitlines()
+    lines = server.metrics().splitlines()
     return sum(float(line.removeprefix(name)) for line in lines if line.startswith(name))
 
 
 @pytest.mark.parametrize("verb", ["filter", "score", "select"])
 @pytest.mark.parametrize("body", [b"{", b" " * 70_000], ids=["invalid", "too large"])
-def test_an_answer_in_doubt_is_counted_and_logged_once(server, wire, verb, body):
+def test_an_answer_in_doubt_is_counted_and_logged_once(server, verb, body):
     before = doubts(server, verb)
     named = f"{verb}-{len(body)}"
     document = request("POST", f"/kubeadmiral/v1alpha1/{verb}", body, **SCHEDULER, X_Request_Id=named)
-    wire.send(document)
-    assert wire.answer().status == 200
+    with Wire(server.port) as wire:
+        wire.send(document)
+        assert wire.answer().status == 200
     assert doubts(server, verb) == before + 1
     [line] = [line for line in server.log.read_text().splitlines() if named in line and "could not be decided" in line]
     assert "WARNING" in line.upper()

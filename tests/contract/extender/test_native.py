@@ -316,8 +316,8 @@ def test_an_unknown_binding_is_not_found(server, path):
 
 def test_metrics_count_decisions(server):
     ask(server, "POST", "/v1/schedule", examples.SCHEDULE_OWN_FLEET)
-    time.sleep(1.1)
-    text = server.probe("/metrics")[1]
+    time.sleep(1.1)  # the state is counted once a second
+    text = server.metrics()
     for wanted in (
         'berthmaster_extender_decisions_total{protocol="native",result="Placed",trigger="First"}',
         'berthmaster_extender_stage_duration_seconds_count{protocol="native",stage="decide"}',

@@ -51,8 +51,8 @@ def test_changes_are_read_and_invalid_content_is_not_used(server, folder):
     assert status == 200, "the last valid state is in use"
     assert "clusters.yaml" in text
     assert "member6" in names(server)
-    eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.probe("/metrics")[1])
-    assert 'berthmaster_extender_source_failures_total{source="folder"} 1.0' in server.probe("/metrics")[1]
+    eventually(lambda: "berthmaster_extender_state_stale 1.0" in server.metrics())
+    assert 'berthmaster_extender_source_failures_total{source="folder"} 1.0' in server.metrics()
     assert "the new state cannot be used" in server.log.read_text()
     path.write_text(before)
     eventually(lambda: server.probe("/readyz")[1] == "ok\n")
