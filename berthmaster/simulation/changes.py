@@ -11,7 +11,7 @@ import msgspec.structs
 from berthmaster.model.binding import Binding, GracefulEvictionTask, binding_of
 from berthmaster.model.claims import Claim, Resource, claims, may_preempt, named_resources
 from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint, Toleration
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import Replicas, Template, template_of
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
@@ -231,7 +231,7 @@ def _with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster])
     cluster = world.clusters.get(name)
     if cluster is None:
         close = get_close_matches(name, world.clusters, n=1)
-        known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(world.clusters)[:8])}"
+        known = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
         raise InputError(f"there is no cluster {name!r}; {known}")
     return replace(world, clusters={**world.clusters, name: change(cluster)})
 
