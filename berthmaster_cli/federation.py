@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
@@ -46,7 +46,7 @@ def simulate_federation(
     manifests: Manifests, replica_paths: Sequence[ReplicaPath], changes: Sequence[Change], output: str
 ) -> bool:
     """Print where workloads are placed, or what changes move, and return whether every workload is placed."""
-    start = current_time()
+    start = manifests.read_at or current_time()
     federation, before = run_federation(federation_of(manifests, replica_paths), start)
     last = before
     if changes:
@@ -66,10 +66,12 @@ def explain_in_federation(
     Raises:
         InputError: no workload or several workloads have the name.
     """
-    _, results = run_federation(federation_of(manifests, replica_paths), current_time(), diagnose=True)
+    _, results = run_federation(
+        federation_of(manifests, replica_paths), manifests.read_at or current_time(), diagnose=True
+    )
     found = [each for each in results if _has_name(each.bound.name, name)]
     if len(found) != 1:
-        known = name_list([str(each.bound.name) for each in results])
+        known = ", ".join(str(each.bound.name) for each in results[:8])
         raise InputError(f"{name} matches {len(found) or 'no'} resources of the manifests; known are {known}")
     (result,) = found
     unit = result.unit
