@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +14,12 @@ from berthmaster.model.placement import (
     Placement,
     ReplicaSchedulingStrategy,
 )
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
 
+_NAME_STEPS: Final = 10
+_AFFINITY_BYTES: Final = 16 * 2**20
 UNMATCHED_TIER: Final = 1000
 """The overflow order of a cluster that no affinity of the group matches."""
 
@@ -49,6 +52,16 @@ class AffinityColumn(Column[np.bool_]):
         cluster = self._fleet.clusters[row]
         return cluster is not None and self.term.matches(cluster)
 
+    def steps(self, rows: int) -> int:
+        fleet, term = self._fleet, self.term
+        return (
+            super().steps(rows)
+            + _NAME_STEPS * (len(term.names) + len(term.excluded))
+            + sum(fleet.labels.steps(each, rows) for each in term.labels)
+            + sum(fleet.fields.steps(each, rows) for each in term.fields)
+            + sum(fleet.zones.steps(each, rows) for each in term.zones)
+        )
+
     @staticmethod
     def _zones_matching(operator: str, mask: BoolArray) -> BoolArray:
         """Match nothing for Gt and Lt, which zones do not support."""
@@ -58,11 +71,9 @@ class AffinityColumn(Column[np.bool_]):
 class Affinities:
     """The affinity columns of a fleet, one for each distinct affinity."""
 
-    _KEPT: Final = 4096
-
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._columns: dict[bytes, AffinityColumn] = {}
+        self._columns: BoundedCache[bytes, AffinityColumn] = BoundedCache(_AFFINITY_BYTES)
 
     def column(self, affinity: ClusterAffinity) -> AffinityColumn:
         """Return the column of an affinity. Affinities of equal content share one; name and overflow do not count."""
@@ -72,9 +83,8 @@ class Affinities:
         key = encode_json(bare)
         column = self._columns.get(key)
         if column is None:
-            if len(self._columns) >= self._KEPT:
-                self._columns.clear()
-            column = self._columns[key] = AffinityColumn(self._fleet, AffinityTerm(bare))
+            column = AffinityColumn(self._fleet, AffinityTerm(bare))
+            self._columns.add(key, column, BYTES_OF_JSON * len(key))
         return column
 
 
@@ -85,9 +95,10 @@ class Group:
         name: the affinity's name. None for a placement without groups.
         own: the group's own affinity. None if it matches every cluster.
         overflow: the affinities that widen the group when it is full, in order. None if the field is absent.
+        feasible: the rows that pass the placement filters (``FeasibleRows``), by kind of workload.
     """
 
-    __slots__ = ("name", "overflow", "own")
+    __slots__ = ("feasible", "name", "overflow", "own")
 
     def __init__(
         self, name: str | None, own: AffinityColumn | None, overflow: Sequence[AffinityColumn] | None = None
@@ -95,6 +106,7 @@ class Group:
         self.name = name
         self.own = own
         self.overflow = overflow
+        self.feasible: dict[tuple[str, str, bool], Any] = {}
 
     def tiers(self, rows: IntArray) -> IntArray | None:
         """Return the overflow order of each row: 0 for the group's own affinity, then 1, 2, ...

@@ -54,7 +54,7 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
         return candidates
     replicas = context.request.replicas
     if "region" in compiled.spread:
-        return select_by_region(compiled, replicas, candidates)
+        return select_by_region(compiled, replicas, candidates, context.work)
     if "cluster" in compiled.spread:
         # Without division every selected cluster takes all replicas, so that their sum does not matter.
         needed = None if compiled.strategy is Strategy.DUPLICATED else replicas
