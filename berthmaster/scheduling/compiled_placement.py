@@ -17,6 +17,7 @@ from berthmaster.model.placement import (
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.work import AFFINITY_STEPS
 
 _NAME_STEPS: Final = 10
 _AFFINITY_BYTES: Final = 16 * 2**20
@@ -129,13 +130,15 @@ class CompiledPlacement:
         placement: the source.
         groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
             name. A placement with an empty list has no group.
+        steps: the steps that do not depend on the groups that are tried, see ``Work``.
     """
 
-    __slots__ = ("groups", "placement")
+    __slots__ = ("groups", "placement", "steps")
 
     def __init__(self, placement: Placement, affinities: Affinities) -> None:
         self.placement = placement
         self.groups: Sequence[Group] = _groups(placement, affinities)
+        self.steps = AFFINITY_STEPS * sum(1 + len(group.overflow or ()) for group in self.groups)
 
     def group_index(self, name: str) -> int:
         """Return the position of the group with a name, or 0 if there is none."""

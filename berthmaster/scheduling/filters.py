@@ -6,6 +6,7 @@ answer for many clusters at once.
 
 from abc import ABC, abstractmethod
 from functools import reduce
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 
+_SET_STEPS: Final = 10
+_TOLERATION_STEPS: Final = 20
 NO_EFFECTS: frozenset[str] = frozenset()
 
 
@@ -87,6 +90,9 @@ class KindColumn(Column[np.bool_]):
         served = np.array([self._kind in kinds for kinds in self._fleet.kinds.values], dtype=np.bool_)
         return served[self._fleet.kinds_code]
 
+    def steps(self, rows: int) -> int:
+        return super().steps(rows) + _SET_STEPS * len(self._fleet.kinds.values)
+
     def compute_row(self, row: int) -> bool:
         return self._kind in self._fleet.kinds.values[self._fleet.kinds_code[row]]
 
@@ -123,6 +129,9 @@ class AnyAffinityColumn(Column[np.bool_]):
 
     def compute(self) -> BoolArray:
         return reduce(np.logical_or, [column.current() for column in self._columns])
+
+    def steps(self, rows: int) -> int:
+        return super().steps(rows) + sum(column.steps(rows) for column in self._columns)
 
     def compute_row(self, row: int) -> bool:
         return any(column.current()[row] for column in self._columns)
@@ -229,6 +238,10 @@ class TolerationColumn(Column[np.bool_]):
     def compute(self) -> BoolArray:
         tolerated: BoolArray = untolerated_counts(self._fleet, self._tolerations, self._effects) == 0
         return tolerated
+
+    def steps(self, rows: int) -> int:
+        taints = sum(map(len, self._fleet.taints.values))
+        return super().steps(rows) + _TOLERATION_STEPS * taints * (1 + len(self._tolerations))
 
     def compute_row(self, row: int) -> bool:
         taints = self._fleet.taints.values[self._fleet.taint_code[row]]

@@ -85,6 +85,7 @@ class Scheduler:
 
     def _schedule(self, request: Request, work: Work) -> Decision:
         compiled = self.compile(request.placement)
+        work.spend(compiled.steps)
         mode = Mode.FRESH if request.fresh else Mode.STEADY
         start = 0 if request.fresh else compiled.group_index(request.observed_group)
         attempts: list[Attempt] = []
@@ -141,7 +142,7 @@ class Scheduler:
         work.begin_group()
         # 1. Filter.
         attempt = Attempt(context.group, self._filter(context))
-        work.spend(CANDIDATE_STEPS * len(attempt.rows))
+        work.spend(CANDIDATE_STEPS * len(attempt.rows) * (1 + len(context.group.overflow or ())))
         if not len(attempt.rows):
             attempt.failure = Failure(FailureKind.NO_FIT, self._no_fit())
             return attempt

@@ -13,10 +13,12 @@ from berthmaster.model.limits import OPTION
 UNBOUNDED: Final = 2**62
 GROUP_STEPS: Final = 500
 """The steps of any group, however few clusters it has."""
-CANDIDATE_STEPS: Final = 4
+CANDIDATE_STEPS: Final = 10
 """The steps of one cluster in columns: the scores, the estimate and the assigned replicas."""
 PYTHON_STEPS: Final = 100
 """The steps of one call of Python code, such as one plugin for one cluster."""
+AFFINITY_STEPS: Final = 1000
+"""The steps of compiling one affinity."""
 _ROWS_A_STEP: Final = 16
 _COLUMN_STEPS: Final = 100
 
