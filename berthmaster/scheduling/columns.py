@@ -26,7 +26,7 @@ _REMEMBERED_ROWS: Final = 4096
 # One row costs Python calls, all rows cost a few vector operations. Above these numbers all rows are cheaper.
 _ROWS_WORTH_A_RECOMPUTE: Final = 8
 _CLUSTERS_A_ROW_IS_WORTH: Final = 256
-_ROW_STEPS: Final = 4
+_ROW_STEPS: Final = 2
 _VALUE_STEPS: Final = 10
 
 

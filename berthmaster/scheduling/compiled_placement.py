@@ -1,6 +1,6 @@
 """A placement compiled for one fleet: its groups of clusters, and the replica strategy that it names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.work import AFFINITY_STEPS
 
 _NAME_STEPS: Final = 10
+_MAX_SHARED: Final = 64
 _AFFINITY_BYTES: Final = 16 * 2**20
 UNMATCHED_TIER: Final = 1000
 """The overflow order of a cluster that no affinity of the group matches."""
@@ -133,12 +134,22 @@ class CompiledPlacement:
         steps: the steps that do not depend on the groups that are tried, see ``Work``.
     """
 
-    __slots__ = ("groups", "placement", "steps")
+    __slots__ = ("_shared", "groups", "placement", "steps")
 
     def __init__(self, placement: Placement, affinities: Affinities) -> None:
         self.placement = placement
         self.groups: Sequence[Group] = _groups(placement, affinities)
         self.steps = AFFINITY_STEPS * sum(1 + len(group.overflow or ()) for group in self.groups)
+        self._shared: dict[Hashable, Column[np.bool_]] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], Column[np.bool_]]) -> Column[np.bool_]:
+        """Return a column that is the same for all groups. Make it once, then share it by key."""
+        column = self._shared.get(key)
+        if column is None:
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
+            column = self._shared[key] = make()
+        return column
 
     def group_index(self, name: str) -> int:
         """Return the position of the group with a name, or 0 if there is none."""

@@ -110,8 +110,9 @@ class APIEnablementFilter(PlacementFilter):
         self.name = name
         self.exempts_current = exempts_current
 
-    def column(self, context: Context) -> KindColumn:
-        return KindColumn(context.fleet, (context.request.api_version, context.request.kind))
+    def column(self, context: Context) -> Column[np.bool_]:
+        kind = (context.request.api_version, context.request.kind)
+        return context.compiled.shared(kind, lambda: KindColumn(context.fleet, kind))
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         kind = (context.request.api_version, context.request.kind)
@@ -262,16 +263,21 @@ class TaintTolerationFilter(PlacementFilter):
         self.exempts_current = not evicting_effects
         self._evicting_effects = evicting_effects
 
-    def column(self, context: Context) -> TolerationColumn:
-        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations)
+    def column(self, context: Context) -> Column[np.bool_]:
+        return self._column(context, REPELLING_EFFECTS)
 
     def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:
         if self.exempts_current:
             return super().staying(context, column)
-        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations, self._evicting_effects)
+        return self._column(context, self._evicting_effects)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         stays = self._evicting_effects and cluster.name in context.request.current
         effects = self._evicting_effects if stays else REPELLING_EFFECTS
         taints = repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
         return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None
+
+    @staticmethod
+    def _column(context: Context, effects: frozenset[str]) -> Column[np.bool_]:
+        fleet, tolerations = context.fleet, context.compiled.placement.cluster_tolerations
+        return context.compiled.shared(effects, lambda: TolerationColumn(fleet, tolerations, effects))

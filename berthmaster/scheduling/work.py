@@ -13,7 +13,7 @@ from berthmaster.model.limits import OPTION
 UNBOUNDED: Final = 2**62
 GROUP_STEPS: Final = 500
 """The steps of any group, however few clusters it has."""
-CANDIDATE_STEPS: Final = 10
+CANDIDATE_STEPS: Final = 5
 """The steps of one cluster in columns: the scores, the estimate and the assigned replicas."""
 PYTHON_STEPS: Final = 100
 """The steps of one call of Python code, such as one plugin for one cluster."""

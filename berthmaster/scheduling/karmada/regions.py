@@ -30,8 +30,8 @@ from berthmaster.scheduling.work import PYTHON_STEPS, Work
 MAX_COST: Final = 2**25
 """The largest search: 32 MiB and about a quarter of a second."""
 _ENTRIES_A_STEP: Final = 2
-_REGION_STEPS: Final = 2 * PYTHON_STEPS
-_CLUSTER_STEPS: Final = PYTHON_STEPS // 2
+_REGION_STEPS: Final = 20 * PYTHON_STEPS
+_CLUSTER_STEPS: Final = PYTHON_STEPS
 _INT64_SAFE: Final = 2**61
 _COST_BEYOND_INT64: Final = 16
 _SCORE_UNIT: Final = 1000
