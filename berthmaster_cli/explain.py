@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, name_list
 from berthmaster.scheduling.decision import Mode
+from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
 from berthmaster.simulation.run import run
@@ -81,7 +83,7 @@ def _explain(name: ResourceName, world: World, profile: Profile, now: datetime) 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:
     if found:
         return f"{resource} is ambiguous: {', '.join(map(str, found))}; name it as NAMESPACE/KIND/NAME"
-    known = ", ".join(str(workload) for workload in list(world.workloads)[:8])
+    known = name_list([str(workload) for workload in world.workloads])
     return f"the manifests contain no {resource}" + (f"; known are {known}" if known else "")
 
 
@@ -96,8 +98,10 @@ def _print(console: Console, explained: Explanation, limit: int) -> None:
         print_line(console, f"stays on {clusters}: nothing triggers rescheduling")
         return
     if diagnosis.skipped:
+        current = diagnosis.groups[0].group if diagnosis.groups else None
+        from_current = f"the current assignment comes from group {current}; " if current else ""
         skipped = ", ".join(diagnosis.skipped)
-        print_line(console, styled(f"groups before the current one, not tried: {skipped}", "dim"))
+        print_line(console, styled(f"{from_current}groups before it, not tried: {skipped}", "dim"))
     for group in diagnosis.groups:
         console.print()
         print_group(console, group, limit)
@@ -105,11 +109,16 @@ def _print(console: Console, explained: Explanation, limit: int) -> None:
     if diagnosis.untried:
         print_line(console, styled(f"groups not tried: {', '.join(diagnosis.untried)}", "dim"))
         console.print()
-    if explained.error is not None:
-        stays = f"; stays on {clusters}" if explained.clusters else ""
-        print_line(console, styled("not scheduled", "bold red"), f": {explained.message or ''}{stays}")
-    else:
-        print_line(console, styled("scheduled to", "bold green"), f" {clusters}")
+    print_line(console, *_last_line(explained, diagnosis, clusters))
+
+
+def _last_line(explained: Explanation, diagnosis: Diagnosis, clusters: str) -> tuple[Text, str]:
+    if explained.error is None and explained.clusters:
+        return styled("scheduled to", "bold green"), f" {clusters}"
+    failed = len(diagnosis.groups)
+    reason = f"none of the {failed} groups that were tried can place it" if failed > 1 else explained.message or ""
+    stays = f"; stays on {clusters}" if explained.clusters else ""
+    return styled("not scheduled", "bold red"), f": {reason}{stays}"
 
 
 def _headline(explained: Explanation) -> list[str]:

@@ -7,7 +7,7 @@ import msgspec
 from rich.console import Console
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
@@ -71,7 +71,7 @@ def explain_in_federation(
     )
     found = [each for each in results if _has_name(each.bound.name, name)]
     if len(found) != 1:
-        known = ", ".join(str(each.bound.name) for each in results[:8])
+        known = name_list([str(each.bound.name) for each in results])
         raise InputError(f"{name} matches {len(found) or 'no'} resources of the manifests; known are {known}")
     (result,) = found
     unit = result.unit

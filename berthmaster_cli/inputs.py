@@ -14,6 +14,7 @@ from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, g
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
+from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
 
@@ -147,6 +148,16 @@ def wire_change(change: Change) -> "wire.Change":
             return wire.RescheduleChange()
         case SetPolicy(policy):
             return wire.PolicyChange(policy)
+        case RemoveTaint(cluster, key, effect):
+            return wire.UntaintChange(cluster, key, effect)
+        case RemoveLabel(cluster, key):
+            return wire.UnlabelChange(cluster, key)
+        case Up(cluster):
+            return wire.UpChange(cluster)
+        case AddCluster(added):
+            return wire.AddClusterChange(added)
+        case RemoveCluster(cluster):
+            return wire.RemoveClusterChange(cluster)
     raise TypeError(f"the API has no form for {type(change).__name__}")
 
 

@@ -4,7 +4,7 @@ import faulthandler
 import importlib
 import os
 import sys
-from typing import Final
+from typing import Any, Final
 
 import click
 from click.shell_completion import get_completion_class
@@ -39,6 +39,10 @@ _COMMANDS: Final = {
 }
 
 
+class _ReaderGoneError(Exception):
+    """The reader of standard output is gone."""
+
+
 class _LazyGroup(click.Group):
     """A group that imports a command when it is called."""
 
@@ -51,6 +55,13 @@ class _LazyGroup(click.Group):
         module, _ = _COMMANDS[cmd_name]
         command: click.Command = importlib.import_module(module).command
         return command
+
+    def invoke(self, ctx: click.Context) -> Any:  # noqa: ANN401 - click's
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            # Click would exit with 1, as after an error.
+            raise _ReaderGoneError from None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
         own = {name: command.get_short_help_str() for name, command in self.commands.items()}
@@ -98,7 +109,7 @@ def run() -> None:
     except BerthmasterError as error:
         complain(str(error))
         sys.exit(EXIT_BAD_INPUT)
-    except BrokenPipeError:
+    except (_ReaderGoneError, BrokenPipeError):
         # The reader closed the pipe, as `head` does. Without this, Python would report it again on closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -41,6 +41,7 @@ _MAX_COMPARED: Final = 64  # characters of an unknown name
 _LOCATION: Final = re.compile(r" - at `(?:key in )?\$((?:\.[^.\[\]`\s]+|\[\d+\]|\[\.\.\.\])*)`\Z")
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
+_MISSING: Final = re.compile(r"Object missing required field `([^`]+)`")
 _INVALID_CHOICE: Final = re.compile(r"Invalid (enum )?value ")
 _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
     "str": (str,), "int": (int,), "float": (float,), "bool": (bool,), "null": (type(None),),
@@ -199,6 +200,9 @@ def _field_error(kind: Any, raw: Any, message: str) -> FieldError:  # noqa: ANN4
         return FieldError(path, f"{text} is not accepted; accepted are {_accepted_values(kind, location)}")
     if problem.startswith(("Expected `int`", "Expected `str`", "Expected `array`")):
         return FieldError(path, f"{text} is out of range: {problem[0].lower()}{problem[1:]}")
+    missing = _MISSING.match(problem)
+    if missing:
+        return FieldError(f"{path}.{missing[1]}" if path else missing[1], "is missing or null")
     return FieldError(path, problem[0].lower() + problem[1:] if problem.startswith("Object") else problem)
 
 

@@ -11,7 +11,7 @@ import msgspec.structs
 from berthmaster.model.binding import Binding, GracefulEvictionTask, binding_of
 from berthmaster.model.claims import Claim, Resource, claims, may_preempt, named_resources
 from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint, Toleration
-from berthmaster.model.errors import InputError
+from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import Replicas, Template, template_of
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
@@ -54,7 +54,7 @@ class Down:
 
     def not_ready(self, world: World) -> World:
         """Return the world in which the cluster is not ready, before any taint or eviction."""
-        return _with_cluster(world, self.cluster, _not_ready)
+        return with_cluster(world, self.cluster, _not_ready)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class AddTaint:
     taint: Taint
 
     def applied(self, world: World, now: datetime) -> World:
-        tainted = _with_cluster(world, self.cluster, self._tainted)
+        tainted = with_cluster(world, self.cluster, self._tainted)
         if self.taint.effect != NO_EXECUTE:
             return tainted
         return _with_bindings(tainted, lambda binding: self._evicted(binding, now))
@@ -108,7 +108,7 @@ class AddLabel:
     value: str
 
     def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        return _with_cluster(world, self.cluster, self._labelled)
+        return with_cluster(world, self.cluster, self._labelled)
 
     def _labelled(self, cluster: Cluster) -> Cluster:
         labels = {**cluster.metadata.labels, self.key: self.value}
@@ -227,11 +227,16 @@ def _tolerated_without_limit(taint: Taint, tolerations: Iterable[Toleration]) ->
     return any(each.toleration_seconds is None and each.tolerates(taint) for each in tolerations)
 
 
-def _with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
+def with_cluster(world: World, name: str, change: Callable[[Cluster], Cluster]) -> World:
+    """Return the world with one cluster changed.
+
+    Raises:
+        InputError: there is no such cluster.
+    """
     cluster = world.clusters.get(name)
     if cluster is None:
         close = get_close_matches(name, world.clusters, n=1)
-        known = f"did you mean {close[0]}?" if close else f"known are {', '.join(sorted(world.clusters)[:8])}"
+        known = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(world.clusters)) or 'none'}"
         raise InputError(f"there is no cluster {name!r}; {known}")
     return replace(world, clusters={**world.clusters, name: change(cluster)})
 

@@ -23,6 +23,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import ClusterHashes, ObjectTrig
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
+from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName, World
 
 POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
@@ -144,7 +145,7 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
                 federation = replace(federation, forced=True)
             case Down():
                 federation = replace(federation, clusters=change.not_ready(World(federation.clusters, ())).clusters)
-            case AddLabel() | AddTaint():
+            case AddLabel() | AddTaint() | RemoveLabel() | RemoveTaint() | Up() | AddCluster() | RemoveCluster():
                 federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
     return federation
 

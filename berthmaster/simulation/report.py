@@ -1,13 +1,17 @@
 """The results of a simulation as rows, which the commands print and the service returns."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from berthmaster.scheduling.decision import Failure, FailureKind, Mode
-from berthmaster.scheduling.diagnosis import Diagnosis
+from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.run import WorkloadResult, moves
 
 UNCLAIMED = "no policy selects it"
+NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
+_GROUPS_LISTED = 4
 
 
 class Row(msgspec.Struct, frozen=True, rename="camel"):
@@ -125,7 +129,7 @@ def explanation(result: WorkloadResult) -> Explanation:
         group=result.group or None,
         clusters=result.assignment,
         error=failure.kind if failure is not None else None,
-        message=failure.message if failure is not None else None,
+        message=_note(result) or None,
         diagnosis=result.diagnosis,
     )
 
@@ -139,13 +143,33 @@ def _note(result: WorkloadResult) -> str:
         return UNCLAIMED
     failure = _failure(result)
     if failure is None:
-        return "the workload requests no replicas" if not result.assignment and result.decision is not None else ""
-    return f"{failure.kind.value}: {failure.message}{_rejected_by(result)}"
+        return _nothing_placed(result)
+    groups = result.diagnosis.groups if result.diagnosis is not None else []
+    if len(groups) < 2:
+        return f"{failure.kind.value}: {failure.message}{_rejected_by(groups[0]) if groups else ''}"
+    return f"no group can place it: {failures_by_group(groups)}"
 
 
-def _rejected_by(result: WorkloadResult) -> str:
-    """Format how many clusters of the first group each filter rejected, the largest number first."""
-    if result.diagnosis is None or not result.diagnosis.groups:
+def _nothing_placed(result: WorkloadResult) -> str:
+    """Return why a decision that did not fail places nothing; empty if it places something."""
+    if result.assignment or result.decision is None:
         return ""
-    counts = [f"{plugin} {count}" for plugin, count in result.diagnosis.groups[0].rejected_by()]
+    return "the workload requests no replicas" if result.decision.attempts else NO_GROUPS
+
+
+def failures_by_group(groups: Sequence[GroupDiagnosis]) -> str:
+    """Format why each group failed: the first ones, and how many more there are."""
+    listed = [
+        f"{group.group}: {group.failure.kind.value}: {group.failure.message}{_rejected_by(group)}"
+        for group in groups[:_GROUPS_LISTED]
+        if group.failure is not None
+    ]
+    more = len(groups) - _GROUPS_LISTED
+    return "; ".join([*listed, f"and {more} more groups"] if more > 0 else listed)
+
+
+def _rejected_by(group: GroupDiagnosis) -> str:
+    """Format how many clusters of a group each filter rejected, the largest number first."""
+    no_fit = group.failure is not None and group.failure.kind is FailureKind.NO_FIT
+    counts = [f"{plugin} {count}" for plugin, count in group.rejected_by() if no_fit]
     return f" ({', '.join(counts)})" if counts else ""

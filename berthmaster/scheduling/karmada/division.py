@@ -147,8 +147,7 @@ def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, rep
         return _without_none(clusters, base)
     available = int(weights.sum())
     if available < missing:
-        message = f"{missing} replicas must be assigned, but the {len(clusters)} selected clusters hold {available}"
-        return Failure(FailureKind.INSUFFICIENT, message)
+        return Failure(FailureKind.INSUFFICIENT, _insufficient(missing, len(clusters), available))
     if strategy is Strategy.AGGREGATED:
         fewest = _fewest_that_hold(clusters, weights, missing, base)
         seats = np.zeros(len(clusters), dtype=np.int64)
@@ -156,6 +155,12 @@ def _by_capacity(strategy: Strategy, request: Request, selected: Candidates, rep
     else:
         seats = _by_weight(request, clusters, weights, missing)
     return _without_none(clusters, seats if base is None else seats + base)
+
+
+def _insufficient(missing: int, clusters: int, available: int) -> str:
+    replicas = "1 replica" if missing == 1 else f"{missing} replicas"
+    selected = "the selected cluster holds" if clusters == 1 else f"the {clusters} selected clusters hold"
+    return f"{replicas} must be assigned, but {selected} {available}"
 
 
 def _fewest_that_hold(clusters: Candidates, weights: IntArray, replicas: int, base: IntArray | None) -> IntArray:

@@ -10,22 +10,29 @@ from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.selector import is_label_key, is_label_value
-from berthmaster.model.validation import policy_errors
+from berthmaster.model.validation import cluster_errors, policy_errors
 from berthmaster.simulation import changes as simulated
+from berthmaster.simulation import cluster_changes
 from berthmaster.simulation.report import change_row
 from berthmaster.simulation.run import run, unplaced
 from berthmaster.simulation.world import ResourceName, World
 from extender.protocols.native.schedule import require_synced
 from extender.protocols.native.wire import (
+    AddClusterChange,
     Change,
+    ClusterChange,
     DownChange,
     LabelChange,
     PolicyChange,
+    RemoveClusterChange,
     RescheduleChange,
     ScaleChange,
     SimulateAnswer,
     SimulateRequest,
     TaintChange,
+    UnlabelChange,
+    UntaintChange,
+    UpChange,
 )
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
@@ -112,6 +119,23 @@ def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.C
             return simulated.Reschedule()
         case PolicyChange():
             return simulated.SetPolicy(_policy(change.policy, f"{path}.policy"), check)
+    return _cluster_change(change, path)
+
+
+def _cluster_change(change: ClusterChange, path: str) -> simulated.Change:
+    match change:
+        case UntaintChange():
+            return cluster_changes.RemoveTaint(change.cluster, change.key, change.effect)
+        case UnlabelChange():
+            return cluster_changes.RemoveLabel(change.cluster, change.key)
+        case UpChange():
+            return cluster_changes.Up(change.cluster)
+        case RemoveClusterChange():
+            return cluster_changes.RemoveCluster(change.cluster)
+        case AddClusterChange(cluster):
+            _require(bool(cluster.name), f"{path}.cluster.metadata.name", cluster.name, "a name")
+            refuse_invalid(error.below(f"{path}.cluster") for error in cluster_errors(cluster))
+            return cluster_changes.AddCluster(cluster)
 
 
 def _policy(written: Policy, path: str) -> Policy:

@@ -126,13 +126,47 @@ class RescheduleChange(RequestPart, frozen=True, tag="reschedule", tag_field="ty
     """Every workload is scheduled from scratch, as by a WorkloadRebalancer that lists all of them."""
 
 
+class UntaintChange(RequestPart, frozen=True, tag="untaint", tag_field="type"):
+    """A cluster loses its taints with a key, or only the one with the effect. Evicted workloads do not return."""
+
+    cluster: str
+    key: str
+    effect: str = ""
+
+
+class UnlabelChange(RequestPart, frozen=True, tag="unlabel", tag_field="type"):
+    """A cluster loses a label."""
+
+    cluster: str
+    key: str
+
+
+class UpChange(RequestPart, frozen=True, tag="up", tag_field="type"):
+    """A cluster recovers: it is ready, and the taints of a failed cluster are gone."""
+
+    cluster: str
+
+
+class AddClusterChange(RequestPart, frozen=True, tag="addCluster", tag_field="type"):
+    """A cluster joins."""
+
+    cluster: Cluster
+
+
+class RemoveClusterChange(RequestPart, frozen=True, tag="removeCluster", tag_field="type"):
+    """A cluster is being deleted, so that every workload on it is scheduled without it."""
+
+    cluster: str
+
+
 class PolicyChange(RequestPart, frozen=True, tag="policy", tag_field="type"):
     """A policy is created, or replaces the policy of the same kind, namespace and name."""
 
     policy: Policy
 
 
-Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange
+ClusterChange = UntaintChange | UnlabelChange | UpChange | AddClusterChange | RemoveClusterChange
+Change = DownChange | TaintChange | LabelChange | ScaleChange | RescheduleChange | PolicyChange | ClusterChange
 
 
 class SimulateRequest(RequestPart, frozen=True):

@@ -30,7 +30,7 @@ def test_recorded_fleets_are_answered_as_recorded():
     [
         pytest.param(b"{", {"id": None, "path": "", "message": "not valid JSON"}, id="not JSON"),
         pytest.param(b"[]", {"id": None, "path": "", "message": "accepted is object"}, id="not an object"),
-        pytest.param(b'{"id": 1}', {"id": 1, "path": "", "message": "`clusters`"}, id="without clusters"),
+        pytest.param(b'{"id": 1}', {"id": 1, "path": "clusters", "message": "is missing"}, id="without clusters"),
         pytest.param(
             b'{"id": "a", "clusters": [{"metadata": {"name": 1}}], "bindings": []}',
             {"id": "a", "path": "clusters[0].metadata.name", "message": "1 is an int; accepted is str"},
@@ -94,7 +94,9 @@ def test_recorded_federations_are_answered_as_recorded():
     ("change", "path"),
     [
         pytest.param({"policy": {"maxClusters": "two"}}, "policy.maxClusters", id="a limit that is not a number"),
-        pytest.param({"object": {"kind": "Deployment", "name": "x"}}, "object", id="an object without apiVersion"),
+        pytest.param(
+            {"object": {"kind": "Deployment", "name": "x"}}, "object.apiVersion", id="an object without apiVersion"
+        ),
         pytest.param(
             {"clusters": [{"metadata": {"name": "a"}}, {"metadata": {"name": "a"}}]},
             "clusters[1].metadata.name",

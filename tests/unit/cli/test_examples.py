@@ -20,9 +20,9 @@ STORIES = {
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
     "a workload that fits no cluster": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
-    "a KubeAdmiral federation": "simulate -f examples/federation",
-    "a KubeAdmiral federation loses a cluster": "simulate -f examples/federation --down kubeadmiral-member-1",
-    "a KubeAdmiral federation explained": "explain -f examples/federation Deployment/shop",
+    "a KubeAdmiral federation": "simulate -f examples-kubeadmiral",
+    "a KubeAdmiral federation loses a cluster": "simulate -f examples-kubeadmiral --down kubeadmiral-member-1",
+    "a KubeAdmiral federation explained": "explain -f examples-kubeadmiral Deployment/shop",
     "several examples together": f"simulate {FLEET} -f examples/groups -f examples/regions -f examples/nowhere",
 }
 

@@ -1,7 +1,10 @@
 """`berthmaster simulate`: changes, exit codes, errors."""
 
+import contextlib
 import json
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -163,6 +166,7 @@ MALFORMED = {
         POLICY.replace("PLACEMENT", "{spreadConstraints: [{spreadByField: planet}]}"),
         "accepted are cluster, region, zone, provider",
     ),
+    "a policy without a spec": (POLICY.split("spec:", maxsplit=1)[0] + "spec: null", "spec: is missing or null"),
     "a negative quantity": (DEPLOYMENT.replace("500m", '"-1"'), "requests[cpu]: '-1' is negative"),
     "a duplicate cluster": (CLUSTERS.read_text(), "'member1' is already defined in"),
 }
@@ -182,6 +186,90 @@ def test_a_bad_manifest_is_one_line_with_file_document_and_path(tmp_path, monkey
     (line,) = captured.err.splitlines()
     assert line.startswith(f"berthmaster: {path}: document ")
     assert message in line
+
+
+def member(name, **labels):
+    meta = json.dumps({"name": name, "labels": labels})
+    return f"\napiVersion: cluster.karmada.io/v1alpha1\nkind: Cluster\nmetadata: {meta}\n"
+
+
+def test_a_list_of_known_clusters_says_how_many_more_there_are(tmp_path):
+    (tmp_path / "fleet.yaml").write_text("---".join(member(f"c{number:02}") for number in range(40)))
+    result = invoke("simulate", "-f", str(tmp_path), "--down", "nowhere-near-these")
+    assert str(result.exception).endswith("known are c00, c01, c02, c03, c04, c05, c06, c07 and 32 more")
+
+
+def test_a_list_of_known_workloads_says_how_many_more_there_are(tmp_path):
+    deployments = [DEPLOYMENT.replace("{name: web,", f"{{name: web{number},") for number in range(10)]
+    (tmp_path / "all.yaml").write_text("---".join([CLUSTERS.read_text(), *deployments]))
+    result = invoke("explain", "-f", str(tmp_path), "Deployment/zzz")
+    assert str(result.exception).endswith("default/Deployment/web7 and 2 more")
+
+
+def test_an_empty_list_of_groups_is_the_reason_that_is_reported(simulate, tmp_path):
+    (web,) = simulate("{clusterAffinities: []}")
+    assert web["message"] == "clusterAffinities is an empty list: Karmada reports success and places nothing"
+    explained = invoke("explain", "-f", str(CLUSTERS), "-f", str(tmp_path / "web.yaml"), "Deployment/web")
+    last = explained.stdout.splitlines()[-1]
+    assert last == "not scheduled: clusterAffinities is an empty list: Karmada reports success and places nothing"
+
+
+FAILING_GROUPS = (
+    "{replicaScheduling: {replicaSchedulingType: Divided, replicaDivisionPreference: Aggregated}, clusterAffinities: "
+    "[{affinityName: a, clusterNames: [none]}, {affinityName: b, clusterNames: [member1]}]}"
+)
+
+
+def test_the_note_has_the_failure_of_every_group(tmp_path):
+    text = POLICY.replace("PLACEMENT", FAILING_GROUPS) + "---" + DEPLOYMENT.replace("500m", '"1000"')
+    (tmp_path / "web.yaml").write_text(text)
+    inputs = ("-f", str(CLUSTERS), "-f", str(tmp_path))
+    (web,) = json.loads(invoke("simulate", *inputs, "-o", "json").stdout)
+    assert web["message"] == (
+        "no group can place it: a: NoFit: none of 5 clusters fits (ClusterAffinity 5); "
+        "b: Insufficient: 4 replicas must be assigned, but the selected cluster holds 0"
+    )
+    lines = invoke("explain", *inputs, "Deployment/web").stdout.splitlines()
+    assert lines[-1] == "not scheduled: none of the 2 groups that were tried can place it"
+
+
+def test_explain_says_which_group_the_assignment_comes_from(tmp_path):
+    binding = """
+apiVersion: work.karmada.io/v1alpha2
+kind: ResourceBinding
+metadata: {name: web-deployment, namespace: default}
+spec:
+  resource: {apiVersion: apps/v1, kind: Deployment, name: web, namespace: default}
+  replicas: 4
+  clusters: [{name: member2, replicas: 3}]
+status: {schedulerObservingAffinityName: second}
+"""
+    groups = FAILING_GROUPS.replace("affinityName: b, clusterNames: [member1]", "affinityName: second")
+    (tmp_path / "web.yaml").write_text("---".join([POLICY.replace("PLACEMENT", groups), DEPLOYMENT, binding]))
+    lines = invoke("explain", "-f", str(CLUSTERS), "-f", str(tmp_path), "Deployment/web").stdout.splitlines()
+    assert "the current assignment comes from group second; groups before it, not tried: a" in lines
+
+
+def test_the_folder_of_examples_is_one_fleet():
+    result = invoke("simulate", "-f", str(CLUSTERS.parent), "-o", "json")
+    assert result.exit_code == 0, result.output
+    assert len(json.loads(result.stdout)) == 5
+
+
+def test_a_reader_that_closes_the_pipe_ends_the_command_with_0():
+    script = Path(sys.executable).parent / "berthmaster"
+    line = b'{"clusters":[],"bindings":[]}\n'
+    with subprocess.Popen(  # noqa: S603 - the installed command
+        [script, "simulate", "--jsonl"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        process.stdin.write(line)
+        process.stdin.flush()
+        assert process.stdout.readline() == b'{"id":null,"results":[]}\n'
+        process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(line)
+            process.stdin.close()
+        assert (process.wait(timeout=60), process.stderr.read()) == (0, b"")
 
 
 def test_an_empty_fleet_is_reported(tmp_path, monkeypatch, capsys):
@@ -219,3 +307,4 @@ def test_every_command_has_help(command):
     result = invoke(*command, "--help")
     assert result.exit_code == 0
     assert "Usage: berthmaster" in result.output
+    assert not any(character < " " for character in result.output.replace("\n", ""))

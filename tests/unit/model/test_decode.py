@@ -61,8 +61,8 @@ def policy_with(metadata=None, **spec):
         pytest.param(
             Cluster,
             cluster_with(spec={"taints": [{"key": "a", "effect": "NoSchedule"}, {"key": "b"}]}),
-            "spec.taints[1]",
-            "object missing required field `effect`",
+            "spec.taints[1].effect",
+            "is missing or null",
             id="a missing field of a list's entry",
         ),
         pytest.param(
@@ -110,9 +110,16 @@ def policy_with(metadata=None, **spec):
         pytest.param(
             Policy,
             {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": {}},
-            "spec",
-            "object missing required field `resourceSelectors`",
+            "spec.resourceSelectors",
+            "is missing or null",
             id="a missing required field",
+        ),
+        pytest.param(
+            Policy,
+            {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": None},
+            "spec",
+            "is missing or null",
+            id="a required field that is null",
         ),
         pytest.param(
             Policy,
@@ -314,7 +321,7 @@ BIG = {"x": ["y" * 1024] * 1024}
         pytest.param({"metadata": {"name": 7}}, "metadata.name: the value is an int; accepted is str", id="a type"),
         pytest.param(
             {"metadata": {"name": "a"}, "spec": {"taints": [{"key": "a", "effect": "b"}, {"key": "b"}]}},
-            "spec.taints[1]: object missing required field `effect`",
+            "spec.taints[1].effect: is missing or null",
             id="a missing field",
         ),
         pytest.param(
@@ -333,7 +340,7 @@ def test_errors_of_large_documents_have_a_path(raw, message):
 def test_null_means_absent_in_large_documents():
     raw = {**policy_with(priority=None, placement={"clusterAffinity": None, "clusterAffinities": None}), **BIG}
     assert decode_json(Policy, msgspec.json.encode(raw)) == convert(Policy, policy_with())
-    with pytest.raises(FieldError, match="spec: object missing required field `resourceSelectors`"):
+    with pytest.raises(FieldError, match=r"spec\.resourceSelectors: is missing or null"):
         decode_json(Policy, msgspec.json.encode({**raw, "spec": {"resourceSelectors": None}}))
     many = b'{"kind":null,%b"spec":{}}' % (b'"a":null,' * 200_000)
     with pytest.raises(FieldError, match="null fields; remove them"):

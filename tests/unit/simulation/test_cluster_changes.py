@@ -1,0 +1,140 @@
+"""Changes that take something from a cluster, or add and remove clusters."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec.structs
+import pytest
+from builders import cluster, deployment, placement, policy
+
+from berthmaster.manifests import Document, Manifests
+from berthmaster.model.cluster import Taint
+from berthmaster.model.errors import InputError
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.changes import AddTaint, Down, apply
+from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
+from berthmaster.simulation.run import run
+from berthmaster.simulation.world import World, world_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = NOW + timedelta(seconds=1)
+PROFILE = karmada_profile()
+DIVIDED = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+PROD = {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}}
+TAINT = Taint(key="drain", effect="NoExecute")
+
+
+def world(*clusters, replicas: int = 4, **fields) -> World:
+    """A fleet, and a deployment that a policy with this placement claims."""
+    document = Document("-", 1, "", deployment(replicas=replicas))
+    return world_of(
+        Manifests(clusters=list(clusters), policies=[policy(placement=placement(**fields))], templates=[document])
+    )
+
+
+def member(name, *taints, **labels):
+    made = cluster(name, cpu="8", memory="8Gi")
+    metadata = msgspec.structs.replace(made.metadata, labels=labels)
+    return msgspec.structs.replace(
+        made, metadata=metadata, spec=msgspec.structs.replace(made.spec, taints=tuple(taints))
+    )
+
+
+def results(before: World, *changes):
+    then, (first,) = run(before, PROFILE, NOW)
+    _, (second,) = run(apply(changes, then, LATER), PROFILE, LATER)
+    return first, second
+
+
+def test_a_duplicated_workload_goes_to_a_cluster_that_loses_its_taint():
+    first, second = results(world(member("a"), member("b", TAINT)), RemoveTaint("b", "drain"))
+    assert (first.assignment, second.assignment) == ({"a": 4}, {"a": 4, "b": 4})
+
+
+def test_a_divided_workload_does_not_return_after_a_taint_is_removed():
+    drained = (AddTaint("a", TAINT), RemoveTaint("a", "drain", "NoExecute"))
+    _, second = results(world(member("a"), member("b"), **DIVIDED), *drained)
+    assert second.assignment == {"b": 4}
+
+
+@pytest.mark.parametrize(
+    ("effect", "left"),
+    [
+        pytest.param("", [], id="every effect"),
+        pytest.param("NoSchedule", ["drain:NoExecute"], id="one effect"),
+    ],
+)
+def test_which_taints_are_removed(effect, left):
+    before = world(member("a", TAINT, Taint(key="drain", effect="NoSchedule")))
+    after = apply([RemoveTaint("a", "drain", effect)], before, NOW)
+    assert [str(each) for each in after.clusters["a"].spec.taints] == left
+
+
+def test_a_duplicated_workload_leaves_a_cluster_that_loses_the_label_that_it_needs():
+    first, second = results(world(member("a", env="prod"), member("b", env="prod"), **PROD), RemoveLabel("a", "env"))
+    assert (first.assignment, second.assignment) == ({"a": 4, "b": 4}, {"b": 4})
+
+
+def test_a_divided_workload_stays_on_a_cluster_that_loses_its_label():
+    first, second = results(world(member("a", env="prod"), member("b"), **DIVIDED, **PROD), RemoveLabel("a", "env"))
+    assert first.assignment == second.assignment == {"a": 4}
+
+
+def test_only_duplicated_workloads_return_to_a_cluster_that_recovers():
+    before = world(member("a"), member("b"), **DIVIDED)
+    _, stays = results(before, Down("a"), Up("a"))
+    assert stays.assignment == {"b": 4}
+    down = apply([Down("a")], world(member("a"), member("b")), NOW)
+    first, second = results(down, Up("a"))
+    assert (first.assignment, second.assignment) == ({"b": 4}, {"a": 4, "b": 4})
+    recovered = apply([Up("a")], down, NOW).clusters["a"]
+    assert (recovered.ready, recovered.spec.taints) == (True, ())
+
+
+@pytest.mark.parametrize(
+    ("fields", "assignment"),
+    [
+        pytest.param({}, {"a": 4, "b": 4}, id="a duplicated workload goes there"),
+        pytest.param(DIVIDED, {"a": 4}, id="a divided workload stays"),
+    ],
+)
+def test_a_cluster_that_joins(fields, assignment):
+    _, second = results(world(member("a"), **fields), AddCluster(member("b")))
+    assert second.assignment == assignment
+
+
+@pytest.mark.parametrize("tolerations", [[], [{"operator": "Exists"}]], ids=["no toleration", "every taint tolerated"])
+@pytest.mark.parametrize("fields", [{}, DIVIDED], ids=["duplicated", "divided"])
+def test_every_workload_leaves_a_cluster_that_is_removed(fields, tolerations):
+    before = world(member("a"), member("b"), **fields, clusterTolerations=tolerations)
+    first, second = results(before, RemoveCluster("a"))
+    assert "a" in first.assignment
+    assert second.assignment == {"b": 4}
+    assert second.trigger is Trigger.FAILOVER
+
+
+def test_a_workload_without_another_cluster_goes_nowhere():
+    _, second = results(world(member("a"), **DIVIDED), RemoveCluster("a"))
+    assert second.assignment == {}
+    assert second.decision.failure is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        pytest.param(RemoveTaint("x", "k"), "there is no cluster 'x'; known are a, b", id="an unknown cluster"),
+        pytest.param(
+            RemoveTaint("b", "k", "NoSchedule"),
+            "the cluster b has no taint k:NoSchedule; its taints are drain:NoExecute",
+            id="a taint that it does not have",
+        ),
+        pytest.param(RemoveLabel("a", "x"), "the cluster a has no label x; its labels are env", id="an unknown label"),
+        pytest.param(AddCluster(member("a")), "the cluster a exists", id="a cluster that exists"),
+        pytest.param(RemoveCluster("aa"), "did you mean a?", id="a similar cluster"),
+        pytest.param(Up("zzz"), "there is no cluster 'zzz'", id="recovery of an unknown cluster"),
+    ],
+)
+def test_a_change_of_what_is_not_there_is_an_error(change, message):
+    with pytest.raises(InputError, match="the cluster|there is no cluster") as caught:
+        apply([change], world(member("a", env="prod"), member("b", TAINT)), NOW)
+    assert message in str(caught.value)
