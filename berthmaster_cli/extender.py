@@ -43,6 +43,7 @@ _MIB: Final = 2**20
         tls_min_version="1.2",
         threads=32,
         body_bytes=(32 * _MIB, 512 * _MIB),
+        request_memory_mib=256,
         timeout_s=(5.0, 300.0),
     )
 )

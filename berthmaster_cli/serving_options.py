@@ -24,6 +24,7 @@ class ServingDefaults(NamedTuple):
         tls_min_version: a key of ``MINIMUM_VERSIONS``.
         threads: threads in each worker process.
         body_bytes: the default and the maximum of ``--max-body-bytes``.
+        request_memory_mib: the default of ``--request-memory-mib``.
         timeout_s: the default and the maximum of ``--request-timeout-s``.
         timeout_help: help text that follows the common one.
     """
@@ -34,6 +35,7 @@ class ServingDefaults(NamedTuple):
     tls_min_version: str
     threads: int
     body_bytes: tuple[int, int]
+    request_memory_mib: int
     timeout_s: tuple[float, float]
     timeout_help: str = ""
 
@@ -79,6 +81,16 @@ def serving_options(defaults: ServingDefaults) -> Decorator:
             help="The maximum size of a request body, in bytes.",
         ),
         click.option(
+            "--request-memory-mib", type=click.IntRange(8, 65536), default=defaults.request_memory_mib,
+            show_default=True,
+            help="The memory for requests in each process, in MiB. Large requests wait for memory until their timeout. "
+            "Only the worker class fast has this limit.",
+        ),
+        click.option(
+            "--max-connections", type=click.IntRange(16, 65536), default=1000, show_default=True,
+            help="The maximum number of connections of each process. Above it, idle connections are closed.",
+        ),
+        click.option(
             "--request-timeout-s", type=click.FloatRange(0.1, max_timeout_s), default=timeout_s, show_default=True,
             help=f"The timeout of a request, in seconds.{defaults.timeout_help}",
         ),
@@ -116,6 +128,8 @@ def server_options_from(name: str, given: Mapping[str, Any]) -> "ServerOptions":
         worker_class=given["worker_class"],
         workers=given["workers"],
         threads=given["threads"],
+        connections=given["max_connections"],
+        request_memory_bytes=given["request_memory_mib"] * 2**20,
         request_timeout_s=given["request_timeout_s"],
         keepalive_s=given["keepalive_s"],
         drain_s=given["drain_s"],

@@ -31,6 +31,7 @@ _API_SERVER_TIMEOUT_S: Final = 30
         tls_min_version="1.3",
         threads=16,
         body_bytes=(7 * 2**20, 64 * 2**20),
+        request_memory_mib=64,
         timeout_s=(2.5, _API_SERVER_TIMEOUT_S),
         timeout_help=" Keep it below timeoutSeconds of the webhook configuration.",
     )

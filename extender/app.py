@@ -16,7 +16,7 @@ from flask import Flask
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.serving.channel import answer_last
+from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_lines
@@ -170,6 +170,8 @@ class Middleware:
         if route.streamed:
             bursts = self._bursts(environ)
             return Call(request_id, begun + self._stream_timeout_s, b"", bursts, query, path_values)
+        first_byte = begun_at(environ)
+        begun = begun if first_byte is None else first_byte
         body = read_body(environ, self._services.limits.body_bytes) if route.method == "POST" else b""
         return Call(request_id, begun + self._request_timeout_s, body, (), query, path_values)
 
@@ -225,7 +227,7 @@ def _problem_of(
         case Refusal():
             return problem(error.status, error.detail, request_id, error.errors), error.headers
         case BodyError():
-            return problem(error.status, str(error), request_id), ()
+            return problem(error.status, str(error), request_id), error.headers
 
 
 def _http_reply(reply: Reply, request_id: str) -> HTTPReply:

@@ -66,6 +66,11 @@ CERTIFICATE_EXPIRY: Final = Gauge(
     "Expiry of the certificate in use.",
     multiprocess_mode="livemin",
 )
+HANDSHAKE_FAILURES: Final = Counter(
+    "berthmaster_extender_tls_handshake_failures_total",
+    "Failed TLS handshakes by reason: refused, disconnected, timeout. The worker class gthread does not count them.",
+    ["reason"],
+)
 CREDENTIAL_FAILURES: Final = Counter(
     "berthmaster_extender_credential_reload_failures_total",
     "New certificates or token files that could not be used.",

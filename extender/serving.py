@@ -3,11 +3,11 @@
 import ipaddress
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
 from berthmaster.model.errors import InputError
@@ -17,6 +17,7 @@ from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 from berthmaster.serving.credentials import TokenFile
+from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
@@ -25,9 +26,6 @@ from extender.protocols.services import RequestLimits, Services
 from extender.state.folder import FolderSource
 from extender.state.state import Freshness, State
 from extender.state.watch import WatchSource, watch_source
-
-if TYPE_CHECKING:
-    from _typeshed.wsgi import WSGIEnvironment
 
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _HOUSEKEEPING_S: Final = 1.0
@@ -156,7 +154,9 @@ class _Extender:
         )
         routes = all_routes(pass_in_doubt=options.pass_in_doubt, kube_scheduler_options=options.kube_scheduler)
         cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
-        return ServedApp(create_app(middleware, routes), cheap)
+        streams = frozenset(route.path for route in routes if route.streamed)
+        collection = BodyCollection(options.limits.body_bytes, streams, self._authenticated)
+        return ServedApp(create_app(middleware, routes), cheap, collection)
 
     def started(self, report: ReportReadiness) -> None:
         """Start to feed the state and to report readiness."""
@@ -202,6 +202,11 @@ class _Extender:
 
         metrics.CERTIFICATE_EXPIRY.set(expires_at)
 
+    def handshake_failed(self, reason: str) -> None:
+        from extender import metrics  # noqa: PLC0415 - see the class
+
+        metrics.HANDSHAKE_FAILURES.labels(reason).inc()
+
     def certificate_failed(self) -> None:
         from extender import metrics  # noqa: PLC0415 - see the class
 
@@ -213,8 +218,12 @@ class _Extender:
         metrics.CREDENTIAL_FAILURES.labels("tokens").inc()
         _LOG.error("the new token file cannot be used: %s; the previous tokens stay valid", error)
 
-    def _authenticated(self, environ: "WSGIEnvironment") -> bool:
-        """Return whether the client may send requests. TLS has checked client certificates in the handshake."""
+    def _authenticated(self, environ: Mapping[str, Any]) -> bool:
+        """Return whether the client may send requests. TLS has checked client certificates in the handshake.
+
+        Args:
+            environ: the header fields by their names in a WSGI environment.
+        """
         return self._tokens is None or self._tokens.name_of(environ.get("HTTP_AUTHORIZATION", "")) is not None
 
 

@@ -39,6 +39,7 @@ _REASONS: Final = {
     413: "RequestEntityTooLarge",
     415: "UnsupportedMediaType",
     500: "InternalError",
+    503: "ServiceUnavailable",
 }
 _PROBLEMS: Final = {
     404: "unknown path; docs/webhook.md lists all paths",
@@ -65,7 +66,8 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
             body = read_body(environ, body_bytes)
         except BodyError as error:
             answer_last(environ)
-            return reviewer.refuse(path, error.status, str(error), error.received)
+            reply = reviewer.refuse(path, error.status, str(error), error.received)
+            return reply._replace(headers=(*reply.headers, *error.headers))
         return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
 
     def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:

@@ -26,6 +26,11 @@ CERTIFICATE_EXPIRY: Final = Gauge(
     "Expiry of the certificate in use.",
     multiprocess_mode="livemin",
 )
+HANDSHAKE_FAILURES: Final = Counter(
+    "berthmaster_webhook_tls_handshake_failures_total",
+    "Failed TLS handshakes by reason: refused, disconnected, timeout. The worker class gthread does not count them.",
+    ["reason"],
+)
 CERTIFICATE_FAILURES: Final = Counter(
     "berthmaster_webhook_certificate_reload_failures_total",
     "New certificates and keys that could not be used.",

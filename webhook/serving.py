@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
@@ -51,7 +52,9 @@ class _Webhook:
         from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
 
         reviewer = Reviewer(self._options.settings)
-        return ServedApp(create_app(reviewer, body_bytes=self._options.body_bytes), dict.fromkeys(ROUTES, _is_cheap))
+        body_bytes = self._options.body_bytes
+        app = create_app(reviewer, body_bytes=body_bytes)
+        return ServedApp(app, dict.fromkeys(ROUTES, _is_cheap), BodyCollection(body_bytes))
 
     def started(self, report: ReportReadiness) -> None:
         report(Readiness())
@@ -60,6 +63,11 @@ class _Webhook:
         from webhook import metrics  # noqa: PLC0415 - see the class
 
         metrics.CERTIFICATE_EXPIRY.set(expires_at)
+
+    def handshake_failed(self, reason: str) -> None:
+        from webhook import metrics  # noqa: PLC0415 - see the class
+
+        metrics.HANDSHAKE_FAILURES.labels(reason).inc()
 
     def certificate_failed(self) -> None:
         from webhook import metrics  # noqa: PLC0415 - see the class

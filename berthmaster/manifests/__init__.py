@@ -2,10 +2,6 @@
 
 from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of
-from berthmaster.manifests.overlay import overlaid
+from berthmaster.manifests.loader import Ignored, Manifests, load_manifests
 
-__all__ = [
-    "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "overlaid",
-    "read_documents",
-]  # fmt: skip
+__all__ = ["Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "read_documents"]

@@ -1,13 +1,12 @@
 """What a plugin can read: the context of one attempt."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from berthmaster.scheduling.compiled_placement import CompiledPlacement, Group
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
-from berthmaster.scheduling.work import Work
 
 AFFINITY: Final = "affinity"
 ANTI_AFFINITY: Final = "anti-affinity"
@@ -55,7 +54,6 @@ class Context:
         compiled: its placement, compiled for the fleet.
         group: the group that is being tried.
         peers: where the other workloads of the request's affinity groups are.
-        work: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
     """
 
     fleet: Fleet
@@ -63,4 +61,3 @@ class Context:
     compiled: CompiledPlacement
     group: Group
     peers: Peers
-    work: Work = field(default_factory=Work)

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.scheduling.bounded_cache import ArrayBudget
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray, InternedValues, InvertedIndex, Journal, Scalar
 from berthmaster.scheduling.resources import Resources
 
@@ -47,9 +46,8 @@ class Fleet:
     def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
         self.clusters: list[Cluster | None] = []
         self.row_of: dict[str, int] = {}
-        arrays = ArrayBudget()
-        self.structure = Journal(arrays)
-        self.resources = Resources(arrays)
+        self.structure = Journal()
+        self.resources = Resources()
         self.labels, self.fields, self.zones = InvertedIndex(), InvertedIndex(), InvertedIndex()
         self.taints: InternedValues[tuple[Taint, ...]] = InternedValues()
         self.kinds: InternedValues[frozenset[tuple[str, str]]] = InternedValues()

@@ -1,7 +1,8 @@
 """The socket of a client, with or without TLS, for gunicorn and the applications.
 
 Two kinds of threads use a channel. The polling thread never waits: it reads the bytes that have arrived, and keeps
-here what a client does not accept at once. A thread of the pool serves one client and may wait for it until a deadline.
+here what a client does not accept at once. A thread of the pool serves one request. It waits for the client only if
+the application reads the request while it arrives; else the polling thread has collected the whole request.
 """
 
 import errno
@@ -10,7 +11,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 PIECE_BYTES: Final = 16 * 2**10
 """The size of one read. It is the size of the largest TLS record: after a partial read, poll would not see the rest."""
 _SEND_BYTES: Final = 64 * 2**10
+_SENDS_IN_A_ROW: Final = 16
 _ANSWER_GRACE_S: Final = 1.0
 _BACKLOG_BYTES: Final = 8 * 2**20
 """The part of a streamed response that waits for a client that reads only after it has sent its whole request."""
@@ -30,13 +32,27 @@ class TooSlowError(ConnectionResetError, TimeoutError):
         super().__init__(errno.ECONNRESET, "the client was too slow")
 
 
+class ServerRefusal(NamedTuple):
+    """Why the application must refuse a request without reading all of it.
+
+    Attributes:
+        status: the HTTP status.
+        problem: the reason.
+    """
+
+    status: int
+    problem: str
+
+
 class Channel:
     """A client's socket with deadlines and an output buffer.
 
     Attributes:
         fd: the file descriptor of the socket. It stays the same while the channel is open.
         ended: the client will send no more bytes.
-        late: the time for the current request is over.
+        refusal: why the application must refuse the current request; None if it need not.
+        began_at: the monotonic time of the first byte of the current request.
+        continued: the client has got ``100 Continue`` for the current request.
         receiving: a thread waits for bytes of the client.
         started_at: the monotonic time at which a thread began to wait for the request, or for its current piece.
         on_last_answer: makes the server close the connection after the answer to the current request.
@@ -51,13 +67,16 @@ class Channel:
         """
         plain.settimeout(0.0)
         self.fd = plain.fileno()
-        self.ended = self.late = self.receiving = False
+        self.ended = self.receiving = self.continued = False
+        self.refusal: ServerRefusal | None = None
         self.started_at = float("inf")
+        self.began_at = 0.0
         self.on_last_answer: Callable[[], None] | None = None
         self._socket = plain
         self._limit_s = limit_s
         self._deadline = float("inf")
         self._waits = self._streams = False
+        self._inbox = memoryview(b"")
         self._outbox = bytearray()
         self._backlog_bytes = 0
 
@@ -74,31 +93,49 @@ class Channel:
             self._socket = wrap(self._socket)
         self._socket.do_handshake()
 
-    def take(self) -> bytes | None:
+    def take(self, size: int = PIECE_BYTES) -> bytes | None:
         """Return bytes that have arrived: None if there are none yet, b"" at the end of the connection.
+
+        Args:
+            size: the most bytes to return; at least ``PIECE_BYTES``.
 
         Raises:
             OSError: the connection is lost.
         """
         try:
-            piece = self._socket.recv(PIECE_BYTES)
+            piece = self._socket.recv(size)
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return None
         self.ended = not piece
         return piece
 
+    def feed(self, data: bytes) -> None:
+        """Let the parser read these bytes first. They have arrived already."""
+        self._inbox = memoryview(data)
+
+    def leftover(self) -> bytes:
+        """Return the bytes of ``feed`` that the parser has not read."""
+        data, self._inbox = bytes(self._inbox), memoryview(b"")
+        return data
+
+    @property
+    def unsent_bytes(self) -> int:
+        return len(self._outbox)
+
     def flush(self) -> bool:
-        """Send what the client accepts at once. Return whether everything is sent.
+        """Send what the client accepts at once, up to a limit. Return whether everything is sent.
 
         Raises:
             OSError: the connection is lost.
         """
         try:
-            while self._outbox:
+            for _ in range(_SENDS_IN_A_ROW):
+                if not self._outbox:
+                    return True
                 self._send_some()
         except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             return False
-        return True
+        return not self._outbox
 
     def finish(self) -> None:
         """Close our direction only. If we closed both, bytes that the client still sends could cut off our answer.
@@ -119,7 +156,7 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
-    # For a thread of the pool.
+    # For a thread of the pool that serves a stream.
 
     @contextmanager
     def waited_for(self) -> Iterator[None]:
@@ -152,16 +189,24 @@ class Channel:
     # For gunicorn, which takes the channel for a socket. Either kind of thread calls these.
 
     def recv(self, size: int) -> bytes:
-        """Return bytes of the client within the deadline. The result may be longer than ``size``: see PIECE_BYTES."""
+        """Return bytes of the client within the deadline. The result may be longer than ``size``: see PIECE_BYTES.
+
+        Raises:
+            TooSlowError: nothing has arrived, and this thread may not wait any longer.
+        """
+        if self._inbox:
+            piece = bytes(self._inbox[: max(size, PIECE_BYTES)])
+            self._inbox = self._inbox[len(piece) :]
+            return piece
         if self.ended:
             return b""
-        if self.late:
-            raise self._exceeded()
+        if not self._waits:
+            raise TooSlowError
         self._arm()
         self.receiving = True
         try:
             piece = self._socket.recv(max(size, PIECE_BYTES))
-        except TimeoutError:
+        except (TimeoutError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise self._exceeded() from None
         finally:
             self.receiving = False
@@ -175,19 +220,18 @@ class Channel:
             self._drain(self._backlog_bytes)
 
     def send(self, data: bytes) -> int:
-        """Send an interim response that the client waits for, such as 100 Continue."""
-        self._outbox += data
-        if self._waits:
-            self._drain(0)
+        """Send an interim response that the client waits for: 100 Continue, unless the client has got it."""
+        if not self.continued:
+            self._outbox += data
+            if self._waits:
+                self._drain(0)
         return len(data)
 
     def shutdown(self, how: int) -> None:
         self._socket.shutdown(how)
 
-    def setblocking(self, flag: bool) -> None:  # noqa: FBT001 - a socket's signature
-        """Start the deadline of a request, because gunicorn calls this first. The channel decides about waiting."""
-        if flag:
-            self.extend()
+    def setblocking(self, _flag: bool) -> None:  # noqa: FBT001 - a socket's signature
+        """Do nothing: the channel decides about waiting."""
 
     def settimeout(self, _timeout_s: float | None) -> None:
         """Do nothing: the channel has its own deadline."""
@@ -232,6 +276,18 @@ class Channel:
         # The thread may still send an answer that explains the timeout.
         self._deadline = time.monotonic() + _ANSWER_GRACE_S
         return TooSlowError()
+
+
+def refusal_of(environ: "WSGIEnvironment") -> ServerRefusal | None:
+    """Return why the application must refuse a request; None if it need not, and without a channel."""
+    channel = _channel(environ)
+    return channel.refusal if channel is not None else None
+
+
+def begun_at(environ: "WSGIEnvironment") -> float | None:
+    """Return the monotonic time of the first byte of a request; None without a channel."""
+    channel = _channel(environ)
+    return channel.began_at if channel is not None else None
 
 
 def answer_last(environ: "WSGIEnvironment") -> None:

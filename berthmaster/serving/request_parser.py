@@ -12,9 +12,11 @@ import re
 import sys
 from collections.abc import Container, Iterator, Sequence
 from enum import Enum, auto
+from http import HTTPStatus
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
-from berthmaster.serving.channel import extend_deadline
+from berthmaster.serving.channel import extend_deadline, refusal_of
+from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_LINE_BYTES, REFUSED_BODY_BYTES
 from berthmaster.serving.gunicorn_internals import ChunkedReader, LengthReader, ParseException
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 _MAX_HEAD_BYTES: Final = 16 * 2**10
 _MAX_BODY_BYTES: Final = 64 * 2**10
-_READ_HEAD_BYTES: Final = 4096
+_RETRY_AFTER_S: Final = 1
 _PIECE_BYTES: Final = 64 * 2**10
 _HEAD: Final = re.compile(
     rb"(?P<method>POST) (?P<path>/[A-Za-z0-9/._-]*+)(?:\?(?P<query>[!-~]*+))? HTTP/1\.1\r\n"
@@ -66,27 +68,33 @@ class PlainRequest(NamedTuple):
     size_bytes: int
 
 
-def plain_request(arrived: bytearray, paths: Container[str]) -> PlainRequest | Stage:
+def plain_request(
+    arrived: bytearray, paths: Container[str], max_body_bytes: int = _MAX_BODY_BYTES
+) -> PlainRequest | Stage:
     """Parse the first request in a buffer.
 
     Args:
         arrived: the bytes that have arrived. Further requests may follow the first one.
         paths: the paths whose requests the polling thread may answer; requests to other paths are not plain.
+        max_body_bytes: the size limit of the body; a request with a larger one is not plain.
     """
     head = _HEAD.match(arrived)
     if head is None:
         incomplete = len(arrived) < _MAX_HEAD_BYTES and _END_OF_HEAD.search(arrived) is None
         return Stage.INCOMPLETE if incomplete else Stage.NOT_PLAIN
     path = head["path"].decode()
-    if path not in paths or (fields := _fields(head["fields"].decode())) is None:
+    if path not in paths or head.start("fields") > MAX_LINE_BYTES + 2:
+        return Stage.NOT_PLAIN
+    if (fields := _fields(head["fields"].decode())) is None:
         return Stage.NOT_PLAIN
     length = fields.get("CONTENT_LENGTH", "0")
-    if not length.isdecimal() or len(length) > len(str(_MAX_BODY_BYTES)) or int(length) > _MAX_BODY_BYTES:
+    if not length.isdecimal() or len(length) > len(str(max_body_bytes)) or int(length) > max_body_bytes:
         return Stage.NOT_PLAIN
     end = head.end() + int(length)
     if len(arrived) < end:
         return Stage.INCOMPLETE
-    body = bytes(arrived[head.end() : end])
+    with memoryview(arrived) as whole:  # a slice of the bytes would be one more copy
+        body = bytes(whole[head.end() : end])
     return PlainRequest(head["method"].decode(), path, (head["query"] or b"").decode(), fields, body, end)
 
 
@@ -94,6 +102,8 @@ def _fields(lines: str) -> dict[str, str] | None:
     """Return header fields by their names in a WSGI environment, or None if they are not plain."""
     fields: dict[str, str] = {}
     for line in lines.splitlines():
+        if len(line) > MAX_FIELD_BYTES - 2:
+            return None
         name, _, value = line.partition(":")
         key = name.upper().replace("-", "_")
         if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
@@ -112,20 +122,24 @@ class BodyError(Exception):
     Attributes:
         status: the HTTP status for the answer.
         received: the part of the body that was read.
+        headers: header fields for the answer.
     """
 
     def __init__(self, status: int, problem: str, received: bytes = b"") -> None:
         super().__init__(problem)
         self.status = status
         self.received = received
+        self.headers = (("Retry-After", str(_RETRY_AFTER_S)),) if status == HTTPStatus.SERVICE_UNAVAILABLE else ()
 
 
 def read_body(environ: "WSGIEnvironment", limit: int) -> bytes:
     """Read the whole body.
 
     Raises:
-        BodyError: the body is larger than ``limit`` bytes, malformed, incomplete or too slow.
+        BodyError: the body is larger than ``limit`` bytes, malformed, incomplete or too slow, or the server refuses the
+            request.
     """
+    _check_refusal(environ)
     length = _declared_length(environ)
     if length is not None and length > limit:
         raise BodyError(413, f"the body has {length} bytes; the limit is {limit}", read_head(environ))
@@ -145,7 +159,7 @@ def read_head(environ: "WSGIEnvironment") -> bytes:
     """Read the beginning of a body that is refused as a whole. Return b"" if nothing arrives."""
     stream: IO[bytes] = environ["wsgi.input"]
     try:
-        return stream.read(_READ_HEAD_BYTES)
+        return stream.read(REFUSED_BODY_BYTES)
     except (OSError, ParseException):
         return b""
 
@@ -154,8 +168,10 @@ def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence
     """Yield the lines of a body as they arrive, without line ends. The last line may lack its line end.
 
     Raises:
-        BodyError: a line is longer than ``line_bytes``, or the body is malformed, incomplete or too slow.
+        BodyError: a line is longer than ``line_bytes``, the body is malformed, incomplete or too slow, or the server
+            refuses the request.
     """
+    _check_refusal(environ)
     begun: list[bytes] = []
     length = 0
     for piece in _pieces(environ):
@@ -172,6 +188,12 @@ def read_lines(environ: "WSGIEnvironment", line_bytes: int) -> Iterator[Sequence
             begun, length = [last], len(last)
     if length:
         yield [b"".join(begun)]
+
+
+def _check_refusal(environ: "WSGIEnvironment") -> None:
+    refusal = refusal_of(environ)
+    if refusal is not None:
+        raise BodyError(refusal.status, refusal.problem, read_head(environ))
 
 
 def _declared_length(environ: "WSGIEnvironment") -> int | None:

@@ -20,6 +20,7 @@ from gunicorn.glogging import Logger
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
 from berthmaster.serving.credentials import TLSFiles, TLSSource
+from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness
@@ -48,6 +49,8 @@ class ServerOptions:
         tls: the certificate and its key; None for plain HTTP.
         worker_class: a key of ``WORKER_CLASSES``.
         workers, threads: the number of processes, and of threads in each.
+        connections: the most connections of each process.
+        request_memory_bytes: the memory for requests in each process: see ``memory_budget``.
         request_timeout_s: the time limit for a request, from its first byte to the last byte of its answer.
         keepalive_s: the time after which an idle connection is closed.
         drain_s: the time for which readiness fails before the port closes.
@@ -63,6 +66,8 @@ class ServerOptions:
     worker_class: str
     workers: int
     threads: int
+    connections: int
+    request_memory_bytes: int
     request_timeout_s: float
     keepalive_s: int
     drain_s: float
@@ -77,10 +82,12 @@ class ServedApp(NamedTuple):
         cheap: for paths of POST requests, whether the answer to a body takes at most about 2 ms and waits for
             nothing. The polling thread of ``FastWorker`` answers such a request itself. It calls the function for
             bodies of up to 64 KiB.
+        collection: how ``FastWorker`` collects the bodies of requests.
     """
 
     wsgi: "WSGIApplication"
     cheap: Mapping[str, Callable[[bytes], bool]]
+    collection: BodyCollection
 
 
 ReportReadiness = Callable[[Readiness], None]
@@ -98,6 +105,9 @@ class HTTPService(Protocol):
 
     def certificate_loaded(self, expires_at: float) -> None:
         """Report the expiry of the certificate in use, in seconds since the epoch."""
+
+    def handshake_failed(self, reason: str) -> None:
+        """Count a failed TLS handshake: ``refused`` by either side, ``disconnected`` or ``timeout``."""
 
     def certificate_failed(self) -> None:
         """Count a new certificate that cannot be used. The server logs the error; the previous one stays in use."""
@@ -128,7 +138,10 @@ class _Application(BaseApplication):
 
     def __init__(self, options: ServerOptions, service: HTTPService, health: WorkerHealth, probes: ProbeServer) -> None:
         self.request_timeout_s = options.request_timeout_s
+        self.request_memory_bytes = options.request_memory_bytes
+        self.handshake_failed = service.handshake_failed
         self.cheap: Mapping[str, Callable[[bytes], bool]] = {}
+        self.collection = BodyCollection(0)
         self.balance = ConnectionBalance(options.workers)
         self._options = options
         self._service = service
@@ -149,14 +162,15 @@ class _Application(BaseApplication):
             "bind": f"{host}:{options.port}",
             "workers": options.workers,
             "threads": options.threads,
+            "worker_connections": options.connections,
             "worker_class": WORKER_CLASSES[options.worker_class],
             "worker_tmp_dir": _HEARTBEAT_FOLDER if os.access(_HEARTBEAT_FOLDER, os.W_OK) else None,
             "keepalive": options.keepalive_s,
             "graceful_timeout": options.grace_s,
             "timeout": 30,
-            "limit_request_line": 4094,
-            "limit_request_fields": 64,
-            "limit_request_field_size": 8190,
+            "limit_request_line": MAX_LINE_BYTES,
+            "limit_request_fields": MAX_FIELDS,
+            "limit_request_field_size": MAX_FIELD_BYTES,
             # A peer is a client and no proxy: its header fields set neither SCRIPT_NAME nor the scheme.
             "forwarded_allow_ips": "",
             "forwarder_headers": "",
@@ -180,7 +194,7 @@ class _Application(BaseApplication):
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
-        self.cheap = app.cheap
+        self.cheap, self.collection = app.cheap, app.collection
         if self._options.worker_class == "fast":
             return app.wsgi
         return _with_socket_timeout(app.wsgi, self._options.request_timeout_s)

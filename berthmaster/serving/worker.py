@@ -1,25 +1,26 @@
 """A worker for endpoints that a control plane waits for: gunicorn's threaded worker with a polling thread.
 
-The polling thread waits for all clients and never for a single one. It does TLS handshakes, collects plain requests
-until they are complete (``request_parser``), and answers them itself (``wsgi``): to hand such a request to another
-thread takes longer than to answer it. A thread of the pool serves every other request, with gunicorn's parser. If all
-threads are taken and clients wait, the slowest clients are dropped. If there are too many connections, a connection
-without a request is closed.
+The polling thread waits for all clients and never for a single one. It does TLS handshakes, and collects requests and
+sends answers (``dispatcher``). If there are too many connections, the connection that is missed least is closed.
 """
 
 import errno
 import ssl
+import sys
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, cast
 
+from berthmaster.runtime.clock import SystemClock
+from berthmaster.runtime.rate_limit import TokenBucket
 from berthmaster.serving.channel import Channel
-from berthmaster.serving.connections import Connection, ConnectionPoller, PoolUsage
+from berthmaster.serving.connections import Connection, ConnectionPoller
+from berthmaster.serving.dispatcher import Dispatcher, PoolSizes
 from berthmaster.serving.gunicorn_internals import TConn, ThreadWorker, ssl_wrap_socket
-from berthmaster.serving.request_parser import PlainRequest, Stage, plain_request
+from berthmaster.serving.memory_budget import MemoryBudget
 from berthmaster.serving.wsgi import WSGICaller
 
 _HEARTBEAT_S: Final = 1.0
@@ -29,8 +30,28 @@ _POLL_OTHERS_S: Final = 0.001
 _MAX_CLOSING_BYTES: Final = 64 * 2**10
 _STOP_KEEPALIVE_S: Final = 2.0
 """The time for which a stopping worker keeps idle connections: a client may have sent a request already."""
+_HANDSHAKE_S: Final = 1.0
+"""The time that a handshake has while other clients wait for a connection."""
+_SWITCH_S: Final = 0.0005
+"""Python's interval of thread switches: how long a thread that computes may hold up the polling thread each time."""
+_HANDSHAKES_PER_S: Final = 1.0
+_HANDSHAKE_BURST: Final = 20
 _TOO_MANY: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _NO_CLIENT: Final = (errno.EAGAIN, errno.EWOULDBLOCK, errno.ECONNABORTED, errno.EPERM, errno.EPROTO)
+
+
+class _Handshakes:
+    """Counts failed TLS handshakes, and logs them at a limited rate."""
+
+    def __init__(self, log: Any, count: Callable[[str], None]) -> None:  # noqa: ANN401 - gunicorn's logger
+        self._log = log
+        self._count = count
+        self._limit = TokenBucket(SystemClock(), _HANDSHAKES_PER_S, _HANDSHAKE_BURST)
+
+    def failed(self, reason: str, client: object, problem: object) -> None:
+        self._count(reason)
+        if reason == "refused" and self._limit.take():
+            self._log.warning("TLS handshake with %s failed: %s", client, problem)
 
 
 class FastWorker(ThreadWorker):
@@ -39,14 +60,18 @@ class FastWorker(ThreadWorker):
     def run(self) -> None:
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
         app = cast("Any", self.app)  # see berthmaster.serving.server
+        sys.setswitchinterval(_SWITCH_S)
         self._limit_s: float = app.request_timeout_s
-        self._cheap: Mapping[str, Callable[[bytes], bool]] = app.cheap
         self._balance = app.balance
+        self._handshakes = _Handshakes(self.log, app.handshake_failed)
         self._caller = WSGICaller(self.wsgi, self.cfg)
         self._connections = ConnectionPoller(self.poller, idle_s=self.cfg.keepalive, requesting_s=self._limit_s)
+        self._dispatcher = Dispatcher(
+            self, self._connections, self._caller, app.cheap, app.collection, MemoryBudget(app.request_memory_bytes),
+            PoolSizes.of(self.cfg.threads),
+        )  # fmt: skip
         self._check_at = self._accept_at = 0.0
         self._leaves_to_others = self._must_accept = False
-        self._pool = PoolUsage(self.cfg.threads)
         self.poller.register(cast("int", self.method_queue.fileno()), EVENT_READ, self.method_queue.run_callbacks)
         self._count(0)
         self.set_accept_enabled(True)
@@ -71,8 +96,10 @@ class FastWorker(ThreadWorker):
                 self._must_accept = now >= self._accept_at  # the other workers had time to accept
                 self._leaves_to_others = not self._must_accept and self._balance.other_has_fewer(self.nr_conns)
                 self.set_accept_enabled(not self._leaves_to_others)
-            for key, _ in self.poller.select(_POLL_OTHERS_S if self._leaves_to_others else _POLL_S):
+            wait_s = 0.0 if self._dispatcher.busy else _POLL_OTHERS_S if self._leaves_to_others else _POLL_S
+            for key, _ in self.poller.select(wait_s):
                 key.data(key.fileobj)
+            self._dispatcher.go_on()
             self._must_accept = False
             if now >= self._check_at:
                 self._check_deadlines()
@@ -90,40 +117,40 @@ class FastWorker(ThreadWorker):
         """Close overdue connections, and answer overdue requests."""
         now = time.monotonic()
         for conn in (*self._connections.idle.overdue(now), *self._connections.closing.overdue(now)):
-            self._close(conn)
-        for conn in self._connections.requesting.overdue(now):
-            if conn.arrived and self._reads(conn):
-                conn.channel.late = True
-                self._hand_over(conn)  # the application answers that the request came too late
-            else:
-                self._close(conn)
-        self._pool.drop_slowest()
+            self.close(conn)
+        for conn in self._connections.handshaking.overdue(now):
+            self._handshakes.failed("timeout", conn.client, "the client was too slow")
+            self.close(conn)
+        self._dispatcher.check_deadlines(now)
 
     # The start of a connection.
 
     def accept(self, listener: Any) -> None:  # noqa: ANN401 - a socket of gunicorn's
-        """Accept a connection, unless another worker should."""
+        """Accept a connection, unless another worker should, or there are too many."""
         if not self._must_accept and self._balance.other_has_fewer(self.nr_conns):
+            self._leave_to_others()
+            return
+        if self.nr_conns >= self.worker_connections and not self._make_room():
             self._leave_to_others()
             return
         try:
             client, address = listener.accept()
         except OSError as error:
             if error.errno in _TOO_MANY:
-                self._drop_oldest()
+                self._make_room()
                 self._leave_to_others()
             elif error.errno not in _NO_CLIENT:
                 raise
             return
-        if self.nr_conns >= self.worker_connections and not self._drop_oldest():
-            client.close()
-            return
         self._count(1)
         conn = Connection(self.cfg, Channel(client, self._limit_s), address, listener.getsockname())
         conn.environ = self._caller.connection_environ(conn.client, conn.server)
-        # A new connection without a request is closed earlier than an idle one between requests.
-        self._connections.start_deadline(conn, self._connections.requesting)
-        self._connections.on(EVENT_READ, conn, self._shake_hands if self.cfg.is_ssl else self._read)
+        if self.cfg.is_ssl:
+            self._connections.start_deadline(conn, self._connections.handshaking, time.monotonic())
+            self._connections.on(EVENT_READ, conn, self._shake_hands)
+        else:
+            self._connections.start_deadline(conn, self._connections.requesting, time.monotonic())
+            self._connections.on(EVENT_READ, conn, self._dispatcher.read)
 
     def _leave_to_others(self) -> None:
         self.set_accept_enabled(False)
@@ -137,96 +164,32 @@ class FastWorker(ThreadWorker):
             self._connections.on(EVENT_READ, conn, self._shake_hands)
         except ssl.SSLWantWriteError:
             self._connections.on(EVENT_WRITE, conn, self._shake_hands)
-        except ssl.SSLEOFError:
-            self._close(conn)
+        except ssl.SSLEOFError as error:
+            self._handshakes.failed("disconnected", conn.client, error)
+            self.close(conn)
         except ssl.SSLError as error:
-            self.log.warning("TLS handshake with %s failed: %s", conn.client, error)
-            self._end(conn)
-        except OSError:
-            self._close(conn)
+            self._handshakes.failed("refused", conn.client, error)
+            self.end(conn)
+        except OSError as error:
+            self._handshakes.failed("disconnected", conn.client, error)
+            self.close(conn)
         else:
-            self._connections.start_deadline(conn, self._connections.requesting)
-            self._connections.on(EVENT_READ, conn, self._read)
-
-    # A request and its answer.
-
-    def _read(self, conn: Connection) -> None:
-        try:
-            piece = conn.channel.take()
-        except OSError:
-            self._close(conn)
-            return
-        if piece is None:
-            return
-        if not conn.arrived:
-            self._connections.start_deadline(conn, self._connections.requesting)
-        conn.arrived += piece
-        self._parse(conn)
-
-    def _parse(self, conn: Connection) -> None:
-        """Answer a complete plain request, or hand over a request that is not plain or will never be complete."""
-        if not conn.arrived:
-            if conn.channel.ended:
-                self._close(conn)
-            return
-        request = plain_request(conn.arrived, self._cheap)
-        if isinstance(request, PlainRequest) and self._cheap[request.path](request.body):
-            del conn.arrived[: request.size_bytes]
-            self._answer(conn, request)
-        elif request is not Stage.INCOMPLETE or conn.channel.ended:
-            self._hand_over(conn)
-
-    def _answer(self, conn: Connection, request: PlainRequest) -> None:
-        """Answer a request in this thread."""
-        try:
-            answer, conn.keep = self._caller.answer(request, conn.environ, conn.channel, keep=self.alive)
-            conn.channel.sendall(answer)
-        except Exception as error:  # noqa: BLE001 - the worker's crash handler, as in gunicorn's own threads
-            self.handle_error(None, conn.sock, conn.client, error)
-            conn.keep = False
-        self._send(conn)
-
-    def _send(self, conn: Connection) -> None:
-        """Send the rest of an answer. After that, keep the connection or end it."""
-        try:
-            sent = conn.channel.flush()
-        except OSError:
-            self._close(conn)
-            return
-        if not sent:
-            self._connections.on(EVENT_WRITE, conn, self._send)
-        elif conn.keep:
-            self._keep(conn)
-        else:
-            self._end(conn)
-
-    def _keep(self, conn: Connection) -> None:
-        """Wait for the next request. Part of it may have arrived."""
-        self._connections.on(EVENT_READ, conn, self._read)
-        if conn.arrived:
-            self._connections.start_deadline(conn, self._connections.requesting)
-            self.method_queue.defer(self._go_on, conn)  # other connections come first
-        else:
-            self._connections.start_deadline(conn, self._connections.idle)
-
-    def _go_on(self, conn: Connection) -> None:
-        if self._reads(conn):  # else it was closed, or has gone on
-            self._parse(conn)
-
-    def _reads(self, conn: Connection) -> bool:
-        return conn.step == (EVENT_READ, self._read)
+            # A new connection without a request is closed earlier than an idle one between requests.
+            self._connections.start_deadline(conn, self._connections.requesting, time.monotonic())
+            self._connections.on(EVENT_READ, conn, self._dispatcher.read)
 
     # The end of a connection.
 
-    def _end(self, conn: Connection) -> None:
+    def end(self, conn: Connection) -> None:
         """Close our direction, and give the client a moment to read the answer and to close its direction."""
         try:
             conn.channel.finish()
         except OSError:
-            self._close(conn)
+            self._dispatcher.close(conn)
             return
         conn.arrived.clear()
-        self._connections.start_deadline(conn, self._connections.closing)
+        conn.size_bytes = 0
+        self._connections.start_deadline(conn, self._connections.closing, time.monotonic())
         self._connections.on(EVENT_READ, conn, self._discard)
 
     def _discard(self, conn: Connection) -> None:
@@ -236,19 +199,25 @@ class FastWorker(ThreadWorker):
             piece = b""
         if piece is None:
             return
-        conn.arrived += piece
-        if not piece or len(conn.arrived) > _MAX_CLOSING_BYTES:
-            self._close(conn)
+        conn.size_bytes += len(piece)
+        if not piece or conn.size_bytes > _MAX_CLOSING_BYTES:
+            self.close(conn)
 
-    def _drop_oldest(self) -> bool:
-        """Close a connection without a complete request. Return False if there is none."""
-        conn = self._connections.requesting.oldest() or self._connections.idle.oldest()
+    def _make_room(self) -> bool:
+        """Close the connection that is missed least. Return False if there is none.
+
+        A handshake in progress is a new client, so it comes last, and only after it had some time.
+        """
+        groups = self._connections
+        conn = groups.closing.oldest() or groups.idle.oldest() or groups.requesting.oldest()
+        conn = conn or groups.handshaking.oldest(time.monotonic() - _HANDSHAKE_S)
         if conn is None:
             return False
-        self._close(conn)
+        self._dispatcher.close(conn)
         return True
 
-    def _close(self, conn: Connection) -> None:
+    def close(self, conn: Connection) -> None:
+        """Close a connection at once."""
         self._connections.release(conn)
         conn.close()
         self._count(-1)
@@ -260,34 +229,31 @@ class FastWorker(ThreadWorker):
 
     # The thread pool.
 
-    def _hand_over(self, conn: Connection) -> None:
-        """Let a thread of the pool serve one request."""
-        self._connections.release(conn)
-        conn.unreader.unread(bytes(conn.arrived))
-        conn.arrived.clear()
-        self._pool.queue()
-        self._pool.drop_slowest()
+    def get_thread_pool(self) -> ThreadPoolExecutor:
+        """Create the pool. Streams and complete requests each have a share of it."""
+        return ThreadPoolExecutor(max_workers=sum(PoolSizes.of(self.cfg.threads)))
+
+    def start(self, conn: Connection) -> None:
+        """Let a thread of the pool serve a request."""
         self.enqueue_req(conn)
 
-    def handle(self, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
+    def handle(self, conn: TConn) -> bool:
         """Serve a request in a thread of the pool. Return whether to keep the connection."""
-        channel = cast("Connection", conn).channel
-        with self._pool.serving(channel), channel.waited_for():
-            return super().handle(conn)
+        return self._dispatcher.serve(cast("Connection", conn))
+
+    def parse_and_answer(self, conn: Connection) -> bool:
+        """Answer a request with gunicorn's parser. Return whether to keep the connection."""
+        return bool(super().handle(conn))
 
     def handle_request(self, req: Any, conn: TConn) -> Any:  # noqa: ANN401 - gunicorn's own
         """Call the application for a request that gunicorn has parsed."""
         cast("Connection", conn).channel.on_last_answer = req.force_close
         return super().handle_request(req, conn)
 
+    def crashed(self, conn: Connection, error: Exception) -> None:
+        """Log an error of the application, and buffer an answer."""
+        self.handle_error(None, conn.sock, conn.client, error)
+
     def finish_request(self, conn: TConn, fs: "Future[Any]") -> None:
         """Take the connection back from the pool."""
-        conn = cast("Connection", conn)
-        try:
-            conn.keep = bool(fs.result())
-        except OSError:
-            self._close(conn)
-            return
-        if conn.unreader.buf.getvalue():
-            conn.arrived += conn.unreader.read()  # the beginning of the next request
-        self._send(conn)
+        self._dispatcher.finish(cast("Connection", conn), fs)

@@ -97,14 +97,32 @@ def test_a_client_that_does_not_read_a_late_answer_at_once_is_not_waited_for(pai
     assert time.monotonic() - begun < 2 * LIMIT_S + 0.1
 
 
-def test_a_client_that_is_late_already_is_not_waited_for(pair):
+def test_a_collected_request_is_read_without_waiting_for_its_client(pair):
     channel, client = pair
-    client.sendall(b"a")
-    channel.late = True
-    begun = time.monotonic()
-    with channel.waited_for(), pytest.raises(TooSlowError):
+    client.sendall(b"not read")
+    channel.feed(b"x" * 40_000)
+    assert [len(channel.recv(1)), len(channel.recv(1))] == [16_384, 16_384]
+    assert len(channel.recv(8192)) == 40_000 - 2 * 16_384
+    with pytest.raises(TooSlowError):
         channel.recv(1)
-    assert time.monotonic() - begun < LIMIT_S
+    channel.feed(b"abc")
+    assert (channel.leftover(), channel.leftover()) == (b"abc", b"")
+
+
+def test_100_continue_is_not_sent_twice(pair):
+    channel, client = pair
+    channel.continued = True
+    assert channel.send(b"HTTP/1.1 100 Continue\r\n\r\n") == 25
+    assert channel.unsent_bytes == 0
+    client.close()
+
+
+def test_a_large_answer_is_sent_in_several_turns(pair):
+    channel, client = pair
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2**24)
+    channel.sendall(MUCH)
+    assert not channel.flush()
+    assert len(MUCH) - 2**20 <= channel.unsent_bytes < len(MUCH)
 
 
 def test_a_stream_buffers_what_its_client_does_not_read_yet(pair):

@@ -9,15 +9,15 @@ import pytest
 from gunicorn.config import Config
 
 from berthmaster.serving.channel import Channel
-from berthmaster.serving.connections import Connection, ConnectionPoller, Deadlines, PoolUsage
+from berthmaster.serving.connections import Connection, ConnectionPoller, Deadlines, StreamUsage
 
 
-def test_clients_are_overdue_in_the_order_in_which_they_were_added():
+def test_clients_are_overdue_when_their_time_is_over():
     deadlines = Deadlines(10)
-    for now, client in enumerate("abc"):
-        deadlines.add(client, now)
-    assert [deadlines.overdue(now) for now in (9, 10, 11, 99)] == [[], ["a"], ["a", "b"], ["a", "b", "c"]]
-    assert deadlines.oldest() == "a"
+    for client, since in {"b": 1, "a": 0, "c": 2}.items():  # a request that waited is added late
+        deadlines.add(client, since)
+    assert [deadlines.overdue(now) for now in (9, 10, 11, 99)] == [[], ["a"], ["b", "a"], ["b", "a", "c"]]
+    assert (deadlines.oldest(), deadlines.oldest(until=0.5), len(deadlines)) == ("b", None, 3)
 
 
 def test_adding_a_client_again_restarts_its_time_limit():
@@ -89,11 +89,37 @@ def test_an_event_is_ignored_after_an_earlier_event_of_the_same_poll_changed_the
 def test_a_released_connection_has_no_deadline(scene):
     _, poller, (conn, _) = scene
     poller.on(selectors.EVENT_READ, conn, pytest.fail)
-    poller.start_deadline(conn, poller.requesting)
-    poller.start_deadline(conn, poller.idle)
+    poller.start_deadline(conn, poller.requesting, 0)
+    poller.start_deadline(conn, poller.idle, 0)
     assert (poller.requesting.oldest(), poller.idle.oldest()) == (None, conn)
     poller.release(conn)
     assert (poller.idle.oldest(), conn.step, conn.deadlines) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("began", "due"),
+    [
+        pytest.param(95, 105, id="within the limit of the request"),
+        pytest.param(80, 101, id="within a moment if the answer is late"),
+    ],
+)
+def test_an_answer_must_be_read_within_the_time_limit_of_its_request(scene, began, due):
+    selector, _, (conn, _) = scene
+    poller = ConnectionPoller(selector, idle_s=1, requesting_s=10)
+    conn.channel.began_at = began
+    poller.await_reader(conn, 100)
+    poller.await_reader(conn, 200)  # an answer in several parts does not restart the limit
+    assert poller.answering.overdue(due - 0.001) == []
+    assert poller.answering.overdue(due) == [conn]
+
+
+def test_a_paused_connection_keeps_its_deadline(scene):
+    selector, poller, (conn, _) = scene
+    poller.on(selectors.EVENT_READ, conn, pytest.fail)
+    poller.start_deadline(conn, poller.requesting, 0)
+    poller.pause(conn)
+    handle_events(selector)
+    assert poller.requesting.overdue(1) == [conn]
 
 
 class Client:
@@ -105,23 +131,20 @@ class Client:
 
 
 @pytest.mark.parametrize(
-    ("threads", "queued", "dropped"),
+    ("threads", "waiting", "dropped"),
     [
         pytest.param(4, 0, [], id="none if no client waits"),
         pytest.param(5, 1, [], id="none if a thread is free"),
         pytest.param(4, 1, [0], id="the slowest for one"),
         pytest.param(4, 2, [0, 1], id="the two slowest for two"),
-        pytest.param(4, 9, [0, 1], id="none that has sent its request or got its thread just now"),
+        pytest.param(4, 9, [0, 1], id="none that has sent its piece or got its thread just now"),
     ],
 )
-def test_as_many_slow_clients_are_dropped_as_clients_wait(threads, queued, dropped):
-    pool = PoolUsage(threads)
+def test_as_many_slow_clients_are_dropped_as_clients_wait(threads, waiting, dropped):
+    streams = StreamUsage(threads)
     clients = [Client(9), Client(8), Client(0), Client(7, receiving=False)]
     with ExitStack() as stack:
         for client in clients:
-            pool.queue()
-            stack.enter_context(pool.serving(client))
-        for _ in range(queued):
-            pool.queue()
-        pool.drop_slowest()
+            stack.enter_context(streams.serving(client))
+        streams.drop_slowest(waiting)
     assert [index for index, client in enumerate(clients) if client.interrupted] == dropped
