@@ -1,11 +1,13 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
+from datetime import datetime
 from typing import Any
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
@@ -19,12 +21,13 @@ from berthmaster_cli.inputs import (
     current_time,
     explain_remotely,
     input_options,
+    namespace_option,
     profile_from,
-    read_manifests,
     remote_from,
-    resource_name,
     workload_affinity_on,
 )
+from berthmaster_cli.names import name_in, resource_argument
+from berthmaster_cli.sources import read_workload_manifests
 from berthmaster_cli.tables import assignment_text, print_group, without_zeros
 
 
@@ -35,26 +38,30 @@ from berthmaster_cli.tables import assignment_text, print_group, without_zeros
     help="The number of clusters to show for each group; 0 for all.",
 )  # fmt: skip
 @output_option
-@click.argument("resource", metavar="[NAMESPACE/]KIND/NAME")
-def command(*, resource: str, limit: int, output: str, **given: Any) -> None:  # noqa: ANN401 - click's values
+@namespace_option
+@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True)
+def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any) -> None:  # noqa: ANN401 - click's values
     """Show why one workload is placed where it is, and why not elsewhere.
+
+    TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME
+    and NAMESPACE/TYPE/NAME. Reads a control plane; with -f it reads manifests instead.
 
     For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result.
     """
     remote = remote_from(given)
-    name = resource_name(resource)
+    name = resource_argument(resource, given["namespace"])
+    workload_affinity = workload_affinity_on(given["feature_gates"])
     if remote is not None:
-        _show(explain_remotely(remote, name), output, limit)
+        _show(explain_remotely(remote, name_in(Manifests(), name, given["namespace"])), output, limit)
         return
-    manifests, replica_paths = read_manifests(given)
+    manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
     if manifests.federation.clusters:
         explained = explain_in_federation(manifests, replica_paths, name)
         print_federation_explanation(stdout(), explained, limit) if output == "table" else print_data(explained, output)
         return
-    workload_affinity = workload_affinity_on(given["feature_gates"])
     profile = profile_from(given, workload_affinity=workload_affinity)
     world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
-    _show(_explain(name, world, profile), output, limit)
+    _show(_explain(name, world, profile, manifests.read_at or current_time()), output, limit)
 
 
 def _show(explained: Explanation, output: str, limit: int) -> None:
@@ -64,13 +71,13 @@ def _show(explained: Explanation, output: str, limit: int) -> None:
         print_data(explained, output)
 
 
-def _explain(name: ResourceName, world: World, profile: Profile) -> Explanation:
+def _explain(name: ResourceName, world: World, profile: Profile, now: datetime) -> Explanation:
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))
     # All workloads are scheduled, because workload affinity depends on the others.
     index = list(world.workloads).index(found[0])
-    return explanation(run(world, profile, current_time(), diagnose=True)[1][index])
+    return explanation(run(world, profile, now, diagnose=True)[1][index])
 
 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:

@@ -46,7 +46,7 @@ def simulate_federation(
     manifests: Manifests, replica_paths: Sequence[ReplicaPath], changes: Sequence[Change], output: str
 ) -> bool:
     """Print where workloads are placed, or what changes move, and return whether every workload is placed."""
-    start = current_time()
+    start = manifests.read_at or current_time()
     federation, before = run_federation(federation_of(manifests, replica_paths), start)
     last = before
     if changes:
@@ -66,7 +66,9 @@ def explain_in_federation(
     Raises:
         InputError: no workload or several workloads have the name.
     """
-    _, results = run_federation(federation_of(manifests, replica_paths), current_time(), diagnose=True)
+    _, results = run_federation(
+        federation_of(manifests, replica_paths), manifests.read_at or current_time(), diagnose=True
+    )
     found = [each for each in results if _has_name(each.bound.name, name)]
     if len(found) != 1:
         known = name_list([str(each.bound.name) for each in results])

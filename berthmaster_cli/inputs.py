@@ -1,6 +1,5 @@
 """The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
-import sys
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,18 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.manifests import Manifests, load_manifests
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ServiceError
 from berthmaster.model.policy import DEFAULT_NAMESPACE
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.options import option_group, placement_limits_option
+from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
 
 if TYPE_CHECKING:
     from berthmaster.simulation.report import Explanation
@@ -54,11 +51,31 @@ scheduling_options: Final = option_group(
     ),
     plugin_options,
 )  # fmt: skip
+live_options: Final = option_group(
+    kubeconfig_options("the control plane to read"),
+    click.option(
+        "--live", is_flag=True,
+        help="Read the control plane even if -f is given: the manifests replace stored objects, as an apply would.",
+    ),
+    click.option("--dump", type=FILE, help="Write what was read from the control plane to a file that -f reads again."),
+    click.option(
+        "--redact", is_flag=True,
+        help="With --dump: leave out environments, commands, images, data, and annotations that can hold them.",
+    ),
+    click.option(
+        "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
+        help="The time to read the control plane, in seconds.",
+    ),
+)  # fmt: skip
+namespace_option: Final = click.option(
+    "-n", "--namespace", default="", metavar="NAME", help="Only the workloads of this namespace.",
+)  # fmt: skip
 input_options: Final = option_group(
     click.option(
         "-f", "--filename", "paths", multiple=True, metavar="PATH",
-        help="Manifests: a file, a folder, or - for standard input. Repeatable.",
+        help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
     ),
+    live_options,
     scheduling_options,
     click.option("--server", metavar="URL", help="Ask a running `berthmaster extender` instead of reading manifests."),
     click.option("--token-file", type=_EXISTING_FILE, help="With --server: a file with the bearer token."),
@@ -84,31 +101,6 @@ def profile_from(given: Mapping[str, Any], *, workload_affinity: bool) -> Profil
     return karmada_profile(known.selected(switches), keep_empty=given["keep_empty"], limits=given["placement_limits"])
 
 
-def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPath]]:
-    """Read the manifests, and the fields where custom resources keep their replicas.
-
-    Raises:
-        click.UsageError: no manifests are given.
-        InputError: a manifest or a path is invalid.
-    """
-    if not given["paths"]:
-        raise click.UsageError("nothing to schedule: name manifests with -f PATH (- for standard input)")
-    parsed = [ReplicaPath.parse(text) for text in given["replica_paths"]]
-    return load_manifests(given["paths"], stdin=sys.stdin.buffer), parsed
-
-
-def resource_name(text: str) -> ResourceName:
-    """Parse the name of a resource.
-
-    Raises:
-        click.UsageError: the text has another form.
-    """
-    name = ResourceName.parse(text)
-    if name is None:
-        raise click.UsageError(f"{text!r} is not a resource name; accepted is KIND/NAME or NAMESPACE/KIND/NAME")
-    return name
-
-
 def current_time() -> datetime:
     """Return the current time in whole seconds, as API servers record it."""
     return datetime.now(UTC).replace(microsecond=0)
@@ -127,6 +119,8 @@ def remote_from(given: Mapping[str, Any]) -> "Connect | None":
         return None
     if given["paths"] or given["replica_paths"]:
         raise click.UsageError("--server cannot be combined with -f or --replica-path: the extender has its manifests")
+    if given["live"] or given["kubeconfig"] is not None or given["context"] is not None or given["dump"] is not None:
+        raise click.UsageError("--server cannot be combined with --live, --kubeconfig, --context or --dump")
     pair = (certificate, key) if certificate is not None else None
 
     def connect() -> "Client":

@@ -22,14 +22,15 @@ from berthmaster_cli.federation import simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
     input_options,
+    namespace_option,
     profile_from,
-    read_manifests,
     remote_from,
-    resource_name,
     wire_change,
     workload_affinity_on,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.names import resource_name
+from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import print_changes, print_results
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     "the change, and what moves. Workloads are rescheduled only where Karmada would reschedule them.",
 )
 @input_options
+@namespace_option
+@click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")
 @click.option("--down", multiple=True, metavar="CLUSTER", help="Change: the cluster is lost. Repeatable.")
 @click.option(
     "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT", help="Change: the cluster gets a taint. Repeatable."
@@ -63,14 +66,17 @@ if TYPE_CHECKING:
 )
 @output_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Schedule the workloads of manifests, and show what changes would move.
+    """Show where workloads are placed, and what changes would move.
 
-    Reads Clusters, policies and any resources. ResourceBindings contain the current assignments.
+    Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
+    manifests instead.
     """
     remote = remote_from(given)
     workload_affinity = workload_affinity_on(given["feature_gates"])
     profile = profile_from(given, workload_affinity=workload_affinity)
     changes = _changes(given)
+    if given["namespace"] and given["all_namespaces"]:
+        raise click.UsageError("-n and -A contradict each other")
     if given["jsonl"]:
         if given["paths"] or changes:
             raise click.UsageError(
@@ -102,7 +108,7 @@ def _simulate(
     workload_affinity: bool,
 ) -> bool:
     """Print the result of a simulation, and return whether every workload is placed."""
-    start = current_time()
+    start = manifests.read_at or current_time()
     world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
     world, before = run(world, profile, start)
     last = before

@@ -1,8 +1,8 @@
 """An API server in memory, as an ``APIClient``.
 
 ``test_kube_in_memory`` tests its guarantees. ``e2e/test_kube_in_memory`` compares it with a real API server and a
-custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, returns
-lists in one page, tracks no field managers, and deletes objects with finalizers at once.
+custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, pages lists
+without a snapshot, tracks no field managers, and deletes objects with finalizers at once.
 """
 
 import json
@@ -82,9 +82,11 @@ class ServedKinds:
     def __init__(self) -> None:
         self._resources: dict[str, list[dict[str, Any]]] = {}
 
-    def add(self, api_version: str, kind: str, plural: str, *, namespaced: bool = True) -> None:
+    def add(self, api_version: str, kind: str, plural: str, *short_names: str, namespaced: bool = True) -> None:
         """Serve a kind."""
         resource = {"name": plural, "kind": kind, "namespaced": namespaced, "verbs": _ALL_VERBS}
+        if short_names:
+            resource["shortNames"] = list(short_names)
         self.resources(api_version).append(resource)
 
     def resources(self, api_version: str) -> list[dict[str, Any]]:
@@ -105,12 +107,33 @@ class ServedKinds:
             raise ApiError(404, "NotFound", f"{root} is not served")
         return {"kind": "APIResourceList", "resources": self._resources[root]}
 
+    def aggregated(self, path: str) -> dict[str, Any]:
+        """Return the ``APIGroupDiscoveryList`` of ``/api`` or ``/apis``."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for root, resources in self._resources.items():
+            group, _, version = root.removeprefix(f"{path}/").rpartition("/")
+            if root.startswith(f"{path}/"):
+                described = [_aggregated(each, group, version) for each in resources]
+                groups.setdefault(group, []).append({"version": version, "resources": described})
+        items = [{"metadata": {"name": group}, "versions": versions} for group, versions in groups.items()]
+        return {"kind": "APIGroupDiscoveryList", "items": items}
+
     def path(self, manifest: Mapping[str, Any]) -> str:
         """Return the path of an object."""
         api_version, metadata = manifest["apiVersion"], manifest["metadata"]
         plurals = {each["kind"]: each["name"] for each in self.resources(api_version)}
         collection = Collection.of(api_version, plurals[manifest["kind"]])
         return collection.object((metadata.get("namespace", ""), metadata["name"]))
+
+
+def _aggregated(resource: Mapping[str, Any], group: str, version: str) -> dict[str, Any]:
+    return {
+        "resource": resource["name"],
+        "responseKind": {"group": group, "version": version, "kind": resource["kind"]},
+        "scope": "Namespaced" if resource["namespaced"] else "Cluster",
+        "verbs": resource["verbs"],
+        "shortNames": resource.get("shortNames", []),
+    }
 
 
 class KubeInMemory(KubeStore):
@@ -160,23 +183,26 @@ class KubeInMemory(KubeStore):
     def send(self, request: APIRequest) -> ReadyResponse:
         self.requests.append(request)
         self.before(request)
+        if request.path in ("/api", "/apis"):
+            return _json(self.served.aggregated(request.path))
         place = Place.of(request.path)
         with self.changed:
             if request.method == "GET" and "watch" in dict(request.query):
                 answer = self._watched(request, place)
             elif request.method == "GET":
-                answer = _json(self._read(request.path, place))
+                answer = _json(self._read(request, place))
             else:
                 answer = _json(self._written(request, place))
         self.after(request)
         return answer
 
-    def _read(self, path: str, place: Place) -> JSON:
+    def _read(self, request: APIRequest, place: Place) -> JSON:
         if not place.plural:
-            return self.served.answer(path)
+            return self.served.answer(request.path)
         if place.name:
-            return self._found(path.removesuffix("/status"))
-        return {"metadata": {"resourceVersion": str(self.version)}, "items": self.all(path)}
+            return _as_accepted(self._found(request.path.removesuffix("/status")), request)
+        items = [_as_accepted(each, request) for each in self.all(request.path)]
+        return _page(items, dict(request.query), str(self.version))
 
     def _found(self, path: str) -> JSON:
         if path not in self.objects:
@@ -258,6 +284,24 @@ class KubeInMemory(KubeStore):
         if after["status"] is None:
             del after["status"]
         return before if after == before else self.put(path, after)
+
+
+def _as_accepted(content: JSON, request: APIRequest) -> JSON:
+    """Return an object, or only its metadata if the request asks for that."""
+    if "as=PartialObjectMetadata" not in request.accept:
+        return content
+    return {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": content["metadata"]}
+
+
+def _page(items: list[JSON], query: Mapping[str, str], version: str) -> JSON:
+    """Return a page of a list. The continue token is the number of objects of earlier pages."""
+    token = query.get("continue", "")
+    start = int(token) if token.isdecimal() else 0
+    end = start + int(query.get("limit", len(items)))
+    metadata: JSON = {"resourceVersion": version}
+    if end < len(items):
+        metadata |= {"continue": str(end), "remainingItemCount": len(items) - end}
+    return {"metadata": metadata, "items": items[start:end]}
 
 
 def _check(known: JSON, wanted: JSON, place: Place, method: str) -> None:

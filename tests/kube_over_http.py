@@ -78,8 +78,10 @@ class KubeOverHTTP:
             method=http.method,
             body=http.get_data(),
             content_type=http.content_type,
+            accept=http.headers.get("Accept", ""),
         )
-        listing = request.is_read and not Place.of(request.path).name
+        discovery = request.path in ("/api", "/apis")
+        listing = request.is_read and not discovery and not Place.of(request.path).name
         verb = "list" if listing and "watch" not in http.args else request.verb
         fault = self._choose_fault(verb)
         if fault.isdigit():

@@ -68,7 +68,7 @@ class Discovery:
         return kinds.get(kind)
 
     def _fetch(self, api_version: str) -> dict[str, ServedKind]:
-        if not _API_VERSION.fullmatch(api_version):  # user input must not lead to another path
+        if not is_api_version(api_version):  # user input must not lead to another path
             return {}
         body = ask_if_found(self._client, APIRequest(api_root(api_version)))
         if body is None:
@@ -82,3 +82,8 @@ class Discovery:
             for each in found.resources
             if "/" not in each.name and _NEEDED_VERBS.issubset(each.verbs)
         }
+
+
+def is_api_version(text: str) -> bool:
+    """Return whether a text has the form of an ``apiVersion``, and therefore leads to no other path."""
+    return _API_VERSION.fullmatch(text) is not None

@@ -105,10 +105,12 @@ class APIRequest(NamedTuple):
         return f"{self.method} {self.path}"
 
 
-def page(collection: Collection, continue_token: str, read_timeout_s: float) -> APIRequest:
-    """List one page of a consistent list. An empty token asks for the first page."""
+def page(
+    collection: Collection, continue_token: str, read_timeout_s: float, *, namespace: str = "", accept: str = _JSON
+) -> APIRequest:
+    """List one page of a consistent list. An empty token asks for the first page, an empty namespace for all."""
     query = (("limit", str(PAGE_SIZE)), *((("continue", continue_token),) if continue_token else ()))
-    return APIRequest(collection.path, query, read_timeout_s)
+    return APIRequest(collection.within(namespace), query, read_timeout_s, accept=accept)
 
 
 def watch(collection: Collection, resource_version: str, duration_s: int, read_timeout_s: float) -> APIRequest:

@@ -22,10 +22,17 @@ class APIStatus(msgspec.Struct, frozen=True):
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """The metadata of a list page: its resource version and the token of the next page."""
+    """The metadata of a list page.
+
+    Attributes:
+        resource_version: the version of the list.
+        continue_: the token of the next page; empty for the last page.
+        remaining_item_count: how many objects later pages hold, if the server knows.
+    """
 
     resource_version: str = ""
     continue_: str = msgspec.field(name="continue", default="")
+    remaining_item_count: int = 0
 
 
 class ListPage(msgspec.Struct, frozen=True):

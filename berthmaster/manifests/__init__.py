@@ -2,6 +2,10 @@
 
 from berthmaster.manifests.document import Document, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.loader import Ignored, Manifests, load_manifests
+from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of
+from berthmaster.manifests.overlay import overlaid
 
-__all__ = ["Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "read_documents"]
+__all__ = [
+    "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "overlaid",
+    "read_documents",
+]  # fmt: skip

@@ -84,6 +84,11 @@ class ApiError(ServiceError):
         return self.status == HTTPStatus.NOT_FOUND
 
     @property
+    def forbidden(self) -> bool:
+        """Whether the user lacks the right for the request."""
+        return self.status == HTTPStatus.FORBIDDEN
+
+    @property
     def conflict(self) -> bool:
         """Whether another client changed or created the object meanwhile: read it and decide again."""
         return self.status == HTTPStatus.CONFLICT

@@ -110,7 +110,12 @@ def group_of(api_version: str) -> str:
 
 def scope_of(api_version: str, kind: str) -> Scope | None:
     """Return the scope of a Kubernetes, Karmada or KubeAdmiral kind in any version; None for other kinds."""
-    return _SCOPES.get((group_of(api_version), kind))
+    return scope_of_group(group_of(api_version), kind)
+
+
+def scope_of_group(group: str, kind: str) -> Scope | None:
+    """Return the scope of a kind by its API group, as ``scope_of``."""
+    return _SCOPES.get((group, kind))
 
 
 def is_namespaced(api_version: str, kind: str) -> bool:

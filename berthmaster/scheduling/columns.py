@@ -7,12 +7,15 @@ no longer has the changes.
 
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.model.selector import Requirement
+from berthmaster.scheduling.bounded_cache import ArrayBudget
+from berthmaster.scheduling.work import PYTHON_STEPS, column_steps
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -23,15 +26,23 @@ _REMEMBERED_ROWS: Final = 4096
 # One row costs Python calls, all rows cost a few vector operations. Above these numbers all rows are cheaper.
 _ROWS_WORTH_A_RECOMPUTE: Final = 8
 _CLUSTERS_A_ROW_IS_WORTH: Final = 256
+_ROW_STEPS: Final = 2
+_VALUE_STEPS: Final = 10
 
 
 class Journal:
-    """The rows that changed, in order. ``version`` counts the changes."""
+    """The rows that changed, in order. ``version`` counts the changes.
 
-    __slots__ = ("_first_version", "_rows", "version")
+    Attributes:
+        version: the number of changes.
+        arrays: bounds the bytes of the columns that follow this journal.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_first_version", "_rows", "arrays", "version")
+
+    def __init__(self, arrays: ArrayBudget | None = None) -> None:
         self.version = 0
+        self.arrays = arrays or ArrayBudget()
         self._first_version = 0
         self._rows: list[int] = []
 
@@ -55,7 +66,11 @@ class Journal:
 
 
 class Column(ABC, Generic[Scalar]):
-    """A derived array. ``current()`` returns it, up to date. The caller must not keep or change it."""
+    """A derived array. ``current()`` returns it, up to date. The caller must not keep or change it.
+
+    The array counts in the budget of its journal. If the budget is exceeded, the array is dropped, and computed again
+    when it is read.
+    """
 
     __slots__ = ("_values", "_version", "journal")
 
@@ -73,13 +88,26 @@ class Column(ABC, Generic[Scalar]):
     def _refreshed(self) -> NDArray[Scalar]:
         changed = self.journal.since(self._version) if self._values is not None else None
         if changed is None or self._values is None:
-            return self.compute()
+            return self._computed()
         rows = set(changed)
         if len(rows) > max(_ROWS_WORTH_A_RECOMPUTE, len(self._values) // _CLUSTERS_A_ROW_IS_WORTH):
-            return self.compute()
+            return self._computed()
         for row in rows:
             self._values[row] = self.compute_row(row)
         return self._values
+
+    def release(self) -> None:
+        """Drop the array. ``current`` computes it again."""
+        self._values = None
+
+    def steps(self, rows: int) -> int:
+        """Return the steps of ``compute`` for a number of rows; see ``Work``."""
+        return column_steps(rows)
+
+    def _computed(self) -> NDArray[Scalar]:
+        values = self.compute()
+        self.journal.arrays.admit(self, values.nbytes)
+        return values
 
     @abstractmethod
     def compute(self) -> NDArray[Scalar]:
@@ -124,9 +152,21 @@ class InvertedIndex:
         values = self._rows.get(requirement.key, {})
         negated = requirement.operator in {"NotIn", "DoesNotExist"}
         mask = np.full(length, negated, dtype=np.bool_)
-        for rows in self._satisfying(requirement, values):
-            mask[list(rows)] = not negated
+        found = chain.from_iterable(self._satisfying(requirement, values))
+        mask[np.fromiter(found, dtype=np.int64)] = not negated
         return mask
+
+    def steps(self, requirement: Requirement, length: int) -> int:
+        """Return the steps of ``matching``; see ``Work``."""
+        values = self._rows.get(requirement.key, {})
+        match requirement.operator:
+            case "In" | "NotIn":
+                found = sum(len(values[value]) for value in requirement.values if value in values)
+                return column_steps(length) + _VALUE_STEPS * len(requirement.values) + _ROW_STEPS * found
+            case "Exists" | "DoesNotExist":
+                return column_steps(length) + _VALUE_STEPS * len(values) + _ROW_STEPS * length
+            case _:
+                return column_steps(length) + PYTHON_STEPS * len(values) + _ROW_STEPS * length
 
     @staticmethod
     def _satisfying(requirement: Requirement, values: dict[str, set[int]]) -> list[set[int]]:

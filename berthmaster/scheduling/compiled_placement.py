@@ -1,8 +1,8 @@
 """A placement compiled for one fleet: its groups of clusters, and the replica strategy that it names."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,9 +14,14 @@ from berthmaster.model.placement import (
     Placement,
     ReplicaSchedulingStrategy,
 )
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.work import AFFINITY_STEPS
 
+_NAME_STEPS: Final = 10
+_MAX_SHARED: Final = 64
+_AFFINITY_BYTES: Final = 16 * 2**20
 UNMATCHED_TIER: Final = 1000
 """The overflow order of a cluster that no affinity of the group matches."""
 
@@ -49,6 +54,16 @@ class AffinityColumn(Column[np.bool_]):
         cluster = self._fleet.clusters[row]
         return cluster is not None and self.term.matches(cluster)
 
+    def steps(self, rows: int) -> int:
+        fleet, term = self._fleet, self.term
+        return (
+            super().steps(rows)
+            + _NAME_STEPS * (len(term.names) + len(term.excluded))
+            + sum(fleet.labels.steps(each, rows) for each in term.labels)
+            + sum(fleet.fields.steps(each, rows) for each in term.fields)
+            + sum(fleet.zones.steps(each, rows) for each in term.zones)
+        )
+
     @staticmethod
     def _zones_matching(operator: str, mask: BoolArray) -> BoolArray:
         """Match nothing for Gt and Lt, which zones do not support."""
@@ -58,11 +73,9 @@ class AffinityColumn(Column[np.bool_]):
 class Affinities:
     """The affinity columns of a fleet, one for each distinct affinity."""
 
-    _KEPT: Final = 4096
-
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
-        self._columns: dict[bytes, AffinityColumn] = {}
+        self._columns: BoundedCache[bytes, AffinityColumn] = BoundedCache(_AFFINITY_BYTES)
 
     def column(self, affinity: ClusterAffinity) -> AffinityColumn:
         """Return the column of an affinity. Affinities of equal content share one; name and overflow do not count."""
@@ -72,9 +85,8 @@ class Affinities:
         key = encode_json(bare)
         column = self._columns.get(key)
         if column is None:
-            if len(self._columns) >= self._KEPT:
-                self._columns.clear()
-            column = self._columns[key] = AffinityColumn(self._fleet, AffinityTerm(bare))
+            column = AffinityColumn(self._fleet, AffinityTerm(bare))
+            self._columns.add(key, column, BYTES_OF_JSON * len(key))
         return column
 
 
@@ -85,9 +97,10 @@ class Group:
         name: the affinity's name. None for a placement without groups.
         own: the group's own affinity. None if it matches every cluster.
         overflow: the affinities that widen the group when it is full, in order. None if the field is absent.
+        feasible: the rows that pass the placement filters (``FeasibleRows``), by kind of workload.
     """
 
-    __slots__ = ("name", "overflow", "own")
+    __slots__ = ("feasible", "name", "overflow", "own")
 
     def __init__(
         self, name: str | None, own: AffinityColumn | None, overflow: Sequence[AffinityColumn] | None = None
@@ -95,6 +108,7 @@ class Group:
         self.name = name
         self.own = own
         self.overflow = overflow
+        self.feasible: dict[tuple[str, str, bool], Any] = {}
 
     def tiers(self, rows: IntArray) -> IntArray | None:
         """Return the overflow order of each row: 0 for the group's own affinity, then 1, 2, ...
@@ -117,13 +131,25 @@ class CompiledPlacement:
         placement: the source.
         groups: in the order in which they are tried. A placement without ``clusterAffinities`` has one group without a
             name. A placement with an empty list has no group.
+        steps: the steps that do not depend on the groups that are tried, see ``Work``.
     """
 
-    __slots__ = ("groups", "placement")
+    __slots__ = ("_shared", "groups", "placement", "steps")
 
     def __init__(self, placement: Placement, affinities: Affinities) -> None:
         self.placement = placement
         self.groups: Sequence[Group] = _groups(placement, affinities)
+        self.steps = AFFINITY_STEPS * sum(1 + len(group.overflow or ()) for group in self.groups)
+        self._shared: dict[Hashable, Column[np.bool_]] = {}
+
+    def shared(self, key: Hashable, make: Callable[[], Column[np.bool_]]) -> Column[np.bool_]:
+        """Return a column that is the same for all groups. Make it once, then share it by key."""
+        column = self._shared.get(key)
+        if column is None:
+            if len(self._shared) >= _MAX_SHARED:
+                self._shared.clear()
+            column = self._shared[key] = make()
+        return column
 
     def group_index(self, name: str) -> int:
         """Return the position of the group with a name, or 0 if there is none."""

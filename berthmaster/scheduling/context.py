@@ -1,12 +1,13 @@
 """What a plugin can read: the context of one attempt."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from berthmaster.scheduling.compiled_placement import CompiledPlacement, Group
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.work import Work
 
 AFFINITY: Final = "affinity"
 ANTI_AFFINITY: Final = "anti-affinity"
@@ -54,6 +55,7 @@ class Context:
         compiled: its placement, compiled for the fleet.
         group: the group that is being tried.
         peers: where the other workloads of the request's affinity groups are.
+        work: counts the steps of the decision. A stage adds steps that grow faster than the number of clusters.
     """
 
     fleet: Fleet
@@ -61,3 +63,4 @@ class Context:
     compiled: CompiledPlacement
     group: Group
     peers: Peers
+    work: Work = field(default_factory=Work)

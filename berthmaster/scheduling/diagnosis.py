@@ -13,7 +13,7 @@ import msgspec
 from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
 from berthmaster.scheduling.context import Context
-from berthmaster.scheduling.decision import Attempt, Decision, Failure
+from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.scores import Score
@@ -102,11 +102,14 @@ def explain(scheduler: Scheduler, request: Request, decision: Decision) -> Diagn
     The strategy is the one that the placement names, in Karmada's words. Profiles with strategies of their own use
     ``explain_groups``.
     """
+    strategy = strategy_of(request.placement.replica_scheduling)
+    if decision.failure is not None and decision.failure.kind is FailureKind.TOO_LARGE:
+        return Diagnosis(strategy, [], [], [])  # no group was tried to its end
     groups = scheduler.compile(request.placement).groups
     names = [group.name or "" for group in groups]
     first = groups.index(decision.attempts[0].group) if decision.attempts else 0
     return Diagnosis(
-        strategy_of(request.placement.replica_scheduling),
+        strategy,
         names[:first],
         explain_groups(scheduler, request, decision),
         names[first + len(decision.attempts) :],

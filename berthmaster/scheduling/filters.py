@@ -6,6 +6,7 @@ answer for many clusters at once.
 
 from abc import ABC, abstractmethod
 from functools import reduce
+from typing import Final
 
 import numpy as np
 
@@ -15,6 +16,8 @@ from berthmaster.scheduling.compiled_placement import AffinityColumn
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.fleet import ClusterColumn, Fleet
 
+_SET_STEPS: Final = 10
+_TOLERATION_STEPS: Final = 20
 NO_EFFECTS: frozenset[str] = frozenset()
 
 
@@ -87,6 +90,9 @@ class KindColumn(Column[np.bool_]):
         served = np.array([self._kind in kinds for kinds in self._fleet.kinds.values], dtype=np.bool_)
         return served[self._fleet.kinds_code]
 
+    def steps(self, rows: int) -> int:
+        return super().steps(rows) + _SET_STEPS * len(self._fleet.kinds.values)
+
     def compute_row(self, row: int) -> bool:
         return self._kind in self._fleet.kinds.values[self._fleet.kinds_code[row]]
 
@@ -104,8 +110,9 @@ class APIEnablementFilter(PlacementFilter):
         self.name = name
         self.exempts_current = exempts_current
 
-    def column(self, context: Context) -> KindColumn:
-        return KindColumn(context.fleet, (context.request.api_version, context.request.kind))
+    def column(self, context: Context) -> Column[np.bool_]:
+        kind = (context.request.api_version, context.request.kind)
+        return context.compiled.shared(kind, lambda: KindColumn(context.fleet, kind))
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         kind = (context.request.api_version, context.request.kind)
@@ -123,6 +130,9 @@ class AnyAffinityColumn(Column[np.bool_]):
 
     def compute(self) -> BoolArray:
         return reduce(np.logical_or, [column.current() for column in self._columns])
+
+    def steps(self, rows: int) -> int:
+        return super().steps(rows) + sum(column.steps(rows) for column in self._columns)
 
     def compute_row(self, row: int) -> bool:
         return any(column.current()[row] for column in self._columns)
@@ -230,6 +240,10 @@ class TolerationColumn(Column[np.bool_]):
         tolerated: BoolArray = untolerated_counts(self._fleet, self._tolerations, self._effects) == 0
         return tolerated
 
+    def steps(self, rows: int) -> int:
+        taints = sum(map(len, self._fleet.taints.values))
+        return super().steps(rows) + _TOLERATION_STEPS * taints * (1 + len(self._tolerations))
+
     def compute_row(self, row: int) -> bool:
         taints = self._fleet.taints.values[self._fleet.taint_code[row]]
         return not repelling_taints(taints, self._tolerations, self._effects)
@@ -249,16 +263,21 @@ class TaintTolerationFilter(PlacementFilter):
         self.exempts_current = not evicting_effects
         self._evicting_effects = evicting_effects
 
-    def column(self, context: Context) -> TolerationColumn:
-        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations)
+    def column(self, context: Context) -> Column[np.bool_]:
+        return self._column(context, REPELLING_EFFECTS)
 
     def staying(self, context: Context, column: Column[np.bool_] | None) -> Column[np.bool_] | None:
         if self.exempts_current:
             return super().staying(context, column)
-        return TolerationColumn(context.fleet, context.compiled.placement.cluster_tolerations, self._evicting_effects)
+        return self._column(context, self._evicting_effects)
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         stays = self._evicting_effects and cluster.name in context.request.current
         effects = self._evicting_effects if stays else REPELLING_EFFECTS
         taints = repelling_taints(cluster.spec.taints, context.compiled.placement.cluster_tolerations, effects)
         return f"has untolerated taint {', '.join(map(str, taints))}" if taints else None
+
+    @staticmethod
+    def _column(context: Context, effects: frozenset[str]) -> Column[np.bool_]:
+        fleet, tolerations = context.fleet, context.compiled.placement.cluster_tolerations
+        return context.compiled.shared(effects, lambda: TolerationColumn(fleet, tolerations, effects))

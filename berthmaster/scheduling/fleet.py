@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ClusterSpec, Taint
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.scheduling.bounded_cache import ArrayBudget
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray, InternedValues, InvertedIndex, Journal, Scalar
 from berthmaster.scheduling.resources import Resources
 
@@ -46,8 +47,9 @@ class Fleet:
     def __init__(self, clusters: Iterable[Cluster] = ()) -> None:
         self.clusters: list[Cluster | None] = []
         self.row_of: dict[str, int] = {}
-        self.structure = Journal()
-        self.resources = Resources()
+        arrays = ArrayBudget()
+        self.structure = Journal(arrays)
+        self.resources = Resources(arrays)
         self.labels, self.fields, self.zones = InvertedIndex(), InvertedIndex(), InvertedIndex()
         self.taints: InternedValues[tuple[Taint, ...]] = InternedValues()
         self.kinds: InternedValues[frozenset[tuple[str, str]]] = InternedValues()

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, Generic, Protocol, TypeVar
 
-from berthmaster.model.errors import InputError, PluginError
-from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.errors import FieldError, InputError, PluginError
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import IntArray
@@ -95,6 +95,7 @@ class Stages(Generic[Compiled]):
         select: chooses and orders the candidates that get the workload, or returns why none can.
         assign: returns the replicas of each selected cluster, or why they cannot be assigned.
         reasons: explains the result of an attempt.
+        excess: returns what exceeds the limits in a placement.
     """
 
     members: PlacementFilter
@@ -103,6 +104,7 @@ class Stages(Generic[Compiled]):
     select: Callable[[Context, Compiled, Candidates], Candidates | Failure]
     assign: Callable[[Context, Compiled, Candidates], dict[str, int] | Failure]
     reasons: Callable[[Context, Compiled, Attempt], Reasons]
+    excess: Callable[[Placement, PlacementLimits], list[FieldError]] = placement_excess
 
 
 @dataclass(frozen=True, slots=True)

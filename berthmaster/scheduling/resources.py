@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
 from berthmaster.model.quantity import Quantity
+from berthmaster.scheduling.bounded_cache import ArrayBudget
 from berthmaster.scheduling.columns import Column, IntArray, Journal, Scalar
 
 PODS: Final = "pods"
@@ -64,8 +65,8 @@ class Resources:
         allowed_pods: how many more pods each row can hold, never negative.
     """
 
-    def __init__(self) -> None:
-        self.journal = Journal()
+    def __init__(self, arrays: ArrayBudget | None = None) -> None:
+        self.journal = Journal(arrays)
         self.allowed_pods: IntArray = np.zeros(0, dtype=np.int64)
         self._free: dict[str, IntArray] = {}
         self._nothing: IntArray = np.zeros(0, dtype=np.int64)

@@ -1,37 +1,35 @@
 """The scheduling engine: decide where a workload goes on a fleet."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import reduce
 from typing import Final
 
 import numpy as np
 
 from berthmaster.model.decode import encode_json
-from berthmaster.model.errors import InputError
-from berthmaster.model.limits import placement_excess
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import BoolArray, Column, IntArray
+from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement, Group
 from berthmaster.scheduling.context import Context, Peers
 from berthmaster.scheduling.decision import Attempt, Decision, Failure, FailureKind, Mode
-from berthmaster.scheduling.filters import Filter, PlacementFilter
+from berthmaster.scheduling.feasible import FeasibleRows, kind_of
+from berthmaster.scheduling.filters import PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scores import UnscorableError
+from berthmaster.scheduling.work import CANDIDATE_STEPS, TooLargeError, Work
 
-_PLACEMENTS_KEPT: Final = 4096
+_PLACEMENT_BYTES: Final = 48 * 2**20
+"""The bytes of compiled placements, and again of the placements that are known by identity."""
 # The names of the caches are label values of a metric.
 _PLACEMENT_HIT: Final = ("plan", "hit")
 _PLACEMENT_MISS: Final = ("plan", "miss")
 _FILTER_HIT: Final = ("filter", "hit")
 _FILTER_MISS: Final = ("filter", "miss")
-
-
-class TooLargeError(InputError):
-    """A placement exceeds the limits of the profile."""
 
 
 class Scheduler:
@@ -58,9 +56,8 @@ class Scheduler:
         self._stages = profile.stages
         self._request_filters = [plugin for plugin in self.filters if not isinstance(plugin, PlacementFilter)]
         self._affinities = Affinities(fleet)
-        self._compiled: dict[bytes, CompiledPlacement] = {}
-        self._compiled_of: dict[int, tuple[Placement, CompiledPlacement]] = {}
-        self._feasible: dict[tuple[Group, str, str, bool], _Feasible] = {}
+        self._compiled: BoundedCache[bytes, CompiledPlacement] = BoundedCache(_PLACEMENT_BYTES)
+        self._compiled_of: BoundedCache[int, tuple[Placement, CompiledPlacement]] = BoundedCache(_PLACEMENT_BYTES)
         self._lookups: Counter[tuple[str, str]] = Counter()
 
     def take_lookups(self) -> Mapping[tuple[str, str], int]:
@@ -68,22 +65,32 @@ class Scheduler:
         taken, self._lookups = self._lookups, Counter()
         return taken
 
-    def schedule(self, request: Request) -> Decision:
+    def schedule(self, request: Request, work: Work | None = None) -> Decision:
         """Try the groups in order. The first group that satisfies everything wins.
 
         The scheduler starts with the group that the current assignment came from. It starts with the first group if
         the request asks for a rescheduling, or if that group no longer exists. If all groups fail, the decision
-        carries the first failure. A placement above the limits of the profile is not tried at all.
+        carries the first failure. A placement above the limits of the profile is not tried at all, and a decision that
+        takes too many steps ends with a failure of its own.
+
+        Args:
+            request: the workload.
+            work: counts the steps; by default up to the limit of the profile.
         """
-        mode = Mode.FRESH if request.fresh else Mode.STEADY
         try:
-            compiled = self.compile(request.placement)
+            return self._schedule(request, work or Work(self.profile.limits.steps))
         except TooLargeError as error:
+            mode = Mode.FRESH if request.fresh else Mode.STEADY
             return Decision(None, {}, Failure(FailureKind.TOO_LARGE, str(error)), mode)
+
+    def _schedule(self, request: Request, work: Work) -> Decision:
+        compiled = self.compile(request.placement)
+        work.spend(compiled.steps)
+        mode = Mode.FRESH if request.fresh else Mode.STEADY
         start = 0 if request.fresh else compiled.group_index(request.observed_group)
         attempts: list[Attempt] = []
         for group in compiled.groups[start:]:
-            attempt = self._attempt(Context(self.fleet, request, compiled, group, self.peers))
+            attempt = self._attempt(Context(self.fleet, request, compiled, group, self.peers, work))
             attempts.append(attempt)
             if attempt.failure is None and attempt.assignment is not None:
                 return Decision(group.name, attempt.assignment, None, mode, attempts)
@@ -103,11 +110,10 @@ class Scheduler:
         if known is not None:
             self._lookups[_PLACEMENT_HIT] += 1
             return known[1]
-        compiled = self._compile_by_content(placement)
-        if len(self._compiled_of) >= _PLACEMENTS_KEPT:
-            self._compiled_of.clear()
+        key = encode_json(placement)
+        compiled = self._compile_by_content(key, placement)
         # The entry keeps the placement alive, so that no other placement can get its id.
-        self._compiled_of[id(placement)] = placement, compiled
+        self._compiled_of.add(id(placement), (placement, compiled), BYTES_OF_JSON * len(key))
         return compiled
 
     def fitting(self, request: Request, group: Group) -> IntArray:
@@ -116,29 +122,27 @@ class Scheduler:
 
     def rejected(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
         """Return how many clusters each placement filter rejected in the attempt that was just made."""
-        feasible = self._feasible.get((attempt.group, request.api_version, request.kind, request.is_workload))
+        feasible: FeasibleRows | None = attempt.group.feasible.get(kind_of(request))
         return feasible.rejected() if feasible is not None else {}
 
-    def _compile_by_content(self, placement: Placement) -> CompiledPlacement:
-        key = encode_json(placement)
+    def _compile_by_content(self, key: bytes, placement: Placement) -> CompiledPlacement:
         compiled = self._compiled.get(key)
         self._lookups[_PLACEMENT_HIT if compiled is not None else _PLACEMENT_MISS] += 1
         if compiled is None:
-            excess = placement_excess(placement, self.profile.limits)
+            excess = self._stages.excess(placement, self.profile.limits)
             if excess:
                 raise TooLargeError(str(excess[0].below("placement")))
-            if len(self._compiled) >= _PLACEMENTS_KEPT:
-                self._compiled.clear()
-                self._compiled_of.clear()
-                self._feasible.clear()
-            compiled = self._compiled[key] = self._stages.compile(placement, self.fleet, self._affinities)
+            compiled = self._stages.compile(placement, self.fleet, self._affinities)
+            self._compiled.add(key, compiled, BYTES_OF_JSON * len(key))
         return compiled
 
     def _attempt(self, context: Context) -> Attempt:
         """Try one group, in four steps. A step that fails ends the attempt."""
-        stages = self._stages
+        stages, work = self._stages, context.work
+        work.begin_group()
         # 1. Filter.
         attempt = Attempt(context.group, self._filter(context))
+        work.spend(CANDIDATE_STEPS * len(attempt.rows) * (1 + len(context.group.overflow or ())))
         if not len(attempt.rows):
             attempt.failure = Failure(FailureKind.NO_FIT, self._no_fit())
             return attempt
@@ -168,20 +172,19 @@ class Scheduler:
         return f"none of {len(self.fleet)} clusters fits" if len(self.fleet) else "there are no clusters"
 
     def _filter(self, context: Context) -> IntArray:
-        rows = self._feasible_for(context).rows_for(context.request)
+        feasible = self._feasible_for(context)
+        context.work.spend(feasible.steps)
+        rows = feasible.rows_for(context.request)
         for plugin in self._request_filters:
             rows = plugin.prune(context, rows)
         return rows
 
-    def _feasible_for(self, context: Context) -> "_Feasible":
-        request = context.request
-        key = (context.group, request.api_version, request.kind, request.is_workload)
-        feasible = self._feasible.get(key)
+    def _feasible_for(self, context: Context) -> FeasibleRows:
+        key = kind_of(context.request)
+        feasible: FeasibleRows | None = context.group.feasible.get(key)
         self._lookups[_FILTER_HIT if feasible is not None else _FILTER_MISS] += 1
         if feasible is None:
-            if len(self._feasible) >= _PLACEMENTS_KEPT:
-                self._feasible.clear()
-            feasible = self._feasible[key] = _Feasible(context, self.filters)
+            feasible = context.group.feasible[key] = FeasibleRows(context, self.filters)
         return feasible
 
     def _score(self, context: Context, rows: IntArray) -> Candidates:
@@ -191,62 +194,3 @@ class Scheduler:
         ]
         total = reduce(np.add, given) if given else None
         return self._stages.candidates(context, rows, total)
-
-
-class _Feasible:
-    """The rows that pass all placement filters, for one group and one kind of workload, kept up to date."""
-
-    def __init__(self, context: Context, filters: Sequence[Filter]) -> None:
-        self._fleet = context.fleet
-        self._columns: list[tuple[str, Column[np.bool_]]] = []
-        self._staying: list[Column[np.bool_]] = []
-        for plugin in filters:
-            if isinstance(plugin, PlacementFilter):
-                column = plugin.column(context)
-                staying = plugin.staying(context, column)
-                if column is not None:
-                    self._columns.append((plugin.name, column))
-                if staying is not None:
-                    self._staying.append(staying)
-        columns = [*(column for _, column in self._columns), *self._staying]
-        self._journals = {context.fleet.structure, *(each.journal for each in columns)}
-        self._version = -1
-        self._rows: IntArray = np.zeros(0, dtype=np.int64)
-        self._mask: BoolArray = np.zeros(0, dtype=np.bool_)
-        self._rejected: Mapping[str, int] | None = None
-
-    def rows_for(self, request: Request) -> IntArray:
-        """Return the rows for a request, including current clusters that may keep the workload.
-
-        The caller must not keep or change the array.
-        """
-        fleet = self._fleet
-        # Versions only grow. Their sum is therefore unchanged only if all of them are.
-        version = 0
-        for journal in self._journals:
-            version += journal.version
-        if self._version != version:
-            mask = fleet.occupied.copy()
-            for _, column in self._columns:
-                mask &= column.current()
-            self._mask, self._rows, self._version = mask, mask.nonzero()[0], version
-            self._rejected = None
-        if not request.current:
-            return self._rows
-        kept = [row for name in request.current if (row := fleet.row_of.get(name)) is not None and self._may_stay(row)]
-        return np.sort(np.append(self._rows, kept)) if kept else self._rows
-
-    def rejected(self) -> Mapping[str, int]:
-        """Return how many clusters each filter rejects that no earlier filter rejects, as of the last ``rows_for``."""
-        if self._rejected is None:
-            mask, counts = self._fleet.occupied.copy(), {}
-            for name, column in self._columns:
-                left = mask & column.current()
-                counts[name] = int(mask.sum() - left.sum())
-                mask = left
-            self._rejected = {name: count for name, count in counts.items() if count}
-        return self._rejected
-
-    def _may_stay(self, row: int) -> bool:
-        """Return whether a cluster may keep the workload but could not get it now."""
-        return not self._mask[row] and all(column.current()[row] for column in self._staying)

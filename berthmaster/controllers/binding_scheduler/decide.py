@@ -11,6 +11,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
     REASONS,
     SCHEDULED,
     SUCCESS,
+    TOO_LARGE,
     AssignmentWrite,
     SchedulingResult,
     assignment_write,
@@ -24,6 +25,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _MAX_CLUSTERS_SHOWN: Final = 16
+_MAX_GROUPS_SHOWN: Final = 32
 _REJECTIONS: Final = {
     "APIEnablement": "do not serve the kind",
     "ClusterAffinity": "do not match the affinity",
@@ -88,8 +90,8 @@ class BindingDecision:
 
     @property
     def waits_for_capacity(self) -> bool:
-        """Whether the binding must be tried again when a cluster has more capacity."""
-        return not self.result.ok or bool(self.warning)
+        """Whether the binding must be tried again when a cluster has more capacity. A too large one fails again."""
+        return (not self.result.ok and self.result.reason != TOO_LARGE) or bool(self.warning)
 
 
 def decide(
@@ -250,7 +252,9 @@ def _scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
 
 def _failure(scheduler: Scheduler, request: Request, decision: Decision) -> str:
     """Return why a workload fits no cluster: for each group, how many clusters each filter rejected."""
-    messages = [_attempt_message(scheduler, request, attempt) for attempt in decision.attempts]
+    messages = [_attempt_message(scheduler, request, each) for each in decision.attempts[:_MAX_GROUPS_SHOWN]]
+    if (more := len(decision.attempts) - len(messages)) > 0:
+        messages.append(f"and {more} more groups")
     return "; ".join(messages) or (decision.failure.message if decision.failure is not None else "")
 
 

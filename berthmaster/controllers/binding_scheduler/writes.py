@@ -27,12 +27,15 @@ NO_FIT: Final = "NoClusterFit"
 SCHEDULER_ERROR: Final = "SchedulerError"
 QUOTA_EXCEEDED: Final = "QuotaExceeded"
 """The API server refused an assignment because it exceeds a FederatedResourceQuota."""
+TOO_LARGE: Final = "PlacementTooLarge"
+"""The placement exceeds a limit, or the decision takes too many steps. Only a change of the binding helps."""
 REASONS: Final = {
     FailureKind.NO_FIT: NO_FIT,
     FailureKind.INSUFFICIENT: "Unschedulable",
     FailureKind.SELECT_FAILED: SCHEDULER_ERROR,
+    FailureKind.TOO_LARGE: TOO_LARGE,
 }
-"""Karmada's condition reason for each kind of failure."""
+"""The condition reason for each kind of failure: Karmada's, except for ``TOO_LARGE``."""
 
 _MESSAGE_LENGTH: Final = 32768
 _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})

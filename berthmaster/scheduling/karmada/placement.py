@@ -15,6 +15,7 @@ from berthmaster.scheduling.compiled_placement import (
     strategy_of,
 )
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.work import AFFINITY_STEPS
 
 
 class KarmadaPlacement(CompiledPlacement):
@@ -33,6 +34,8 @@ class KarmadaPlacement(CompiledPlacement):
         super().__init__(placement, affinities)
         self.strategy = strategy_of(placement.replica_scheduling)
         self.weights = _static_weights(placement.replica_scheduling, fleet, affinities)
+        if self.weights is not None:
+            self.steps += self.weights.steps(fleet.capacity)
         self.constrained = bool(placement.spread_constraints) and not _ignores_constraints(placement.replica_scheduling)
         self.spread: dict[str, SpreadConstraint] = {
             constraint.spread_by_field: constraint for constraint in placement.spread_constraints
@@ -49,8 +52,12 @@ class StaticWeights(Column[np.int64]):
         self._rules = rules
 
     def compute(self) -> IntArray:
-        weights = [np.where(column.current(), np.int64(weight), np.int64(0)) for column, weight in self._rules]
+        weights = (np.where(column.current(), np.int64(weight), np.int64(0)) for column, weight in self._rules)
         return reduce(np.maximum, weights)
+
+    def steps(self, rows: int) -> int:
+        own = super().steps(rows)
+        return sum(AFFINITY_STEPS + column.steps(rows) + 8 * own for column, _ in self._rules)
 
     def compute_row(self, row: int) -> int:
         return max(weight if column.current()[row] else 0 for column, weight in self._rules)

@@ -9,10 +9,12 @@ This module computes the same result without enumeration. In the order of Karmad
 length is in range, its clusters reach the target, and without its last region it was too short or had too few clusters.
 The best completion from region i on therefore depends only on the number of regions chosen so far and on the sum of
 their clusters, capped at the target. This is a table of (regions x length x target) entries, filled from the last
-region to the first. Recorded sequences are never prefixes of each other, so "first one found" means lexicographically
-smallest: on a tie, taking a region comes before skipping it.
+region to the first. For the i-th region it has the lengths up to i, and the sums that i regions can have. Recorded
+sequences are never prefixes of each other, so "first one found" means lexicographically smallest: on a tie, taking a
+region comes before skipping it.
 """
 
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -23,9 +25,13 @@ from berthmaster.scheduling.columns import BoolArray, IntArray
 from berthmaster.scheduling.compiled_placement import Strategy
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+from berthmaster.scheduling.work import PYTHON_STEPS, Work
 
-MAX_COST: Final = 2**28
-"""The largest search: 256 MiB and a few seconds, during which the process answers no other request."""
+MAX_COST: Final = 2**25
+"""The largest search: 32 MiB and about a quarter of a second."""
+_ENTRIES_A_STEP: Final = 2
+_REGION_STEPS: Final = 20 * PYTHON_STEPS
+_CLUSTER_STEPS: Final = PYTHON_STEPS
 _INT64_SAFE: Final = 2**61
 _COST_BEYOND_INT64: Final = 16
 _SCORE_UNIT: Final = 1000
@@ -46,8 +52,22 @@ class ClusterGroup(NamedTuple):
     weight: int
 
 
-def select_by_region(compiled: KarmadaPlacement, replicas: int, candidates: Candidates) -> Candidates | Failure:
-    """Return one cluster of each of the best regions, then the best of their other clusters, or why there are none."""
+def select_by_region(
+    compiled: KarmadaPlacement, replicas: int, candidates: Candidates, work: Work | None = None
+) -> Candidates | Failure:
+    """Return one cluster of each of the best regions, then the best of their other clusters, or why there are none.
+
+    Args:
+        compiled: the placement, which has a constraint on regions.
+        replicas: the number of replicas.
+        candidates: the clusters that fit.
+        work: counts the steps.
+
+    Raises:
+        TooLargeError: the search takes too many steps.
+    """
+    work = work or Work()
+    work.spend(_CLUSTER_STEPS * len(candidates))
     regions, clusters = compiled.spread["region"], compiled.spread.get("cluster", _UNCONSTRAINED)
     ordered = candidates.ordered()
     members = _by_region(ordered)
@@ -58,11 +78,13 @@ def select_by_region(compiled: KarmadaPlacement, replicas: int, candidates: Cand
     weigh = _RegionWeight(compiled.strategy, replicas, ordered, regions, clusters)
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
     limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
-    if search_cost(groups, *limits) > MAX_COST:
+    cost = search_cost(groups, *limits)
+    if cost > MAX_COST:
         return _failure(
             f"the choice of {limits[0]} to {limits[1]} of {len(members)} regions with at least {limits[2]} clusters is "
             "too large to search; lower maxGroups of the regions, or minGroups of the clusters"
         )
+    work.spend(_REGION_STEPS * len(groups) + cost // _ENTRIES_A_STEP)
     chosen = select_groups(groups, *limits)
     if not chosen:
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"
@@ -137,9 +159,10 @@ def search_cost(groups: list[ClusterGroup], min_groups: int, max_groups: int, ta
     longest = min(max_groups, len(groups))
     if longest < min_groups or sum(group.value for group in groups) < target:
         return 0
-    rows = 1 + (min_groups if longest == len(groups) else longest)
+    last_row = min_groups if longest == len(groups) else longest
     each = _COST_BEYOND_INT64 if _combined_gains(groups).dtype == object else 1
-    return len(groups) * rows * (1 + max(0, target)) * each
+    shapes = _shapes(sorted(group.value for group in groups), last_row, max(0, target))
+    return sum(rows * values for rows, values in shapes) * each
 
 
 def select_groups(groups: list[ClusterGroup], min_groups: int, max_groups: int, target: int) -> list[ClusterGroup]:
@@ -163,7 +186,7 @@ def _best_sequence(groups: list[ClusterGroup], shortest: int, longest: int, targ
     """Return the best recorded sequence: by weight, then value, then the order of the walk. Empty if there is none."""
     gains = _combined_gains(groups)
     taken = _fill_table(groups, gains, shortest, longest, target)
-    last_row = len(taken[0]) - 1
+    last_row = len(taken[-1]) - 1
     chosen: list[ClusterGroup] = []
     value = 0
     for index, group in enumerate(groups):
@@ -182,6 +205,14 @@ def _combined_gains(groups: list[ClusterGroup]) -> IntArray | np.ndarray:
     return np.array(gains, dtype=np.int64 if sum(gains) < _INT64_SAFE else object)
 
 
+def _shapes(values: Sequence[int], last_row: int, target: int) -> Iterator[tuple[int, int]]:
+    """Yield the number of lengths and of sums before each group: i groups give at most i lengths, and their sum."""
+    total = 0
+    for index, value in enumerate(values):
+        yield 1 + min(index, last_row), 1 + min(total, target)
+        total += value
+
+
 def _fill_table(
     groups: list[ClusterGroup], gains: np.ndarray, shortest: int, longest: int, target: int
 ) -> list[BoolArray]:
@@ -196,18 +227,31 @@ def _fill_table(
     best = np.full((last_row + 1, target + 1), -1 - gains.sum(), dtype=gains.dtype)
     # A beginning that is long enough and has reached the target is recorded: complete, with nothing to gain.
     best[shortest:, target] = 0
-    extensible = slice(None) if unbounded else slice(-1)
-    longer = np.minimum(np.arange(last_row + 1) + 1, last_row)[extensible, None]
-    values = np.arange(target + 1)
     taken: list[BoolArray] = []
+    shapes = list(_shapes([group.value for group in groups], last_row, target))
     for index in range(len(groups) - 1, -1, -1):
-        taking = best[longer, np.minimum(values + groups[index].value, target)] + gains[index]
-        takes = np.zeros(best.shape, dtype=np.bool_)
-        takes[extensible] = (taking >= best[extensible]) & (taking >= 0)
-        best[extensible] = np.where(takes[extensible], taking, best[extensible])
+        rows, values = shapes[index]
+        # Without an upper bound the last row extends itself. Otherwise it cannot be extended.
+        extensible = rows if unbounded else min(rows, last_row)
+        taking = _shifted(best, extensible, values, groups[index].value) + gains[index]
+        skipping = best[:extensible, :values]
+        takes = np.zeros((rows, values), dtype=np.bool_)
+        np.logical_and(taking >= skipping, taking >= 0, out=takes[:extensible])
+        np.copyto(skipping, taking, where=takes[:extensible])
         best[shortest:, target] = 0
         taken.append(takes)
     return taken[::-1]
+
+
+def _shifted(best: np.ndarray, rows: int, values: int, value: int) -> np.ndarray:
+    """Return for each length and sum the entry with one more group of ``value`` clusters, capped at the table's end."""
+    last_row, target = best.shape[0] - 1, best.shape[1] - 1
+    shifted = np.empty((rows, values), dtype=best.dtype)
+    longer = best[1 : rows + 1] if rows <= last_row else np.concatenate([best[1:], best[-1:]])
+    within = max(0, min(values, target + 1 - value))
+    shifted[:, :within] = longer[:, value : value + within]
+    shifted[:, within:] = longer[:, target:]
+    return shifted
 
 
 def _shortened(heaviest_first: list[ClusterGroup], shortest: int, target: int) -> list[ClusterGroup]:

@@ -3,7 +3,8 @@
 Sources: karmada ``calAvailableReplicas``, ``spreadconstraint/select_clusters_by_cluster.go``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from heapq import heapify, heapreplace
 from typing import Final
 
 import numpy as np
@@ -19,6 +20,7 @@ from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.karmada.regions import select_by_region
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import UNLIMITED, Estimate
+from berthmaster.scheduling.work import PYTHON_STEPS, Work
 
 ITS_ESTIMATOR: Final = "its scheduler estimator"
 """What limits a cluster whose scheduler estimator reports less than the fleet's own numbers."""
@@ -54,11 +56,11 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
         return candidates
     replicas = context.request.replicas
     if "region" in compiled.spread:
-        return select_by_region(compiled, replicas, candidates)
+        return select_by_region(compiled, replicas, candidates, context.work)
     if "cluster" in compiled.spread:
         # Without division every selected cluster takes all replicas, so that their sum does not matter.
         needed = None if compiled.strategy is Strategy.DUPLICATED else replicas
-        return select_by_cluster(compiled.spread["cluster"], needed, candidates)
+        return select_by_cluster(compiled.spread["cluster"], needed, candidates, context.work)
     fields = sorted(
         each.spread_by_field or f"label {each.spread_by_label}" for each in compiled.placement.spread_constraints
     )
@@ -68,10 +70,19 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
     )
 
 
-def select_by_cluster(constraint: SpreadConstraint, needed: int | None, candidates: Candidates) -> Candidates | Failure:
+def select_by_cluster(
+    constraint: SpreadConstraint, needed: int | None, candidates: Candidates, work: Work | None = None
+) -> Candidates | Failure:
     """Return the best ``maxGroups`` clusters, changed as little as necessary to hold ``needed`` replicas.
 
-    If ``needed`` is None, available replicas do not matter.
+    Args:
+        constraint: the constraint on clusters.
+        needed: the number of replicas; None if available replicas do not matter.
+        candidates: the clusters that fit.
+        work: counts the steps.
+
+    Raises:
+        TooLargeError: the selection takes too many steps.
     """
     if len(candidates) < constraint.min_groups:
         return Failure(
@@ -83,6 +94,8 @@ def select_by_cluster(constraint: SpreadConstraint, needed: int | None, candidat
         return candidates.at(candidates.best(count))
     chosen = candidates.best(count)
     if count and int(candidates.available[chosen].sum()) < needed:
+        if work is not None:
+            work.spend(PYTHON_STEPS * len(candidates) // 2)
         chosen = _exchanged(candidates, count, needed)
     available = int(candidates.available[chosen].sum())
     if not count or available < needed:
@@ -98,19 +111,27 @@ def _exchanged(candidates: Candidates, count: int, needed: int) -> np.ndarray:
     replicas, if that one has more.
     """
     order = candidates.best(len(candidates))
-    chosen, rest = order[:count].copy(), order[count:].copy()
-    available = candidates.available
+    chosen, available = order[:count].copy(), candidates.available
     total = int(available[chosen].sum())
+    # The unselected clusters, the largest first. Of equals the one that is first in the order comes first. A cluster
+    # that is exchanged takes the place of the other one.
+    rest = [(-replicas, place, position) for place, (replicas, position) in enumerate(_pairs(available, order[count:]))]
+    heapify(rest)
     for slot in range(count - 1, -1, -1):
-        if total >= needed or not len(rest):
+        if total >= needed or not rest:
             break
-        # argmax returns the first of equals, which is the best of them in the order.
-        largest = int(available[rest].argmax())
-        gain = int(available[rest[largest]] - available[chosen[slot]])
-        if gain > 0:
-            chosen[slot], rest[largest] = rest[largest], chosen[slot]
-            total += gain
+        smaller = int(available[chosen[slot]])
+        largest, place, position = rest[0]
+        if -largest > smaller:
+            heapreplace(rest, (-smaller, place, int(chosen[slot])))
+            chosen[slot] = position
+            total += -largest - smaller
     return chosen
+
+
+def _pairs(available: IntArray, positions: IntArray) -> Iterator[tuple[int, int]]:
+    """Yield the available replicas and the position of each of these clusters."""
+    return zip(available[positions].tolist(), positions.tolist(), strict=True)
 
 
 def _assigned(fleet: Fleet, request: Request, rows: IntArray) -> IntArray | None:

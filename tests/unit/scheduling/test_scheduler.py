@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling import scheduler as module
+from berthmaster.scheduling.bounded_cache import BoundedCache
 from berthmaster.scheduling.columns import Column
 from berthmaster.scheduling.filters import PlacementFilter
 from berthmaster.scheduling.fleet import Fleet
@@ -216,23 +217,41 @@ def test_a_placement_seen_before_is_not_encoded_again(monkeypatch):
     assert scheduler.compile(first) is compiled is scheduler.compile(second)
 
 
-def test_many_bindings_of_one_policy_do_not_evict_its_compiled_placement(counting, made, monkeypatch):
-    monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
+def test_many_bindings_of_one_policy_do_not_evict_its_compiled_placement(counting, made):
+    counting._compiled_of = BoundedCache(4096)
     placement = asked(clusterAffinity={"clusterNames": ["a"]}).spec.placement
     copies = [copy_of(placement) for _ in range(20)]
     for each in copies:
         counting.compile(each)
     assert len(made) == 1
-    assert len(counting._compiled_of) <= 4
+    assert 1 <= len(counting._compiled_of) <= 4
 
 
 def test_caches_are_bounded(monkeypatch):
-    monkeypatch.setattr(module, "_PLACEMENTS_KEPT", 4)
+    monkeypatch.setattr(module, "_PLACEMENT_BYTES", 8192)
     scheduler = Scheduler(Fleet([cluster("a")]), karmada_profile())
     for index in range(20):
         binding = asked(clusterAffinity={"exclude": [f"m{index}"]}, clusterTolerations=[{"key": f"k{index}"}])
         assert outcome(scheduler.schedule(Request.of(binding))) == {"a": 1}
-    assert max(len(scheduler._compiled), len(scheduler._compiled_of), len(scheduler._feasible)) <= 4
+    assert 1 <= len(scheduler._compiled) <= 8
+    assert 1 <= len(scheduler._compiled_of) <= 8
+
+
+def test_the_arrays_of_a_fleet_are_bounded_by_bytes_and_decisions_stay_the_same():
+    clusters = [cluster(f"m{index}", labels={"n": str(index % 7)}) for index in range(100)]
+    placements = [{"labelSelector": {"matchLabels": {"n": str(n % 7)}}, "exclude": [f"m{n}"]} for n in range(40)]
+
+    def decide(limit_bytes):
+        fleet = Fleet(clusters)
+        arrays = fleet.structure.arrays
+        arrays.limit_bytes = limit_bytes
+        scheduler = Scheduler(fleet, karmada_profile())
+        requests = [Request.of(asked(clusterAffinity=each)) for each in placements]
+        return [outcome(scheduler.schedule(each)) for each in [*requests, *requests]], arrays.bytes
+
+    (unbounded, all_bytes), (bounded, few_bytes) = decide(2**30), decide(20_000)
+    assert bounded == unbounded
+    assert few_bytes <= 20_000 < 40 * 4096 < all_bytes
 
 
 class FromFleet(Column[np.bool_]):

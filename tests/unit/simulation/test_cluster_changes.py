@@ -135,6 +135,6 @@ def test_a_workload_without_another_cluster_goes_nowhere():
     ],
 )
 def test_a_change_of_what_is_not_there_is_an_error(change, message):
-    with pytest.raises(InputError, match="the cluster|there is no cluster") as caught:
+    with pytest.raises(InputError, match=r"the cluster|there is no cluster") as caught:
         apply([change], world(member("a", env="prod"), member("b", TAINT)), NOW)
     assert message in str(caught.value)

@@ -12,6 +12,7 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import Version, status_write
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.limits import DEFAULT_LIMITS
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -150,3 +151,22 @@ def test_a_decision_explains_each_group_on_request():
     assert first["rejected"] == {"ClusterAffinity": 1, "TaintToleration": 1}
     assert first["failure"] == "none of 2 clusters fits"
     assert (second["group"], second["selected"], second["assigned"]) == ("two", ["a"], "a:4")
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        pytest.param({"groups": 1}, "placement.clusterAffinities: 2 groups; at most 1 are scheduled", id="a limit"),
+        pytest.param({"steps": 10}, "the decision takes more than 10 steps", id="the steps of a decision"),
+    ],
+)
+def test_a_binding_that_is_too_large_keeps_its_clusters_and_is_not_retried(limits, message):
+    profile = karmada_profile(limits=DEFAULT_LIMITS._replace(**limits))
+    clusters = ClusterState(Scheduler(Fleet([cluster("a", cpu=10)]), profile), {}, FailoverOptions())
+    binding = wanting(replicas=2, groups=[{"affinityName": "x"}, {"affinityName": "y"}], clusters={"a": 1})
+    decision = decide(clusters, binding, 0.0)
+    assert decision.result.reason == "PlacementTooLarge"
+    assert decision.result.message.startswith(message)
+    assert (decision.write, decision.clusters, decision.requeue_after_s) == (None, None, None)
+    assert decision.attempted
+    assert not decision.waits_for_capacity

@@ -1,0 +1,180 @@
+"""Reads lists and objects of an API server page by page, within limits of size and time."""
+
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.requests import ONLY_METADATA, ONLY_METADATA_LIST, READ_TIMEOUT_S, APIRequest, Key, page
+from berthmaster.kube.responses import ListPage, decode_response
+from berthmaster.kube.served_types import ServedType
+from berthmaster.manifests.document import DEFAULT_LIMITS, Document
+from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.model.errors import ApiError, InputError
+
+_JSON: Final = "application/json"
+_ATTEMPTS: Final = 3
+_FIRST_WAIT_S: Final = 0.5
+_MAX_WAIT_S: Final = 10.0
+_MIN_TIMEOUT_S: Final = 0.1
+
+
+class ReadLimits(NamedTuple):
+    """The limits of reading a control plane.
+
+    Attributes:
+        timeout_s: the time for everything, in seconds.
+        objects: the largest number of objects.
+        total_bytes: the largest size of all responses, in bytes.
+    """
+
+    timeout_s: float = 120.0
+    objects: int = DEFAULT_LIMITS.documents
+    total_bytes: int = 2**30
+
+
+class ListingProgress(Protocol):
+    """Shows how far lists are read. Called from several threads."""
+
+    def listed(self, resource: str, objects: int, expected: int) -> None:
+        """Note that a page arrived: the number of objects so far, and the expected number."""
+
+
+class Listing(NamedTuple):
+    """The objects of a list, or single objects, and the record of the read."""
+
+    documents: list[Document]
+    record: ListRecord
+
+
+class CollectionReader:
+    """Reads from one API server. Safe for several threads.
+
+    Attributes:
+        server: where the objects come from, for errors.
+    """
+
+    def __init__(
+        self,
+        client: APIClient,
+        server: str,
+        limits: ReadLimits,
+        progress: ListingProgress,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self.server = server
+        self._client = client
+        self._limits = limits
+        self._progress = progress
+        self._sleep = sleep
+        self._deadline_s = time.monotonic() + limits.timeout_s
+        self._lock = threading.Lock()
+        self._objects = 0
+        self._bytes = 0
+
+    def list(self, served: ServedType, namespace: str = "", *, metadata_only: bool = False) -> Listing:
+        """List all objects of a type, in one namespace or in all.
+
+        Managed fields are dropped. If the server forgets the version of the list, it is listed again once.
+
+        Raises:
+            ApiError: the server does not respond, refuses, or sends something else.
+            InputError: the objects exceed the limits of size or time.
+        """
+        try:
+            return self._list(served, namespace, metadata_only=metadata_only)
+        except ApiError as error:
+            if not error.expired:
+                raise
+            return self._list(served, namespace, metadata_only=metadata_only)
+
+    def get(self, served: ServedType, key: Key, *, metadata_only: bool = False) -> Document | None:
+        """Get one object; None if it does not exist.
+
+        Raises:
+            ApiError, InputError: as ``list``.
+        """
+        accept = ONLY_METADATA if metadata_only else _JSON
+        request = APIRequest(served.collection.object(key), read_timeout_s=self._timeout_s(), accept=accept)
+        body = self._patiently(lambda: ask_if_found(self._client, request))
+        if body is None:
+            return None
+        raw = decode_response(dict[str, Any], body, str(request))
+        self._count(1, len(body))
+        return self._document(served, raw)
+
+    def _list(self, served: ServedType, namespace: str, *, metadata_only: bool) -> Listing:
+        documents: list[Document] = []
+        token, version = "", ""
+        accept = ONLY_METADATA_LIST if metadata_only else _JSON
+        while True:
+            request = page(
+                served.collection, token, self._timeout_s(), namespace=namespace, accept=accept
+            )  # fmt: skip
+            body = self._patiently(lambda request=request: ask(self._client, request))  # type: ignore[misc]
+            part = decode_response(ListPage, body, str(request))
+            items = part.items or []
+            self._count(len(items), len(body))
+            documents += [self._document(served, msgspec.json.decode(item)) for item in items]
+            token, version = part.metadata.continue_, part.metadata.resource_version
+            self._progress.listed(str(served), len(documents), len(documents) + part.metadata.remaining_item_count)
+            if not token:
+                record = ListRecord(
+                    resource=str(served),
+                    namespace=namespace,
+                    resource_version=version,
+                    objects=len(documents),
+                    read_at=datetime.now(UTC).replace(microsecond=0),
+                    metadata_only=metadata_only,
+                )
+                return Listing(documents, record)
+
+    def _document(self, served: ServedType, raw: dict[str, Any]) -> Document:
+        """Return an object with its type, which servers omit in lists, and without managed fields."""
+        metadata = raw.get("metadata")
+        if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+            raise ApiError(0, "", f"{self.server} sent an object of {served} without a name")
+        metadata.pop("managedFields", None)
+        raw = {**raw, "apiVersion": served.api_version, "kind": served.kind}
+        name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+        return Document(f"{self.server}: {served.kind} {name}", 0, "", raw)
+
+    def _patiently(self, send: Callable[[], Any]) -> Any:  # noqa: ANN401 - what ``send`` returns
+        """Send a request. If the server is overloaded, wait as long as it says and send it again."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                return send()
+            except ApiError as error:
+                if not error.status or not error.unavailable or attempt == _ATTEMPTS - 1:
+                    raise
+                self._sleep(min(error.retry_after_s or _FIRST_WAIT_S * 2**attempt, _MAX_WAIT_S, self._timeout_s()))
+        raise AssertionError("the last attempt returns or raises")
+
+    def _timeout_s(self) -> float:
+        """Return the read timeout of the next request.
+
+        Raises:
+            InputError: the time for everything is over.
+        """
+        left_s = self._deadline_s - time.monotonic()
+        if left_s <= 0:
+            raise InputError(
+                f"{self.server}: reading took longer than {self._limits.timeout_s:g} s; read one namespace with -n, or "
+                "allow more with --read-timeout-s"
+            )
+        return max(min(left_s, READ_TIMEOUT_S), _MIN_TIMEOUT_S)
+
+    def _count(self, objects: int, size: int) -> None:
+        with self._lock:
+            self._objects += objects
+            self._bytes += size
+            exceeded = self._objects > self._limits.objects or self._bytes > self._limits.total_bytes
+        if exceeded:
+            raise InputError(
+                f"{self.server}: more than {self._limits.objects} objects or {self._limits.total_bytes} bytes; read "
+                "one namespace with -n"
+            )

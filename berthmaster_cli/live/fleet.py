@@ -1,0 +1,175 @@
+"""Reads what a simulation needs from a control plane: clusters, policies, bindings and their templates."""
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from berthmaster.kube.served_types import ServedType, ServedTypes
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.snapshot import ListRecord
+from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.kinds import group_of
+from berthmaster_cli.live.collections import CollectionReader, Listing
+from berthmaster_cli.live.gaps import forbidden, is_required, not_served
+from berthmaster_cli.live.templates import TemplateKind, TemplateSelection
+
+T = TypeVar("T")
+V = TypeVar("V")
+KARMADA: Final = (
+    ("cluster.karmada.io/v1alpha1", "Cluster"),
+    ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
+    ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy"),
+    ("work.karmada.io/v1alpha2", "ResourceBinding"),
+    ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
+    ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization"),
+)
+KUBEADMIRAL: Final = tuple(
+    ("core.kubeadmiral.io/v1alpha1", kind)
+    for kind in (
+        "FederatedCluster", "PropagationPolicy", "ClusterPropagationPolicy", "SchedulingProfile", "FederatedObject",
+        "ClusterFederatedObject",
+    )
+)  # fmt: skip
+# Cluster-scoped objects that stand for cluster-scoped resources: one namespace has none of them.
+_OF_CLUSTER_SCOPED: Final = frozenset({"ClusterResourceBinding", "ClusterFederatedObject"})
+POLICY_GROUP: Final = "policy.karmada.io"
+BINDING_GROUP: Final = "work.karmada.io"
+_CONCURRENT: Final = 4
+_MAX_SINGLE_GETS: Final = 50
+
+
+@dataclass(slots=True)
+class FleetRead:
+    """What was read.
+
+    Attributes:
+        documents: the objects in a fixed order.
+        records: the record of each list.
+        gaps: what could not be read and what follows, one sentence each.
+    """
+
+    documents: list[Document] = field(default_factory=list)
+    records: list[ListRecord] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+
+    def take(self, result: Listing | str | None) -> None:
+        """Add the objects of a list, or the sentence about a gap."""
+        if isinstance(result, str):
+            self.gaps.append(result)
+        elif result is not None:
+            self.documents += result.documents
+            self.records.append(result.record)
+
+    def of_group(self, group: str) -> list[Document]:
+        """Return the objects of an API group."""
+        return [document for document in self.documents if group_of(document.api_version) == group]
+
+
+def control_plane_types(types: ServedTypes, server: str) -> list[ServedType]:
+    """Return the types of Karmada and KubeAdmiral that an API server serves.
+
+    Raises:
+        InputError: it is no control plane of them.
+    """
+    for api_version, _ in (KARMADA[0], KUBEADMIRAL[0]):
+        if api_version in types.unavailable:
+            raise InputError(
+                f"{server}: {api_version} is registered, but the API server behind it does not respond; check "
+                "karmada-aggregated-apiserver"
+            )
+    found = [each for kind in (*KARMADA, *KUBEADMIRAL) if (each := types.find(*kind)) is not None]
+    if not any(is_required(each) for each in found):
+        raise InputError(
+            f"{server}: this API server serves neither {KARMADA[0][0]} (Karmada) nor {KUBEADMIRAL[0][0]} "
+            "(KubeAdmiral); name the context of the control plane with --context, not that of its host, or name "
+            "manifests with -f"
+        )
+    return found
+
+
+def read_fleet(
+    reader: CollectionReader, types: ServedTypes, namespace: str = "", over: Sequence[Document] = ()
+) -> FleetRead:
+    """Read everything that a simulation needs.
+
+    Args:
+        reader: reads from the control plane.
+        types: what the control plane serves.
+        namespace: the only namespace to read; empty for all namespaces and cluster-scoped resources.
+        over: objects that will be laid over the stored ones. Their policies select templates, too.
+
+    Raises:
+        ApiError: the server does not respond or sends something else.
+        InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
+    """
+    read = FleetRead()
+    wanted = [
+        each
+        for each in control_plane_types(types, reader.server)
+        if not (namespace and each.kind in _OF_CLUSTER_SCOPED)
+    ]
+    for result in concurrently(lambda each: list_allowed(reader, each, namespace), wanted):
+        read.take(result)
+    policies = [*read.of_group(POLICY_GROUP), *(each for each in over if group_of(each.api_version) == POLICY_GROUP)]
+    selection = TemplateSelection(read.of_group(BINDING_GROUP), policies)
+    for found in concurrently(lambda each: _templates(reader, types, namespace, selection, each), selection.kinds()):
+        read.take(found)
+    return read
+
+
+def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | str:
+    """List a type. Return the sentence about the gap if the user may not.
+
+    Raises:
+        ApiError: the request failed for another reason.
+        InputError: the user may not list a type without which there is no answer.
+    """
+    try:
+        return reader.list(served, namespace if served.namespaced else "")
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        if is_required(served):
+            raise InputError(f"{reader.server}: no right to list {served}, without which there is no answer") from None
+        return forbidden(served, namespace if served.namespaced else "")
+
+
+def concurrently(function: Callable[[T], V], values: Iterable[T]) -> list[V]:
+    """Call a function for several values at a time. Return the results in the order of the values."""
+    with ThreadPoolExecutor(_CONCURRENT) as pool:
+        return list(pool.map(function, values))
+
+
+def _templates(
+    reader: CollectionReader, types: ServedTypes, namespace: str, selection: TemplateSelection, kind: TemplateKind
+) -> Listing | str | None:
+    """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
+    served = types.find(kind.api_version, kind.kind)
+    if served is None or "list" not in served.verbs:
+        return not_served(kind.api_version, kind.kind, bound=kind.bound)
+    if namespace and not served.namespaced:
+        return None
+    try:
+        # A kind that no binding names has few templates that matter: metadata shows which.
+        listing = reader.list(served, namespace, metadata_only=kind.metadata_suffices or not kind.bound)
+        needed = [each for each in listing.documents if selection.needs(each)]
+        if not kind.metadata_suffices and not kind.bound:
+            needed = _in_full(reader, served, namespace, needed)
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        return forbidden(served, namespace)
+    return Listing(needed, listing.record)
+
+
+def _in_full(
+    reader: CollectionReader, served: ServedType, namespace: str, metadata: Sequence[Document]
+) -> list[Document]:
+    """Read the objects whose metadata is known: few one by one, many in a list."""
+    keys = [(each.namespace, each.name) for each in metadata]
+    if len(keys) <= _MAX_SINGLE_GETS:
+        found = (reader.get(served, key) for key in keys)
+        return [each for each in found if each is not None]
+    wanted = set(keys)
+    return [each for each in reader.list(served, namespace).documents if (each.namespace, each.name) in wanted]

@@ -1,0 +1,49 @@
+"""What a missing right hides, and what follows for the answer."""
+
+from typing import Final
+
+from berthmaster.kube.served_types import ServedType
+from berthmaster.model.kinds import group_of
+
+_POLICIES: Final = (
+    "workloads that only such policies claim are not scheduled, and explanations do not name these policies"
+)
+_BINDINGS: Final = (
+    "their current assignments, replicas and evictions are not known, so each answer is a first decision and not what "
+    "would move"
+)
+_CONSEQUENCES: Final = {
+    ("policy.karmada.io", "PropagationPolicy"): _POLICIES,
+    ("policy.karmada.io", "ClusterPropagationPolicy"): _POLICIES,
+    ("work.karmada.io", "ResourceBinding"): _BINDINGS,
+    ("work.karmada.io", "ClusterResourceBinding"): _BINDINGS,
+    ("config.karmada.io", "ResourceInterpreterCustomization"): (
+        "the replicas of custom resources are taken from their bindings; without a binding they are not known"
+    ),
+    ("core.kubeadmiral.io", "PropagationPolicy"): _POLICIES,
+    ("core.kubeadmiral.io", "ClusterPropagationPolicy"): _POLICIES,
+    ("core.kubeadmiral.io", "SchedulingProfile"): "policies that name a profile are not scheduled",
+    ("core.kubeadmiral.io", "FederatedObject"): _BINDINGS,
+    ("core.kubeadmiral.io", "ClusterFederatedObject"): _BINDINGS,
+}
+_TEMPLATES: Final = "their replicas and labels are taken from their bindings, and those without a binding are missing"
+REQUIRED: Final = frozenset({("cluster.karmada.io", "Cluster"), ("core.kubeadmiral.io", "FederatedCluster")})
+"""The kinds without which there is no answer."""
+
+
+def is_required(served: ServedType) -> bool:
+    """Return whether there is no answer without the objects of a type."""
+    return (group_of(served.api_version), served.kind) in REQUIRED
+
+
+def forbidden(served: ServedType, namespace: str, verb: str = "list") -> str:
+    """Return the sentence for a type that the user may not read."""
+    where = f" in the namespace {namespace}" if namespace else ""
+    consequence = _CONSEQUENCES.get((group_of(served.api_version), served.kind), _TEMPLATES)
+    return f"no right to {verb} {served}{where}: {consequence}"
+
+
+def not_served(api_version: str, kind: str, *, bound: bool) -> str:
+    """Return the sentence for a kind that a binding or a policy names and the server does not serve."""
+    consequence = _TEMPLATES if bound else "a policy selects it, but it has no objects"
+    return f"{kind} of {api_version} is not served: {consequence}"

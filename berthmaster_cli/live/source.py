@@ -1,0 +1,86 @@
+"""Reads a live control plane into documents: the whole fleet, or what concerns one workload."""
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from berthmaster.kube.http_client import connect
+from berthmaster.kube.kubeconfig import ClusterAccess
+from berthmaster.kube.served_types import ServedTypes, discover_types
+from berthmaster.manifests.document import Document
+from berthmaster.manifests.snapshot import FleetSnapshot
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.fleet import FleetRead, read_fleet
+from berthmaster_cli.live.progress import ListingBars
+from berthmaster_cli.live.workload import read_workload, resolved
+
+if TYPE_CHECKING:
+    from berthmaster.kube.client import APIClient
+
+
+class LiveDocuments(NamedTuple):
+    """What was read from a control plane.
+
+    Attributes:
+        documents: the objects in a fixed order, the same for the same state.
+        snapshot: when and what was read, and what is missing.
+        name: the workload with its kind and namespace, if one was named.
+    """
+
+    documents: list[Document]
+    snapshot: FleetSnapshot
+    name: ResourceName | None = None
+
+    def all(self) -> list[Document]:
+        """Return the objects and the record of the read, as a dump holds them."""
+        record = Document(self.snapshot.name, 0, "", self.snapshot.manifest())
+        return [record, *self.documents]
+
+
+def live_fleet(
+    access: ClusterAccess, limits: ReadLimits, namespace: str = "", over: Sequence[Document] = ()
+) -> LiveDocuments:
+    """Read everything that a simulation needs; see ``read_fleet``."""
+    return _read(access, limits, lambda reader, types: (read_fleet(reader, types, namespace, over), None))
+
+
+def live_workload(
+    access: ClusterAccess,
+    limits: ReadLimits,
+    name: ResourceName,
+    namespace: str,
+    over: Sequence[Document] = (),
+    *,
+    with_peers: bool = False,
+) -> LiveDocuments:
+    """Read what the explanation of one workload needs; see ``read_workload``.
+
+    Args:
+        access: the access to the control plane.
+        limits: the limits of reading.
+        name: the workload as the user wrote it.
+        namespace: the namespace if the name has none; empty for that of the context.
+        over: objects that will be laid over the stored ones.
+        with_peers: whether workload affinity refers to other bindings.
+    """
+
+    def read(reader: CollectionReader, types: ServedTypes) -> tuple[FleetRead, ResourceName]:
+        served, found = resolved(types, name, namespace or access.namespace)
+        return read_workload(reader, types, served, found, over=over, with_peers=with_peers), found
+
+    return _read(access, limits, read)
+
+
+def _read(
+    access: ClusterAccess,
+    limits: ReadLimits,
+    read: Callable[[CollectionReader, ServedTypes], tuple[FleetRead, ResourceName | None]],
+) -> LiveDocuments:
+    started = datetime.now(UTC).replace(microsecond=0)
+    client: APIClient = connect(access)
+    with ListingBars() as bars:
+        reader = CollectionReader(client, str(access), limits, bars)
+        found, name = read(reader, discover_types(client))
+    snapshot = FleetSnapshot(access.context or "pod", started, tuple(found.records), tuple(found.gaps))
+    return LiveDocuments(found.documents, snapshot, name)

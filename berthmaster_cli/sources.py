@@ -1,0 +1,139 @@
+"""Where the manifests of simulate and explain come from: files, a control plane, or files over a control plane."""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from berthmaster.manifests import Manifests, load_manifests, manifests_of, overlaid, read_documents
+from berthmaster.manifests.document import Document
+from berthmaster.model.errors import InputError
+from berthmaster.model.replicas import ReplicaPath
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.console import complain
+from berthmaster_cli.names import name_in
+
+if TYPE_CHECKING:
+    from berthmaster.kube.kubeconfig import ClusterAccess
+    from berthmaster_cli.live.collections import ReadLimits
+    from berthmaster_cli.live.source import LiveDocuments
+
+
+def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPath]]:
+    """Read the manifests of a simulation, and the fields that hold the replicas of custom resources.
+
+    Without ``-f`` it reads a control plane. With ``-f`` it reads one only if an option asks for it, and lays the files
+    over what is stored there.
+
+    Raises:
+        click.UsageError: options contradict each other.
+        ServiceError: the control plane does not respond.
+        InputError: a manifest or a path is invalid, or there is no access to a control plane.
+    """
+    replica_paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
+    if not reads_live(given):
+        return of_namespace(_from_files(given), given["namespace"]), replica_paths
+    from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
+
+    over = _documents(given)
+    live = live_fleet(_access(given), _limits(given), given["namespace"], over)
+    return of_namespace(_laid_over(live, over, given), given["namespace"]), replica_paths
+
+
+def read_workload_manifests(
+    given: Mapping[str, Any], name: ResourceName, *, workload_affinity: bool
+) -> tuple[Manifests, list[ReplicaPath], ResourceName]:
+    """Read the manifests that concern one workload, as ``read_manifests``.
+
+    Args:
+        given: the values of ``input_options``.
+        name: the workload as the user wrote it: the kind can be a short name or a plural.
+        workload_affinity: whether the other workloads of its namespace can matter.
+
+    Returns:
+        The manifests, the fields that hold replicas, and the name with its kind.
+
+    Raises:
+        click.UsageError, ServiceError, InputError: as ``read_manifests``; or there is no such workload.
+    """
+    replica_paths = [ReplicaPath.parse(text) for text in given["replica_paths"]]
+    if not reads_live(given):
+        manifests = _from_files(given)
+        return manifests, replica_paths, name_in(manifests, name, given["namespace"])
+    from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
+
+    over = _documents(given)
+    live = live_workload(_access(given), _limits(given), name, given["namespace"], over, with_peers=workload_affinity)
+    return _laid_over(live, over, given), replica_paths, live.name or name
+
+
+def reads_live(given: Mapping[str, Any]) -> bool:
+    """Return whether the options ask for a control plane.
+
+    Raises:
+        click.UsageError: ``--dump`` is given, but no control plane is read; or ``--redact`` without ``--dump``.
+    """
+    live = not given["paths"] or given["live"] or given["kubeconfig"] is not None or given["context"] is not None
+    if given["dump"] is not None and not live:
+        raise click.UsageError("--dump writes what a control plane holds; add --live, --kubeconfig or --context")
+    if given["redact"] and given["dump"] is None:
+        raise click.UsageError("--redact goes with --dump")
+    return live
+
+
+def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
+    """Return the manifests without workloads of other namespaces. An empty namespace means all."""
+    if not namespace:
+        return manifests
+    return replace(
+        manifests,
+        templates=[each for each in manifests.templates if each.namespace == namespace],
+        bindings=[each for each in manifests.bindings if each.metadata.namespace == namespace],
+        ignored=[each for each in manifests.ignored if each.document.namespace == namespace],
+    )
+
+
+def _from_files(given: Mapping[str, Any]) -> Manifests:
+    manifests = load_manifests(given["paths"], stdin=sys.stdin.buffer)
+    _print_gaps(manifests)
+    return manifests
+
+
+def _laid_over(live: "LiveDocuments", over: list[Document], given: Mapping[str, Any]) -> Manifests:
+    """Write the dump, and return the manifests of the stored objects with files laid over them."""
+    from berthmaster_cli.live.dump import write_dump  # noqa: PLC0415 - files need no client
+
+    if given["dump"] is not None:
+        write_dump(live, given["dump"], redact=given["redact"])
+    manifests = manifests_of(overlaid(live.all(), over), live.snapshot.name)
+    _print_gaps(manifests)
+    return manifests
+
+
+def _print_gaps(manifests: Manifests) -> None:
+    for gap in manifests.gaps:
+        complain(gap)
+
+
+def _documents(given: Mapping[str, Any]) -> list[Document]:
+    read = read_documents(given["paths"], stdin=sys.stdin.buffer) if given["paths"] else ()
+    return [document.with_namespace() for document in read]
+
+
+def _access(given: Mapping[str, Any]) -> "ClusterAccess":
+    from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+
+    try:
+        return find_access(given["kubeconfig"], given["context"])
+    except InputError as error:
+        if given["kubeconfig"] is not None or given["context"] is not None or given["live"]:
+            raise
+        raise InputError(f"{error}, or manifests with -f PATH") from None
+
+
+def _limits(given: Mapping[str, Any]) -> "ReadLimits":
+    from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
+
+    return ReadLimits(timeout_s=given["read_timeout_s"])

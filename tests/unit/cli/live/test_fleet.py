@@ -1,0 +1,264 @@
+"""What is read from a control plane: exactly what the answer needs, in pages, and a sentence for each gap."""
+
+import pytest
+from faults import nothing
+from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, shop, store
+from kube_in_memory import KubeInMemory, ScriptedClient
+
+from berthmaster.kube import requests
+from berthmaster.kube.requests import APIRequest
+from berthmaster.kube.served_types import discover_types
+from berthmaster.manifests.document import Document
+from berthmaster.model.errors import ApiError, InputError, ServiceError
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.fleet import read_fleet
+from berthmaster_cli.live.workload import read_workload, resolved
+
+
+class NoProgress:
+    def listed(self, resource: str, objects: int, expected: int) -> None:
+        pass
+
+
+@pytest.fixture
+def api() -> KubeInMemory:
+    api = KubeInMemory()
+    shop(api)
+    return api
+
+
+def reader(api: KubeInMemory, **limits) -> CollectionReader:
+    return CollectionReader(api, "karmada", ReadLimits(**limits), NoProgress(), sleep=lambda _: None)
+
+
+def fleet(api: KubeInMemory, namespace: str = "", over=(), **limits):
+    return read_fleet(reader(api, **limits), discover_types(api), namespace, over)
+
+
+def workload(api: KubeInMemory, text: str, namespace: str = "shop", **more):
+    types = discover_types(api)
+    served, name = resolved(types, ResourceName.parse(text), namespace)
+    return read_workload(reader(api), types, served, name, **more)
+
+
+def names(read) -> list[str]:
+    return sorted(f"{each.kind} {'/'.join(filter(None, (each.namespace, each.name)))}" for each in read.documents)
+
+
+def lists(api: KubeInMemory) -> set[str]:
+    return {request.path for request in api.requests if request.verb == "list"}
+
+
+def forbid(api: KubeInMemory, *paths: str) -> None:
+    def refuse(request: APIRequest) -> None:
+        if any(request.path.endswith(path) for path in paths):
+            raise ApiError(403, "Forbidden", f"{request}: 403 forbidden")
+
+    api.before = refuse
+
+
+def test_a_fleet_is_read_with_the_templates_that_bindings_name_and_policies_select(api):
+    assert names(fleet(api)) == [
+        "Cluster member1", "Cluster member2", "Cluster member3",
+        "ClusterPropagationPolicy db", "ClusterPropagationPolicy roles", "ClusterResourceBinding viewer-clusterrole",
+        "ClusterRole viewer", "ConfigMap shop/settings", "Deployment shop/web", "PropagationPolicy shop/web",
+        "ResourceBinding shop/web-deployment", "StatefulSet shop/postgres",
+    ]  # fmt: skip
+
+
+def test_templates_without_replicas_and_candidates_of_policies_are_read_as_metadata_first(api):
+    read = {each.name: each.raw for each in fleet(api).documents}
+    assert ("data" in read["settings"], "rules" in read["viewer"]) == (False, False)
+    assert read["postgres"]["spec"]["replicas"] == 3
+    asked = [request.path for request in api.requests if "statefulsets" in request.path]
+    assert asked == ["/apis/apps/v1/statefulsets", "/apis/apps/v1/namespaces/shop/statefulsets/postgres"]
+
+
+def test_managed_fields_are_dropped_and_types_are_set(api):
+    (web,) = [each for each in fleet(api).documents if each.kind == "Deployment"]
+    assert "managedFields" not in web.raw["metadata"]
+    assert (web.api_version, web.source) == ("apps/v1", "karmada: Deployment shop/web")
+
+
+def test_one_namespace_is_read_without_other_namespaces_and_without_cluster_scoped_resources(api):
+    read = fleet(api, "shop")
+    assert not {"ClusterResourceBinding viewer-clusterrole", "ClusterRole viewer"} & {*names(read)}
+    assert "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings" in lists(api)
+    assert not any("clusterroles" in path or "clusterresourcebindings" in path for path in lists(api))
+
+
+def test_policies_of_an_overlay_select_templates_too(api):
+    wanted = policy("all", selector())
+    read = fleet(api, over=[Document("new.yaml", 1, "", wanted)])
+    assert "Deployment shop/unclaimed" in names(read)
+
+
+def test_lists_are_read_in_pages_and_recorded(api, monkeypatch):
+    monkeypatch.setattr(requests, "PAGE_SIZE", 2)
+    store(api, cluster("member4"), cluster("member5"))
+    read = fleet(api)
+    pages = [request for request in api.requests if request.path.endswith("/clusters")]
+    assert [dict(request.query).get("continue") for request in pages] == [None, "2", "4"]
+    record = next(each for each in read.records if each.resource == "clusters.cluster.karmada.io")
+    assert (record.objects, record.resource_version) == (5, str(api.version))
+
+
+def test_an_expired_list_is_read_again(api):
+    def expire(request: APIRequest) -> None:
+        if request.path.endswith("/clusters"):
+            api.before = nothing
+            raise ApiError(410, "Expired", "too old")
+
+    api.before = expire
+    assert "Cluster member3" in names(fleet(api))
+
+
+def test_an_overloaded_server_is_asked_again(api):
+    answers = [ApiError(429, "TooManyRequests", "wait", 1.0), ApiError(503, "", "starting")]
+
+    def overload(request: APIRequest) -> None:
+        if request.path.endswith("/clusters") and answers:
+            raise answers.pop(0)
+
+    api.before = overload
+    assert "Cluster member1" in names(fleet(api))
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        pytest.param({"objects": 5}, "more than 5 objects", id="objects"),
+        pytest.param({"total_bytes": 100}, "or 100 bytes", id="bytes"),
+        pytest.param({"timeout_s": 0.0}, "longer than 0 s", id="time"),
+    ],
+)
+def test_a_limit_that_is_exceeded_is_an_error(api, limits, message):
+    with pytest.raises(InputError, match=message):
+        fleet(api, **limits)
+
+
+@pytest.mark.parametrize(
+    ("path", "missing", "gap"),
+    [
+        pytest.param("/deployments", "Deployment", "deployments.apps: their replicas and labels", id="templates"),
+        pytest.param(
+            "/resourcebindings", "ResourceBinding", "resourcebindings.work.karmada.io: their cu", id="bindings"
+        ),
+        pytest.param("/propagationpolicies", "PropagationPolicy", "workloads that only such policies", id="policies"),
+        pytest.param("/postgres", "StatefulSet", "list statefulsets.apps: their replicas", id="single templates"),
+    ],
+)
+def test_a_missing_right_is_named_with_its_consequence(api, path, missing, gap):
+    forbid(api, path)
+    read = fleet(api)
+    assert not any(each.startswith(f"{missing} ") for each in names(read))
+    assert [gap in each for each in read.gaps] == [True]
+
+
+def test_without_the_right_to_list_clusters_there_is_no_answer(api):
+    forbid(api, "/clusters")
+    with pytest.raises(InputError, match=r"no right to list clusters\.cluster\.karmada\.io, without which"):
+        fleet(api)
+
+
+def test_a_kind_that_is_not_served_is_named(api):
+    gone = deployment("web") | {"apiVersion": "example.org/v9", "kind": "Gone"}
+    store(api, binding(gone, policy("web"), member1=1))
+    (gap,) = fleet(api).gaps
+    assert gap.startswith(
+        "Gone of example.org/v9 is not served: their replicas and labels are taken from their bindings"
+    )
+
+
+def test_an_api_server_that_is_no_control_plane_is_an_error():
+    api = KubeInMemory()
+    api.served.add("apps/v1", "Deployment", "deployments")
+    with pytest.raises(InputError, match="name the context of the control plane with --context"):
+        fleet(api)
+
+
+def test_a_failed_request_is_an_error(api):
+    def fail(request: APIRequest) -> None:
+        if request.path.endswith("/deployments"):
+            raise ApiError(500, "", "broken")
+
+    api.before = fail
+    with pytest.raises(ServiceError, match="broken"):
+        fleet(api)
+
+
+@pytest.mark.parametrize("text", ["deploy/web", "deployments/web", "Deployment/web", "deployment.apps/web"])
+def test_one_workload_is_read_without_the_others(api, text):
+    read = workload(api, text)
+    assert names(read) == [
+        "Cluster member1", "Cluster member2", "Cluster member3",
+        "ClusterPropagationPolicy db", "ClusterPropagationPolicy roles", "Deployment shop/web",
+        "PropagationPolicy shop/web", "ResourceBinding shop/web-deployment",
+    ]  # fmt: skip
+    assert lists(api) == {
+        "/apis/cluster.karmada.io/v1alpha1/clusters",
+        "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
+        "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies",
+    }
+
+
+def test_peers_are_read_if_workload_affinity_matters(api):
+    workload(api, "deploy/web", with_peers=True)
+    assert "/apis/work.karmada.io/v1alpha2/namespaces/shop/resourcebindings" in lists(api)
+
+
+def test_a_cluster_scoped_workload_has_no_namespace(api):
+    assert "ClusterResourceBinding viewer-clusterrole" in names(workload(api, "clusterrole/viewer"))
+
+
+def test_customizations_are_read_for_custom_resources_only(api):
+    store(api, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}})
+    workload(api, "wd/w")
+    assert "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations" in lists(api)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param(
+            "deploy/nothing", r"karmada: there is no deployments\.apps 'nothing' in the namespace shop", id="name"
+        ),
+        pytest.param("depoy/web", "no resource type 'depoy'", id="type"),
+    ],
+)
+def test_a_workload_that_does_not_exist_is_an_error(api, text, message):
+    with pytest.raises(InputError, match=message):
+        workload(api, text)
+
+
+def test_a_workload_that_only_an_overlay_has_is_no_error(api):
+    read = workload(api, "deploy/new", over=[Document("new.yaml", 1, "", deployment("new"))])
+    assert "PropagationPolicy shop/web" in names(read)
+
+
+def test_a_server_without_aggregated_discovery_is_asked_for_each_group_version():
+    listed = {
+        "GET /api": {"kind": "APIVersions", "versions": ["v1"]},
+        "GET /apis": {"groups": [{"name": "apps", "versions": [{"groupVersion": "apps/v1", "version": "v1"}]}]},
+        "GET /api/v1": {"resources": [{"name": "secrets", "kind": "Secret", "namespaced": True, "verbs": ["list"]}]},
+        "GET /apis/apps/v1": {
+            "resources": [
+                {"name": "deployments", "kind": "Deployment", "namespaced": True, "shortNames": ["deploy"]},
+                {"name": "deployments/scale", "kind": "Scale", "namespaced": True},
+            ]
+        },
+    }
+
+    types = discover_types(ScriptedClient(listed))
+    assert str(types.resolve("deploy")) == "deployments.apps"
+    assert types.find("v1", "Secret").namespaced
+    assert types.resolve("scale") is None
+
+
+def test_the_preferred_version_of_a_kind_is_resolved():
+    api = KubeInMemory()
+    api.served.add("autoscaling/v2", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa")
+    api.served.add("autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa")
+    serve_karmada(api)
+    assert discover_types(api).resolve("hpa").api_version == "autoscaling/v2"

@@ -1,0 +1,102 @@
+"""A redacted dump holds no secret, and decisions depend on nothing that it leaves out."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from karmada_plane import JSON, binding, cluster, deployment, policy, resource, selector
+
+from berthmaster_cli.live.redaction import redacted
+
+SECRETS = st.lists(st.text("0123456789", min_size=12, max_size=12), min_size=14, max_size=14, unique=True)
+"""Values that may not reach a file. Numbers of this length stand nowhere else."""
+
+
+def holding(secrets: list[str]) -> list[JSON]:
+    """Objects that hold secrets wherever workloads, members and tools put them."""
+    env, image, command, probe, note, applied, data, key, path, header, status, init, arg, message = secrets
+    claimant = policy("web", selector(name="web"))
+    claimant["metadata"]["annotations"] = {"note": note}
+    web = deployment("web", 4, by=claimant)
+    web["metadata"]["annotations"] |= {"note": note, "kubectl.kubernetes.io/last-applied-configuration": applied}
+    web["metadata"]["managedFields"] = [{"manager": applied}]
+    web["status"]["conditions"] = [{"message": status}]
+    pod = web["spec"]["template"]["spec"]
+    web["spec"]["template"]["metadata"]["annotations"] = {"vault.example/secret": note}
+    pod["containers"][0] |= {
+        "env": [{"name": key, "value": env}, {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": key}}}],
+        "image": image,
+        "command": ["sh", "-c", command],
+        "readinessProbe": {"exec": {"command": [probe]}},
+        "unknownField": {"token": probe},
+    }
+    pod["initContainers"] = [{"name": "init", "image": init, "args": [arg]}]
+    pod["volumes"] = [
+        {"name": "v", "nfs": {"server": path, "path": path}},
+        {"name": "w", "secret": {"secretName": "s"}},
+    ]
+    bound = binding(web, claimant, member1=4)
+    bound["status"]["aggregatedStatus"][0] |= {"status": {"message": message}, "appliedMessage": message}
+    member = cluster("member1")
+    member["spec"] |= {"proxyHeader": {"Authorization": header}, "proxyURL": f"http://{header}@proxy"}
+    widget = resource("w", "Widget", "example.org/v1", spec={"replicas": 2, "pods": {"containers": [{"image": image}]}})
+    widget["spec"]["env"] = {"A": env}
+    federated = resource("web", "FederatedObject", "core.kubeadmiral.io/v1alpha1", spec={
+        "template": web,
+        "overrides": [{"override": [{"clusters": [{"patches": [
+            {"op": "replace", "path": "/spec/replicas", "value": 3},
+            {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": image},
+        ]}]}]}],
+    })  # fmt: skip
+    settings = resource("settings", "ConfigMap", data={"a": data}, binaryData={"b": data})
+    secret = resource("s", "Secret", data={"a": data}, stringData={"b": data}, type="Opaque")
+    return [claimant, web, bound, member, widget, federated, settings, secret]
+
+
+@given(SECRETS)
+def test_no_value_of_an_environment_an_image_or_data_is_kept(secrets):
+    text = json.dumps([redacted(each) for each in holding(secrets)])
+    assert [each for each in secrets if each in text] == []
+
+
+def at(value: Any, *path: Any) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+POD = ("spec", "template", "spec")
+CONTAINER = (*POD, "containers", 0)
+
+
+@pytest.mark.parametrize(
+    ("index", "path", "kept"),
+    [
+        pytest.param(1, ("spec", "replicas"), 4, id="replicas"),
+        pytest.param(1, (*CONTAINER, "resources"), {"requests": {"cpu": "500m"}}, id="requests"),
+        pytest.param(
+            1, (*CONTAINER, "env"), [{"name": "redacted-1", "valueFrom": {"secretKeyRef": {"name": "s"}}}],
+            id="the Secret that a variable refers to",
+        ),
+        pytest.param(1, (*POD, "volumes", 1), {"name": "w", "secret": {"secretName": "s"}}, id="a Secret's volume"),
+        pytest.param(1, ("metadata", "labels", "app"), "web", id="labels"),
+        pytest.param(
+            1, ("metadata", "annotations"),
+            {"propagationpolicy.karmada.io/name": "web", "propagationpolicy.karmada.io/namespace": "shop"},
+            id="the record of a claim",
+        ),
+        pytest.param(2, ("spec", "clusters"), [{"name": "member1", "replicas": 4}], id="the assignment"),
+        pytest.param(2, ("status", "aggregatedStatus", 0, "health"), "Healthy", id="the health of a member"),
+        pytest.param(3, ("status", "resourceSummary", "allocatable", "cpu"), "100", id="the capacity of a cluster"),
+        pytest.param(4, ("spec", "replicas"), 2, id="replicas of a custom resource"),
+        pytest.param(
+            5, ("spec", "overrides", 0, "override", 0, "clusters", 0, "patches", 0, "value"), 3, id="an override"
+        ),
+        pytest.param(7, ("type",), "Opaque", id="the type of a Secret"),
+    ],
+)  # fmt: skip
+def test_what_a_decision_depends_on_is_kept(index, path, kept):
+    objects = holding([f"{number:012}" for number in range(14)])
+    assert at(redacted(objects[index]), *path) == kept
