@@ -88,7 +88,7 @@ bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (uses wrk if 
 	@$(BIN)/python bench/admission.py $(ARGS)
 
 .PHONY: bench-extender
-bench-extender: $(VENV)/.run ## Time the extender over real sockets
+bench-extender: $(VENV)/.dev ## Time the extender over real sockets
 	@$(BIN)/python bench/extender_service.py $(ARGS)
 
 .PHONY: bench-controllers
@@ -99,9 +99,17 @@ bench-controllers: $(VENV)/.e2e ## Time the binding scheduler on a real API serv
 bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory with 10,000 bindings and 1,000 clusters (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/controllers_memory.py $(ARGS)
 
+.PHONY: bench-hostile
+bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice
+	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python bench/hostile.py $(ARGS)
+
 .PHONY: soak
-soak: $(VENV)/.run ## Test the extender under bad clients: dropped connections, slow clients, incomplete bodies
-	@$(BIN)/python bench/soak.py $(ARGS)
+soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
+	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)
+
+.PHONY: cost
+cost: $(VENV)/.dev ## Find work that grows faster than n log n in any input
+	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python tests/cost_growth.py $(ARGS)
 
 .PHONY: coverage
 coverage: $(VENV)/.dev ## Run the tests and show uncovered lines

@@ -13,23 +13,17 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import socket
-import ssl
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.queues import Queue
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 from reviews import admission_review, answer, patched
-from webhook_process import Server, make_pair
+from served import Server, post, reviewing
 
 from webhook.admission.settings import AdmissionSettings, WebhookMode
 
@@ -93,6 +87,12 @@ def policy(priority: int) -> dict[str, Any]:
     }
 
 
+def reviews() -> list[bytes]:
+    """Return requests as bytes: a mutation, and the validation of its result."""
+    bodies = zip(PATHS, prepared(AdmissionSettings()), strict=True)
+    return [post(path, json.dumps(body).encode()) for path, body in bodies]
+
+
 def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the reviews that an API server would send: before the mutation, and after it."""
     old = policy(9)
@@ -102,19 +102,6 @@ def prepared(settings: AdmissionSettings) -> tuple[dict[str, Any], dict[str, Any
     new["metadata"]["labels"] = old["metadata"]["labels"]
     first = admission_review(new, old)
     return first, admission_review(patched(new, answer(PATHS[0], first, settings)), old)
-
-
-@contextmanager
-def server(folder: Path, workers: int, mode: str, worker_class: str) -> Iterator[Server]:
-    """Start the webhook and wait until it is ready."""
-    make_pair().write(folder)
-    flags = ("--worker-class", worker_class, "--workers", str(workers), "--mode", mode, "--drain-s=0", "--peer-checks")
-    started = Server(folder, *flags)
-    try:
-        started.wait_until_ready()
-        yield started
-    finally:
-        started.stop(signal.SIGTERM)
 
 
 def cpu_seconds(parent: int) -> float:
@@ -143,17 +130,15 @@ def with_wrk(url: str, body: Path, connections: int, seconds: int, folder: Path)
     return requests, micros / 1e6, p50 / 1e3, p99 / 1e3, errors
 
 
-def ask(port: int, head_and_body: bytes, connections: int, seconds: int, results: "Queue[Any]") -> None:
+def ask(server: Server, request: bytes, connections: int, seconds: int, results: "Queue[Any]") -> None:
     """Make load in one process: its connections take turns."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    opened = [context.wrap_socket(socket.create_connection(("127.0.0.1", port))) for _ in range(connections)]
+    opened = [server.connect() for _ in range(connections)]
     took, errors, until = [], 0, time.perf_counter() + seconds
     sent = {}
     while time.perf_counter() < until:
         for each in opened:
             sent[each] = time.perf_counter()
-            each.sendall(head_and_body)
+            each.sendall(request)
         for each in opened:
             answer = received(each)
             took.append(time.perf_counter() - sent[each])
@@ -161,7 +146,7 @@ def ask(port: int, head_and_body: bytes, connections: int, seconds: int, results
     results.put((took, errors))
 
 
-def received(client: ssl.SSLSocket) -> bytes:
+def received(client: socket.socket) -> bytes:
     """Read one answer. A server may send its head and its body separately."""
     answer = client.recv(65536)
     while b"\r\n\r\n" not in answer:
@@ -178,13 +163,10 @@ def received(client: ssl.SSLSocket) -> bytes:
 
 def without_wrk(server: Server, path: str, body: Path, connections: int, seconds: int) -> Measured:
     """Measure with processes of this script."""
-    content = body.read_bytes()
-    head = (
-        f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
-    )
+    request = post(path, body.read_bytes())
     results = multiprocessing.Queue()
     split = [2] * (connections // 2) or [1]
-    arguments = [(server.port, head.encode() + content, each, seconds, results) for each in split]
+    arguments = [(server, request, each, seconds, results) for each in split]
     load = [multiprocessing.Process(target=ask, args=each) for each in arguments]
     for each in load:
         each.start()
@@ -198,7 +180,7 @@ def without_wrk(server: Server, path: str, body: Path, connections: int, seconds
 
 def figures(server: Server, worker_class: str, path: str, body: Path, connections: int, seconds: int) -> str:
     """Return one line of the table."""
-    used, (busy, load) = cpu_seconds(server.process.pid), machine_cpu_seconds()
+    used, (busy, load) = cpu_seconds(server.pid), machine_cpu_seconds()
     if shutil.which("wrk"):
         url = f"https://127.0.0.1:{server.port}{path}"
         measured = with_wrk(url, body, connections, seconds, body.parent)
@@ -206,7 +188,7 @@ def figures(server: Server, worker_class: str, path: str, body: Path, connection
         measured = without_wrk(server, path, body, connections, seconds)
     requests, took, p50, p99, errors = measured
     busy, load = (now - before for now, before in zip(machine_cpu_seconds(), (busy, load), strict=True))
-    used = cpu_seconds(server.process.pid) - used
+    used = cpu_seconds(server.pid) - used
     others = (busy - load - used) / took / (os.cpu_count() or 1)
     micros = used / requests * 1e6
     shown = (
@@ -246,7 +228,8 @@ def main() -> None:
         folder = Path(name)
         reviews = dict(zip(PATHS, prepared(AdmissionSettings(mode=WebhookMode(options.mode))), strict=True))
         for worker_class in options.worker_class or WORKER_CLASSES:
-            with server(folder, options.workers, options.mode, worker_class) as running:
+            flags = ("--worker-class", worker_class, "--workers", str(options.workers), "--mode", options.mode)
+            with reviewing(*flags, "--peer-checks") as running:
                 for path, review in reviews.items():
                     body = folder / "review.json"
                     body.write_text(json.dumps(review))

@@ -6,7 +6,6 @@ without TLS. The client uses plain sockets, so that its own time is a small part
 
 import json
 import os
-import socket
 import threading
 import time
 from collections.abc import Sequence
@@ -30,7 +29,7 @@ def batch_rate(server: Server, workload: Scenario, lines: int) -> float:
         + b"\n"
         for index in range(lines)
     )
-    client = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    client = server.connect(60)
     start = time.perf_counter()
     sender = threading.Thread(
         target=client.sendall, args=(post("/v1/schedule/batch", body, "application/x-ndjson"),), daemon=True

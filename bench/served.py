@@ -1,12 +1,15 @@
-"""A running extender and clients with kept-alive connections, for the benchmarks of the service.
+"""Running services, and clients with kept-alive connections, for the benchmarks of the services.
 
 As a program, ``served.py PORT CONNECTIONS SECONDS FILE`` is a pool of connections. The load then does not share an
 interpreter with the program that measures.
 """
 
 import json
+import os
+import shlex
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -14,16 +17,20 @@ import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+from webhook_process import make_pair
+
 from berthmaster.model.decode import builtins
 
 _READY_WITHIN_S = 60.0
 _CLUSTER = "cluster.karmada.io/v1alpha1"
+_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 class Figures(NamedTuple):
@@ -35,31 +42,95 @@ class Figures(NamedTuple):
 
 
 class Server(NamedTuple):
-    """A running service."""
+    """A running service.
+
+    Attributes:
+        port, probe_port: the ports for requests and for probes.
+        pid: the process that started the workers.
+        tls: whether requests need TLS. Clients do not verify the certificate.
+    """
 
     port: int
     probe_port: int
     pid: int
+    tls: bool = False
+
+    def connect(self, timeout_s: float = 30.0) -> socket.socket:
+        """Return a new connection for requests."""
+        plain = socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s)
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return without_verification().wrap_socket(plain) if self.tls else plain
+
+    def workers(self) -> list[int]:
+        """Return the process ids of the workers."""
+        return sorted(map(int, Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()))
+
+    def memory_mib(self) -> float:
+        """Return the resident memory of all processes of the service, as a pod counts it."""
+        return sum(_resident_kib(pid) for pid in (self.pid, *self.workers())) / 1024
+
+    def is_live(self) -> bool:
+        """Return whether a probe of the kubelet succeeds."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.probe_port}/livez", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+
+def without_verification() -> ssl.SSLContext:
+    """Return a TLS context that accepts every certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 @contextmanager
-def serving(clusters: Sequence[Any], *flags: str) -> Iterator[Server]:
-    """Serve a fleet until the end of the block."""
-    port, probe_port = free_port(), free_port()
+def serving(clusters: Sequence[Any], *flags: str, descriptors: int = 0) -> Iterator[Server]:
+    """Run the extender with a fleet until the end of the block."""
+    with ExitStack() as stack:
+        given: tuple[str, ...] = ()
+        if clusters:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            listed = {"apiVersion": _CLUSTER, "kind": "ClusterList", "items": [builtins(each) for each in clusters]}
+            Path(folder, "clusters.json").write_bytes(msgspec.json.encode(listed))
+            given = ("-f", folder)
+        yield stack.enter_context(_running("extender", *given, *flags, descriptors=descriptors))
+
+
+@contextmanager
+def reviewing(*flags: str, descriptors: int = 0) -> Iterator[Server]:
+    """Run the webhook with a certificate of its own until the end of the block."""
     with tempfile.TemporaryDirectory() as folder:
-        listed = {"apiVersion": _CLUSTER, "kind": "ClusterList", "items": [builtins(each) for each in clusters]}
-        Path(folder, "clusters.json").write_bytes(msgspec.json.encode(listed))
-        command = [
-            sys.executable, "-m", "berthmaster_cli.main", "extender", "-f", folder, "--bind", f"127.0.0.1:{port}",
-            "--probe-bind", f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "warning", *flags,
-        ]  # fmt: skip
-        process = subprocess.Popen(command)  # noqa: S603 - this program
-        try:
-            await_ready(probe_port, process)
-            yield Server(port, probe_port, process.pid)
-        finally:
-            process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+        make_pair().write(Path(folder))
+        files = ("--cert-file", f"{folder}/tls.crt", "--key-file", f"{folder}/tls.key")
+        with _running("webhook", *files, *flags, descriptors=descriptors) as server:
+            yield server._replace(tls=True)
+
+
+@contextmanager
+def _running(command: str, *flags: str, descriptors: int = 0) -> Iterator[Server]:
+    """Run a service on free ports. ``descriptors`` limits its open files and connections; 0 sets no limit."""
+    port, probe_port = free_port(), free_port()
+    words = [
+        sys.executable, "-m", "berthmaster_cli.main", command, "--bind", f"127.0.0.1:{port}",
+        "--probe-bind", f"127.0.0.1:{probe_port}", "--drain-s", "0", "--log-level", "error", *flags,
+    ]  # fmt: skip
+    limit = f"ulimit -n {descriptors}; " if descriptors else ""
+    process = subprocess.Popen(["/bin/sh", "-c", f"{limit}exec {shlex.join(words)}"])  # noqa: S603 - this program
+    try:
+        await_ready(probe_port, process)
+        yield Server(port, probe_port, process.pid)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def _resident_kib(pid: int) -> int:
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB
+    except OSError:
+        return 0  # it has just ended
 
 
 def free_port() -> int:
@@ -84,12 +155,15 @@ def await_ready(probe_port: int, process: subprocess.Popen[bytes]) -> None:
 class Client:
     """One keep-alive connection."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=30)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(self, server: Server) -> None:
+        self._socket = server.connect()
 
     def ask(self, request: bytes) -> bytes:
-        """Send a request and return the body of the answer."""
+        """Send a request and return the body of the answer.
+
+        Raises:
+            RuntimeError: the status is not 200.
+        """
         self._socket.sendall(request)
         answer = self._socket.recv(262144)
         head_end = answer.find(b"\r\n\r\n")
@@ -103,6 +177,10 @@ class Client:
         if not answer.startswith(b"HTTP/1.1 200"):
             raise RuntimeError(answer[:400])
         return answer[head_end + 4 :]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._socket.close()
 
     def _more(self) -> bytes:
         more = self._socket.recv(262144)
@@ -119,7 +197,7 @@ def post(path: str, body: bytes, content_type: str = "application/json") -> byte
 
 def measure(server: Server, requests: Sequence[bytes], *, count: int, connections: int, seconds: float) -> Figures:
     """Send ``count`` requests over one connection, then requests over many connections for some seconds."""
-    client = Client(server.port)
+    client = Client(server)
     for request in requests:
         client.ask(request)
     times = []
@@ -140,13 +218,13 @@ def _rate(server: Server, requests: Sequence[bytes], connections: int, seconds: 
         return float(subprocess.run(command, check=True, capture_output=True).stdout)  # noqa: S603 - this program
 
 
-def pool(port: int, requests: Sequence[bytes], connections: int, seconds: float) -> float:
+def pool(server: Server, requests: Sequence[bytes], connections: int, seconds: float) -> float:
     """Return the requests per second over a pool of connections. Each waits for an answer before its next request."""
     until = time.monotonic() + seconds
     counts = [0] * connections
 
     def ask(number: int) -> None:
-        client = Client(port)
+        client = Client(server)
         while time.monotonic() < until:
             client.ask(requests[(counts[number] + number) % len(requests)])
             counts[number] += 1
@@ -163,4 +241,4 @@ def pool(port: int, requests: Sequence[bytes], connections: int, seconds: float)
 if __name__ == "__main__":
     port, connections, seconds, name = sys.argv[1:]
     texts = json.loads(Path(name).read_bytes())
-    print(pool(int(port), [text.encode() for text in texts], int(connections), float(seconds)))
+    print(pool(Server(int(port), 0, 0), [text.encode() for text in texts], int(connections), float(seconds)))

@@ -1,176 +1,92 @@
-"""Measure the extender while other clients misbehave: ``make soak``.
+"""Measure webhook and extender while other clients misbehave: ``make soak``.
 
-The other clients open and drop thousands of connections, send slow and incomplete requests, and flood the service.
-One well-behaved client measures its requests first alone, and then beside the others. The memory of the workers is
-measured too. The memory must stay constant, and the well-behaved client must not become slower than its share of CPU
-explains.
+A well-behaved client sends requests over a kept and over new connections, first alone, then beside each kind of
+misbehaving client (``companions.py``), then beside all of them. No good request may fail, no probe may fail, no worker
+may be killed, and memory must stay below the limits of the Helm chart.
 """
 
-import os
-import random
-import socket
-import threading
-import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import click
+from admission import reviews
+from companions import COMPANIONS
 from extender_service import native_requests
-from served import Client, Server, post, serving
+from served import Server, reviewing, serving
+from stress import TITLES, Watcher, beside, line, problems
 from workloads import generated
 
-_PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
+LIMITS_MIB: Mapping[str, float] = {"webhook": 320, "extender": 1024}
+"""The memory limits of charts/berthmaster/values.yaml."""
+FEW_DESCRIPTORS = 400
+_WARM_UP_S = 2.0
 
 
-class Figures(NamedTuple):
-    """The requests of the well-behaved client: milliseconds per request, and counts."""
+class Soak(NamedTuple):
+    """A service under test.
 
-    p50: float
-    p99: float
-    worst: float
-    count: int
-    failed: int
+    Attributes:
+        service: its name.
+        server: the running service.
+        requests: the good requests.
+        seconds: the duration of each measurement.
+    """
 
+    service: str
+    server: Server
+    requests: Sequence[bytes]
+    seconds: float
 
-class BadClients:
-    """Clients that misbehave until they are stopped."""
-
-    def __init__(self, port: int, requests: Sequence[bytes]) -> None:
-        self._port = port
-        self._request = requests[0]
-        self._stopped = threading.Event()
-        self.done = {"dropped": 0, "half": 0, "slow": 0, "large": 0, "nonsense": 0}
-        self._threads: list[threading.Thread] = []
-
-    def start(self) -> None:
-        """Start all clients."""
-        kinds: dict[Callable[[], None], int] = {
-            self._drop: 2, self._half: 30, self._slow: 30, self._large: 2, self._nonsense: 2,
-        }  # fmt: skip
-        for kind, count in kinds.items():
-            self._threads += [threading.Thread(target=self._repeat, args=(kind,), daemon=True) for _ in range(count)]
-        for thread in self._threads:
-            thread.start()
-
-    def stop(self) -> None:
-        """Stop all clients."""
-        self._stopped.set()
-        for thread in self._threads:
-            thread.join(timeout=10)
-
-    def _repeat(self, misbehave: Callable[[], None]) -> None:
-        while not self._stopped.is_set():
-            with suppress(OSError):
-                misbehave()
-
-    def _connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self._port), timeout=10)
-
-    def _drop(self) -> None:
-        """Open a connection and drop it: with or without bytes, with or without a TCP reset."""
-        with self._connect() as client:
-            if random.random() < 0.5:
-                client.sendall(self._request[: random.randrange(len(self._request))])
-            if random.random() < 0.5:
-                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
-        self.done["dropped"] += 1
-        self._stopped.wait(0.005)
-
-    def _half(self) -> None:
-        """Send an incomplete body and wait for the answer."""
-        with self._connect() as client:
-            client.sendall(self._request[:-20])
-            while client.recv(65536):
-                pass
-        self.done["half"] += 1
-
-    def _slow(self) -> None:
-        """Send one byte at a time until the server closes the connection."""
-        with self._connect() as client, suppress(OSError):
-            for at in range(len(self._request)):
-                client.sendall(self._request[at : at + 1])
-                if self._stopped.wait(0.05):
-                    return
-        self.done["slow"] += 1
-
-    def _large(self) -> None:
-        """Declare a body far over the limit."""
-        with self._connect() as client:
-            client.sendall(b"POST /v1/schedule HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n")
-            client.sendall(b"Content-Type: application/json\r\n\r\n" + b" " * 65536)
-            while client.recv(65536):
-                pass
-        self.done["large"] += 1
-        self._stopped.wait(0.02)
-
-    def _nonsense(self) -> None:
-        """Send a malformed request."""
-        with self._connect() as client:
-            client.sendall(post("/v1/schedule", random.randbytes(2000)))
-            client.recv(65536)
-        self.done["nonsense"] += 1
-        self._stopped.wait(0.02)
+    def run(self, names: Sequence[str]) -> Iterator[str]:
+        """Print the figures beside some companions, and yield what must not happen."""
+        what = f"{self.service}: {names[0] if len(names) == 1 else 'all of them' if names else 'alone'}"
+        if names:
+            figures = beside(names, self.server, self.requests, self.requests, self.seconds)
+        else:
+            figures = Watcher(self.server, self.requests).figures(self.seconds)
+        print(line(what, figures), flush=True)
+        yield from problems(what, figures, LIMITS_MIB[self.service])
 
 
-def well_behaved(server: Server, requests: Sequence[bytes], seconds: float) -> Figures:
-    """Send a request every 2 ms for some seconds."""
-    times, failed = [], 0
-    until = time.monotonic() + seconds
-    client = Client(server.port)
-    while time.monotonic() < until:
-        start = time.perf_counter()
-        try:
-            client.ask(requests[len(times) % len(requests)])
-        except (OSError, RuntimeError):
-            failed += 1
-            client = Client(server.port)
-        times.append((time.perf_counter() - start) * 1e3)
-        time.sleep(0.002)
-    times.sort()
-    return Figures(times[len(times) // 2], times[int(len(times) * 0.99)], times[-1], len(times), failed)
-
-
-def memory_mib(server: Server) -> float:
-    """Return the resident memory of all processes of a service."""
-    return sum(_resident_kib(pid) for pid in (server.pid, *_children(server.pid))) / 1024
-
-
-def _children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def _resident_kib(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE_KIB
+def soak(service: str, seconds: float, names: Sequence[str], *, descriptors: int = 0) -> Iterator[str]:
+    """Run a service beside each companion and beside all of them, and yield what must not happen."""
+    clusters = next(each for each in generated(7) if len(each.clusters) == 1000)
+    if service == "webhook":
+        running, requests = reviewing(descriptors=descriptors), reviews()
+    else:
+        running, requests = serving(clusters.clusters, descriptors=descriptors), native_requests(clusters)
+    with running as server:
+        tested = Soak(service, server, requests, seconds)
+        Watcher(server, requests).figures(_WARM_UP_S)
+        yield from tested.run([])
+        for name in names:
+            yield from tested.run([name])
+        if len(names) > 1:
+            yield from tested.run(names)
+        yield from tested.run([])
 
 
 @click.command()
-@click.option("--seconds", default=30.0, show_default=True, type=click.FloatRange(5, 3600), help="The duration.")
-def main(seconds: float) -> None:
-    """Print the figures of the well-behaved client, and the memory."""
-    workload = next(each for each in generated(7) if len(each.clusters) == 1000)
-    requests = native_requests(workload)
-    with serving(workload.clusters) as server:
-        well_behaved(server, requests, 3)
-        _print("alone", well_behaved(server, requests, 5), memory_mib(server))
-        silent = [socket.create_connection(("127.0.0.1", server.port)) for _ in range(500)]
-        bad_clients = BadClients(server.port, requests)
-        bad_clients.start()
-        for part in range(1, 4):
-            figures = well_behaved(server, requests, seconds / 3)
-            _print(f"beside the others, part {part} of 3", figures, memory_mib(server))
-        bad_clients.stop()
-        for client in silent:
-            client.close()
-        time.sleep(1)
-        _print("afterwards", well_behaved(server, requests, 5), memory_mib(server))
-        print(", ".join(f"{count} {what}" for what, count in bad_clients.done.items()), "and 500 silent connections")
-
-
-def _print(when: str, figures: Figures, memory: float) -> None:
-    shown = f"p50 {figures.p50:7.2f} ms  p99 {figures.p99:7.2f} ms  worst {figures.worst:7.1f} ms"
-    print(f"{when:>28}: {shown}  {figures.count} requests, {figures.failed} failed  {memory:6.1f} MiB", flush=True)
+@click.option(
+    "--seconds", default=10.0, show_default=True, type=click.FloatRange(1, 3600), help="The duration of each row."
+)
+@click.option("--only", default="", help="Only companions whose name contains this text.")
+@click.option("--service", type=click.Choice(list(LIMITS_MIB)), multiple=True, help="The services; all by default.")
+def main(seconds: float, only: str, service: tuple[str, ...]) -> None:
+    """Print the figures of the well-behaved client, and the memory of the services."""
+    names = [name for name in COMPANIONS if only in name]
+    found: list[str] = []
+    print(TITLES)
+    for each in service or LIMITS_MIB:
+        found += soak(each, seconds, names)
+        connections = [name for name in names if "connections" in name or "plain port" in name]
+        if connections:
+            print(f"with {FEW_DESCRIPTORS} descriptors:")
+            found += soak(each, seconds, connections, descriptors=FEW_DESCRIPTORS)
+    for problem in found:
+        print(problem, file=sys.stderr)
+    sys.exit(1 if found else 0)
 
 
 if __name__ == "__main__":

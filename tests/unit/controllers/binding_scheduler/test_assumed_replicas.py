@@ -6,17 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S, AssumedReplicas
-from berthmaster.model.cluster import AllocatableModeling, Cluster
-from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.pending_replicas import (
+from berthmaster.controllers.binding_scheduler.assumed_replicas import (
+    LIFETIME_S,
     MAX_NODE_CLASSES,
     MAX_NODES,
     AssumedCluster,
+    AssumedReplicas,
     ModelNodes,
     NodeClass,
     PendingReplicas,
 )
+from berthmaster.model.cluster import AllocatableModeling, Cluster
+from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import Requests
 
 ONE_CPU: Requests = (("cpu", 1000),)

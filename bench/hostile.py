@@ -1,0 +1,129 @@
+"""Measure what one hostile document may cost, and what others notice: ``make bench-hostile``.
+
+The first table has the cost of each document of ``hostile_rows.py``: time, allocated bytes, and counted steps. The
+second has a well-behaved client beside four clients that send the worst documents without pause.
+
+Steps and bytes have limits that fail the program, because they do not depend on the machine. Times fail it with
+``--strict`` only.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+import msgspec
+from admission import reviews
+from extender_service import kubeadmiral_requests
+from hostile_measure import Measured
+from hostile_rows import MIB, Row, rows
+from served import Server, post, reviewing, serving
+from soak import LIMITS_MIB
+from stress import TITLES, Watcher, beside, line, problems
+from workloads import generated
+
+MAX_MS, MAX_REFUSED_MS = 250, 50
+MAX_P99_MS = 20
+MAX_BYTES = 64 * MIB
+MAX_STEPS = 1_500_000
+"""About 250 ms: a step takes 100 to 200 ns of the interpreter."""
+MAX_REFUSED_STEPS = 300_000
+_CAP = re.compile(r"at most|accepted are|larger than|limit", re.IGNORECASE)
+_REFUSAL = re.compile(r'"allowed":false|"error":"[^"]|"Error":"[^"]')
+_FOLDER = Path(__file__).parent
+
+
+def measured(mode: str, only: str) -> Mapping[str, Measured]:
+    """Return the cost of each row in a mode of ``hostile_measure.py``."""
+    command = [sys.executable, str(_FOLDER / "hostile_measure.py"), mode, only]
+    output = subprocess.run(command, check=True, capture_output=True).stdout  # noqa: S603 - this program
+    found = [msgspec.json.decode(each, type=Measured) for each in output.splitlines()]
+    return {each.what: each for each in found}
+
+
+def is_refused(cost: Measured) -> bool:
+    """Return whether the document was refused."""
+    return cost.status >= 400 or _REFUSAL.search(cost.answer) is not None
+
+
+def broken_limits(timed: Measured, counted: Measured, *, strict: bool) -> Iterator[str]:
+    """Yield the limits that a document exceeds."""
+    what = timed.what
+    if not timed.status or not counted.status:
+        yield f"{what}: no answer within a minute"
+        return
+    refused = is_refused(timed)
+    steps, most_ms = (MAX_REFUSED_STEPS, MAX_REFUSED_MS) if refused else (MAX_STEPS, MAX_MS)
+    if counted.steps > steps:
+        yield f"{what}: {counted.steps:,} steps; at most {steps:,}"
+    if timed.peak_bytes > MAX_BYTES:
+        yield f"{what}: {timed.peak_bytes / MIB:.0f} MiB; at most {MAX_BYTES / MIB:.0f}"
+    if refused and not _CAP.search(timed.answer):
+        yield f"{what}: the refusal names no limit: {timed.answer[:300]}"
+    if strict and timed.seconds * 1e3 > most_ms:
+        yield f"{what}: {timed.seconds * 1e3:.0f} ms; at most {most_ms}"
+
+
+def cost_table(only: str, *, strict: bool) -> Iterator[str]:
+    """Print the cost of each document, and yield the limits that are exceeded."""
+    timed, counted = measured("time", only), measured("steps", only)
+    print(f"{'document':<66} {'kB':>6} {'ms':>8} {'MiB':>6} {'kept':>6} {'steps':>11}  answer")
+    for what, cost in timed.items():
+        steps = counted[what].steps
+        result = "none" if not cost.status else "refused" if is_refused(cost) else "answered"
+        print(
+            f"{what:<66} {cost.sent_bytes / 1000:6.0f} {cost.seconds * 1e3:8.1f} {cost.peak_bytes / MIB:6.1f} "
+            f"{cost.kept_bytes / MIB:6.1f} {steps:11,}  {result}"
+        )
+        yield from broken_limits(cost, counted[what], strict=strict)
+
+
+def beside_the_worst(service: str, server: Server, good: Sequence[bytes], seconds: float, only: str) -> Iterator[Row]:
+    """Print the figures of good requests beside each kind of hostile ones, and yield what must not happen."""
+    Watcher(server, good).figures(1.0)
+    found: list[str] = []
+    for row in rows():
+        if row.service == service and only in row.what:
+            figures = beside(["worst"], server, good, [post(row.path, row.body())], seconds)
+            print(line(row.what[:44], figures), flush=True)
+            found += problems(row.what, figures, LIMITS_MIB[service])
+            if figures.p99 > MAX_P99_MS:
+                found.append(f"strict: {row.what}: p99 of good requests is {figures.p99:.0f} ms; at most {MAX_P99_MS}")
+    yield from found
+
+
+def beside_table(seconds: float, only: str, *, strict: bool) -> Iterator[str]:
+    """Print the figures of good requests beside hostile ones, and yield what must not happen."""
+    print(f"\n{TITLES}")
+    with ExitStack() as stack:
+        fleet = next(each for each in generated(7) if len(each.clusters) == 1000)
+        for service, running, good in (
+            ("webhook", reviewing(), reviews()),
+            ("extender", serving(fleet.clusters), kubeadmiral_requests("filter")),
+        ):
+            with running as server:
+                for problem in beside_the_worst(service, server, good, seconds, only):
+                    if strict or not problem.startswith("strict: "):
+                        yield problem
+        stack.close()
+
+
+@click.command()
+@click.option("--seconds", default=2.0, show_default=True, help="The duration of a row of the second table.")
+@click.option("--only", default="", help="Only documents whose name contains this text.")
+@click.option("--strict", is_flag=True, help="Limit times, too. They depend on the machine.")
+def main(*, seconds: float, only: str, strict: bool) -> None:
+    """Print both tables. The status is 1 if a limit is exceeded."""
+    found = list(cost_table(only, strict=strict))
+    if seconds:
+        found += beside_table(seconds, only, strict=strict)
+    for problem in found:
+        print(problem, file=sys.stderr)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,294 @@
+"""Find work that grows faster than n log n in the size of an input.
+
+Each list, map and text of an input grows to n, 2n and 4n entries, alone and together with another list. The steps and
+the allocated bytes at these sizes show the growth: the second difference is twice the first one if the growth is
+linear, a little more for n log n, and four times for n squared. Constant work has no effect.
+
+As a program, ``cost_growth.py`` prints what grows too fast and ends with status 1 if anything does.
+"""
+
+import argparse
+import functools
+import gc
+import json
+import re
+import sys
+import time
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import combinations, islice
+from typing import Any, NamedTuple
+
+import counted_work
+import msgspec
+
+JSON = Any
+EMBEDDED = "<json>"
+"""The part of a path that enters a text that is a JSON document, such as an annotation."""
+MAX_RATIO = 2.5
+"""n log n has 2.3 at these sizes, and n squared 4. Linear work in addition hides small squares; greater lengths show
+them."""
+LENGTH = 32
+TEXT_FACTOR = 16
+"""Texts grow to so many times more characters."""
+MIN_STEPS = 400
+MIN_BYTES = 65_536
+_PATHS_SHOWN = 4
+_NUMBERED = re.compile(r"-0\b")
+
+Path = tuple[str | int, ...]
+Work = Callable[[], object]
+
+
+class Cost(NamedTuple):
+    """The cost of one piece of work.
+
+    Attributes:
+        steps: counted steps, see ``counted_work``.
+        peak_bytes: the most bytes allocated at one time, beyond those before.
+    """
+
+    steps: int
+    peak_bytes: int
+
+
+class Case(NamedTuple):
+    """Parts of a document that grow together.
+
+    Attributes:
+        where: their paths; none contains another.
+        distinct: whether the copies differ.
+    """
+
+    where: tuple[Path, ...]
+    distinct: bool = True
+
+
+class Finding(NamedTuple):
+    """Work that grows too fast.
+
+    Attributes:
+        input: the name of the input.
+        grown: what grows together.
+        measure: ``steps`` or ``bytes``.
+        costs: the costs at the sizes.
+        ratio: the ratio of the differences.
+    """
+
+    input: str
+    grown: tuple[Path, ...]
+    measure: str
+    costs: tuple[int, ...]
+    ratio: float
+
+    def __str__(self) -> str:
+        listed = [shown(path) for path in self.grown[:_PATHS_SHOWN]]
+        more = [f"{len(self.grown) - len(listed)} more"] if len(self.grown) > len(listed) else []
+        where = " and ".join([*listed, *more])
+        costs = " -> ".join(f"{each:,}" for each in self.costs)
+        return f"{self.input}: {where}: {costs} {self.measure} ({self.ratio:.1f})"
+
+
+def shown(path: Path) -> str:
+    """Return a path as text; a copied entry of a list has no number."""
+    return "".join("[]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".") or "(all)"
+
+
+def paths(value: JSON, path: Path = ()) -> Iterator[Path]:
+    """Yield the path of each list, map and text in a document that is not empty."""
+    match value:
+        case dict():
+            if value and all(_is_numbered(key) for key in value):
+                yield path  # a map, and not an object with fixed fields
+            for key, entry in value.items():
+                yield from paths(entry, (*path, key))
+        case list():
+            if value:
+                yield path
+            for index, entry in enumerate(value):
+                yield from paths(entry, (*path, index))
+        case str():
+            document = _embedded(value)
+            if document is None:
+                yield path
+            else:
+                yield from paths(document, (*path, EMBEDDED))
+
+
+def at(value: JSON, path: Path) -> JSON:
+    """Return the value at a path."""
+    for part in path:
+        value = json.loads(value) if part == EMBEDDED else value[part]
+    return value
+
+
+def grown(value: JSON, path: Path, length: int, *, distinct: bool) -> JSON:
+    """Return a copy of a document whose list, map or text at a path has a length.
+
+    Args:
+        value: the document; it stays as it is.
+        path: one of ``paths``.
+        length: the number of entries.
+        distinct: number the copies, so that each is different; otherwise they are equal.
+    """
+    if path:
+        part, rest = path[0], path[1:]
+        if part == EMBEDDED:
+            return msgspec.json.encode(grown(json.loads(value), rest, length, distinct=distinct)).decode()
+        copy = dict(value) if isinstance(value, dict) else list(value)
+        copy[part] = grown(value[part], rest, length, distinct=distinct)
+        return copy
+    match value:
+        case dict():
+            return dict(pair for copy in _copies([value], length, distinct=True) for pair in copy.items())
+        case list():
+            return _copies(value, length, distinct=distinct)
+    return (value * (length * TEXT_FACTOR // len(value) + 1))[: length * TEXT_FACTOR]
+
+
+def _is_numbered(key: str) -> bool:
+    return _NUMBERED.search(key) is not None
+
+
+def _copies(entries: list[JSON], length: int, *, distinct: bool) -> list[JSON]:
+    """Return so many copies of the entries in turn. Distinct copies have their number in each name."""
+    parts = [_NUMBERED.split(json.dumps(entry)) for entry in entries]
+    texts = (f"-{each if distinct else 0}".join(parts[each % len(parts)]) for each in range(length))
+    copies: list[JSON] = msgspec.json.decode(f"[{','.join(texts)}]")
+    return copies
+
+
+def _embedded(text: str) -> JSON | None:
+    if not text.startswith(("{", "[")):
+        return None
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def measured(work: Work) -> Cost:
+    """Return the cost of a piece of work."""
+    tracemalloc.reset_peak()
+    before, steps = tracemalloc.get_traced_memory()[0], counted_work.COUNTER.steps
+    with suppress(_refusal()):
+        work()
+    return Cost(counted_work.COUNTER.steps - steps, tracemalloc.get_traced_memory()[1] - before)
+
+
+def too_fast(name: str, where: tuple[Path, ...], costs: tuple[Cost, ...]) -> Iterator[Finding]:
+    """Yield a finding for steps and for bytes if they grow faster than n log n."""
+    for index, (measure, least) in enumerate((("steps", MIN_STEPS), ("bytes", MIN_BYTES))):
+        small, middle, large = (cost[index] for cost in costs)
+        first, second = middle - small, large - middle
+        ratio = second / max(first, least / 4)
+        if second > least and ratio > MAX_RATIO:
+            yield Finding(name, where, measure, (small, middle, large), ratio)
+
+
+def growth(
+    name: str, document: JSON, prepare: Callable[[JSON], Work], case: Case, length: int = LENGTH
+) -> Iterator[Finding]:
+    """Grow parts of a document together, and yield what grows too fast."""
+    costs = []
+    for entries in (length, 2 * length, 4 * length):
+        larger = document
+        for path in case.where:
+            larger = grown(larger, path, entries, distinct=case.distinct)
+        try:
+            work = prepare(larger)
+        except _refusal():
+            return  # the environment cannot have this value
+        costs.append(measured(work))
+    yield from too_fast(name, case.where, tuple(costs))
+
+
+def _refusal() -> type[Exception]:
+    from berthmaster.model.errors import InputError  # noqa: PLC0415 - the counters must be there first
+
+    return InputError
+
+
+def levels(document: JSON) -> Iterator[Case]:
+    """Yield all lists and maps that are equally deep inside others: the outermost first."""
+    containers = _containers(document)
+    depths = [sum(_contains(each, path) for each in containers) for path in containers]
+    for depth in range(max(depths, default=-1) + 1):
+        yield Case(tuple(path for path, deep in zip(containers, depths, strict=True) if deep == depth))
+
+
+def singles(document: JSON) -> Iterator[Case]:
+    """Yield each list, map and text; lists with distinct and with equal copies."""
+    for path in paths(document):
+        yield Case((path,))
+        if isinstance(at(document, path), list):
+            yield Case((path,), distinct=False)
+
+
+def pairs(document: JSON) -> Iterator[Case]:
+    """Yield each two lists or maps that do not contain each other."""
+    for first, second in combinations(_containers(document), 2):
+        if not _contains(first, second) and not _contains(second, first):
+            yield Case((first, second))
+
+
+def _containers(document: JSON) -> list[Path]:
+    return [path for path in paths(document) if not isinstance(at(document, path), str)]
+
+
+def _contains(outer: Path, inner: Path) -> bool:
+    return outer != inner and inner[: len(outer)] == outer
+
+
+def is_chosen(name: str, case: Case, share: float) -> bool:
+    """Return whether a case belongs to a share of all cases. The choice depends on the case alone."""
+    return zlib.crc32(f"{name} {case}".encode()) < share * 2**32
+
+
+def main() -> None:
+    """Print the findings."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--core", action="store_true", help="also the outermost lists of the inputs in CORE")
+    parser.add_argument("--levels", type=float, default=1.0, help="the share of all lists of one depth")
+    parser.add_argument("--singles", type=float, default=1.0, help="the share of the parts that grow alone")
+    parser.add_argument("--pairs", type=float, default=1.0, help="the share of the pairs that grow together")
+    parser.add_argument(
+        "--length", type=int, default=LENGTH, help="the smallest length; the others are 2 and 4 times it"
+    )
+    parser.add_argument("--only", default="", help="only inputs whose name has this text")
+    options = parser.parse_args()
+    counted_work.install()
+    from cost_inputs import CORE, inputs  # noqa: PLC0415 - the counters must be there first
+
+    tracemalloc.start(1)
+    gc.collect()
+    gc.disable()  # a collection in the middle of a measurement would change its bytes
+    caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
+    tried, found, begun = 0, 0, time.process_time()
+    for name, document, prepare in inputs():
+        if options.only not in name:
+            continue
+        chosen = [
+            *(islice(levels(document), 1) if options.core and name in CORE else ()),
+            *(each for each in levels(document) if is_chosen(name, each, options.levels)),
+            *(each for each in singles(document) if is_chosen(name, each, options.singles)),
+            *(each for each in pairs(document) if is_chosen(name, each, options.pairs)),
+        ]
+        for case in chosen:
+            tried += 1
+            for cached in caches:
+                cached.cache_clear()
+            prepare(document)()  # what is cached on the first call
+            for finding in growth(name, document, prepare, case, options.length):
+                found += 1
+                sys.stdout.write(f"{finding}\n")
+                sys.stdout.flush()
+    seconds = time.process_time() - begun
+    sys.stdout.write(f"{tried} cases, {found} findings, {seconds:.1f} s of processor time\n")
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
