@@ -5,6 +5,7 @@ from typing import Any, Final
 import click
 
 from berthmaster.runtime import logs
+from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
 from berthmaster_cli.options import config_option, environment_text
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
@@ -12,6 +13,7 @@ from webhook.admission.settings import AdmissionSettings, WebhookMode
 
 _ENVIRONMENT: Final = "BERTHMASTER_WEBHOOK"
 _API_SERVER_TIMEOUT_S: Final = 30
+_GATES: Final = (POLICY_PREEMPTION,)
 
 
 @click.command(
@@ -44,6 +46,11 @@ _API_SERVER_TIMEOUT_S: Final = 30
     "--drop-handler", "drop_handlers", multiple=True, metavar="USERNAME",
     help="A user that may clear the record of a priority drop, usually the controller. Repeatable.",
 )  # fmt: skip
+@click.option(
+    "--feature-gates", default="", metavar="LIST",
+    help="Feature gates, as NAME=true|false. With PolicyPreemption, as in `berthmaster controllers`, a priority drop is "
+    f"answered with a warning. {gates_help(_GATES)}.",
+)  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
@@ -53,6 +60,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         levels=rule_levels(given["rules"]),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         drop_handlers=frozenset(given["drop_handlers"]),
+        policy_preemption=FeatureGates.parse(given["feature_gates"], _GATES).on(POLICY_PREEMPTION),
     )
     logs.configure(given["log_level"])
     from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not import the server

@@ -119,4 +119,40 @@ CASES: Final[dict[str, Values]] = {
         },
         "serviceAccounts": {"annotations": {"example.org/team": "fleet"}},
     },
+    "each-component-placed": {
+        "pods": {"nodeSelector": {"disk": "ssd"}, "labels": {"team": "fleet"}},
+        "webhook": {"pods": {"nodeSelector": {"pool": "edge"}, "hostNetwork": True, "antiAffinity": "required"}},
+        "controllers": {"pods": {"priorityClassName": "fleet-critical", "labels": {"team": "placement"}}},
+        "certs": {"pods": {"tolerations": [{"key": "control-plane", "operator": "Exists"}], "dnsPolicy": "Default"}},
+        "registration": {"pods": {"nodeSelector": {}, "annotations": {"sidecar.istio.io/inject": "false"}}},
+    },
+    "openshift": {"pods": {"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}},
+    "extras": {
+        "global": {"imageRegistry": "registry.example.org:5000"},
+        "image": {"repository": "fleet/berthmaster"},
+        "commonLabels": {"team": "fleet"},
+        "pods": {
+            "labels": {"team": "placement"},
+            "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example.org:3128"}],
+            "extraVolumes": [{"name": "trust", "configMap": {"name": "platform-trust"}}],
+            "extraVolumeMounts": [{"name": "trust", "mountPath": "/etc/ssl/certs", "readOnly": True}],
+        },
+        "extraObjects": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "{{ .Release.Namespace }}"}},
+            'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-{{ .Release.Name }}\n  namespace: {{ .Release.Namespace }}',
+        ],
+    },
+    "exposed": {
+        "extender": EXTENDER | {"service": {"address": "extender.example.org"}},
+        "webhook": {
+            "service": {
+                "type": "LoadBalancer",
+                "annotations": {"external-dns.alpha.kubernetes.io/hostname": "hooks.example.org"},
+                "address": "hooks.example.org:8443",
+            },
+        },
+    },
+    "service-accounts-of-the-platform": {
+        "mode": "single", "serviceAccounts": {"names": {"controllers": "platform-controllers", "certs": "platform-certs"}},
+    },
 }  # fmt: skip

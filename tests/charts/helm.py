@@ -13,6 +13,7 @@ from charts.assets import helm_binary
 CHART: Final = Path(__file__).parents[2] / "charts" / "berthmaster"
 RELEASE: Final = "berthmaster"
 NAMESPACE: Final = "karmada-system"
+IMAGE: Final = {"repository": "registry.example.org/berthmaster"}
 _LIMIT_S: Final = 60
 
 Manifest = dict[str, Any]
@@ -42,12 +43,12 @@ def _text(values: str, release: str, namespace: str) -> str:
 
 
 def text(values: Mapping[str, Any], release: str = RELEASE, namespace: str = NAMESPACE) -> str:
-    """What the chart renders to, with these values above the defaults.
+    """What the chart renders to, with these values above the defaults and an image, which has no usable default.
 
     Raises:
         RefusedError: the schema or a template refuses them.
     """
-    return _text(json.dumps(values, sort_keys=True), release, namespace)
+    return _text(json.dumps({"image": IMAGE, **values}, sort_keys=True), release, namespace)
 
 
 def render(values: Mapping[str, Any], release: str = RELEASE, namespace: str = NAMESPACE) -> list[Manifest]:

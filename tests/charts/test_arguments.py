@@ -20,7 +20,8 @@ def rendered(case):
 
 
 def environment(container):
-    return {each["name"]: each["value"] for each in container.get("env", [])}
+    ours = [each for each in container.get("env", []) if each["name"].startswith("BERTHMASTER_")]
+    return {each["name"]: each["value"] for each in ours}
 
 
 def parse(arguments):

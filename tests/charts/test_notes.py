@@ -14,7 +14,7 @@ DELETES = "delete mutatingwebhookconfiguration,validatingwebhookconfiguration be
 
 def notes(values):
     words = ("install", "berthmaster", str(helm.CHART), "--namespace=karmada-system", "--dry-run=client", "--values=-")
-    return helm.run(*words, stdin=json.dumps(values)).partition("NOTES:\n")[2]
+    return helm.run(*words, stdin=json.dumps({"image": helm.IMAGE, **values})).partition("NOTES:\n")[2]
 
 
 @pytest.mark.parametrize(

@@ -68,8 +68,14 @@ def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) 
     apply_defaults(draft, namespace)
     if context.settings.standalone:
         set_identity(draft, kind=request.kind.kind, creating=old is None, new_id=context.new_id)
-    by_handler = request.user_info.username in context.settings.drop_handlers
-    drop = review_drop(draft, new, old, namespace=namespace, by_handler=by_handler)
+    drop = review_drop(
+        draft,
+        new,
+        old,
+        namespace=namespace,
+        by_handler=request.user_info.username in context.settings.drop_handlers,
+        preempts=context.settings.policy_preemption,
+    )
     return ReviewOutcome(patch=draft.operations, mutated=draft.document, warnings=drop.warnings, audit=drop.audit)
 
 

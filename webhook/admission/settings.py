@@ -35,6 +35,7 @@ class AdmissionSettings:
         levels: the level of a rule by its id, if it differs from the rule's default.
         scopes: the scope of kinds that are not built in, by (group, kind).
         drop_handlers: user names of the controllers that may clear a recorded priority drop.
+        policy_preemption: whether policies can take resources over after a priority drop.
     """
 
     mode: WebhookMode = WebhookMode.COMPANION
@@ -42,6 +43,7 @@ class AdmissionSettings:
     levels: Mapping[str, Level] = field(default_factory=dict)
     scopes: Mapping[tuple[str, str], Scope] = field(default_factory=dict)
     drop_handlers: frozenset[str] = frozenset()
+    policy_preemption: bool = False
 
     @property
     def standalone(self) -> bool:

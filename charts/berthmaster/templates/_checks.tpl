@@ -1,5 +1,18 @@
 {{/* Checks that the schema cannot express: values that contradict each other. Included once. */}}
 {{- define "berthmaster.checks" -}}
+{{- if and (eq .Values.image.repository "berthmaster") (not .Values.global.imageRegistry) -}}
+{{- fail "image.repository is the default: no image of Berthmaster is published; build one (docs/release.md), push it to your registry, and set image.repository=REGISTRY/NAME" -}}
+{{- end -}}
+{{- $labels := dict "commonLabels" .Values.commonLabels "pods.labels" .Values.pods.labels -}}
+{{- range list "webhook" "extender" "controllers" "certs" "registration" -}}
+{{- $_ := set $labels (printf "%s.pods.labels" .) (index $.Values .).pods.labels -}}
+{{- end -}}
+{{- $own := include "berthmaster.ownLabels" (list . "") | fromYaml -}}
+{{- range $path, $given := $labels -}}
+{{- range $label, $_ := $given -}}
+{{- if hasKey $own $label -}}{{- fail (printf "%s: the chart sets the label %s itself; remove it" $path $label) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- if and .Values.webhook.enabled (ge (float64 .Values.webhook.requestTimeoutSeconds) (float64 .Values.webhook.timeoutSeconds)) -}}
 {{- fail "webhook.requestTimeoutSeconds must be less than webhook.timeoutSeconds: a later response is a failed call" -}}
 {{- end -}}

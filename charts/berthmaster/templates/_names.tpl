@@ -26,7 +26,15 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* The labels of a component's objects: (list $ "webhook"). berthmaster.checks keeps commonLabels apart from the chart's own labels. */}}
 {{- define "berthmaster.labels" -}}
+{{- include "berthmaster.ownLabels" . }}
+{{- with (index . 0).Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.ownLabels" -}}
 {{- $root := index . 0 -}}
 helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name ($root.Chart.Version | replace "+" "_") }}
 {{ include "berthmaster.selector" . }}
@@ -44,10 +52,22 @@ labels:
   {{- include "berthmaster.labels" . | nindent 2 }}
 {{- end -}}
 
-{{/* The DNS name of a component's Service, as the target uses it: (list $ "webhook"). */}}
+{{/* The DNS name of a component's Service in the host cluster: (list $ "webhook"). */}}
 {{- define "berthmaster.host" -}}
 {{- $root := index . 0 -}}
 {{- printf "%s-%s.%s.svc" (include "berthmaster.fullname" $root) (index . 1) $root.Release.Namespace -}}
+{{- end -}}
+
+{{/* The HOST:PORT by which the target reaches a component's Service: (list $ "webhook"). */}}
+{{- define "berthmaster.address" -}}
+{{- $given := (index (index . 0).Values (index . 1)).service.address -}}
+{{- if contains ":" $given -}}{{- $given -}}{{- else -}}{{- printf "%s:443" ($given | default (include "berthmaster.host" .)) -}}{{- end -}}
+{{- end -}}
+
+{{/* The ServiceAccount of a component's pods: (list $ "webhook"). */}}
+{{- define "berthmaster.serviceAccount" -}}
+{{- $root := index . 0 -}}
+{{- get $root.Values.serviceAccounts.names (index . 1) | default (printf "%s-%s" (include "berthmaster.fullname" $root) (index . 1)) -}}
 {{- end -}}
 
 {{/* The Secret with a component's serving certificate: (list $ "webhook"). */}}
@@ -68,7 +88,8 @@ labels:
 {{- $component := index . 1 -}}
 {{- $host := include "berthmaster.host" . -}}
 {{- $extra := index $root.Values.certificates (printf "%sExtraNames" $component) -}}
-{{- concat (list $host (printf "%s.%s" $host $root.Values.clusterDomain) (trimSuffix ".svc" $host)) $extra | join "," -}}
+{{- $address := first (splitList ":" (index $root.Values $component).service.address) -}}
+{{- concat (list $host (printf "%s.%s" $host $root.Values.clusterDomain) (trimSuffix ".svc" $host)) (compact (list $address)) $extra | uniq | join "," -}}
 {{- end -}}
 
 {{/* The enabled components, as JSON; `register` means the hook Jobs. Without a server, certs and register have nothing to do. */}}
@@ -97,9 +118,10 @@ labels:
 {{- end -}}
 
 {{- define "berthmaster.image" -}}
+{{- $repository := list .Values.global.imageRegistry .Values.image.repository | compact | join "/" -}}
 {{- if .Values.image.digest -}}
-{{- printf "%s@%s" .Values.image.repository .Values.image.digest -}}
+{{- printf "%s@%s" $repository .Values.image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) -}}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) -}}
 {{- end -}}
 {{- end -}}

@@ -1,19 +1,33 @@
 {{/* Shared parts of all pods: security, placement, access to the target. */}}
 
+{{/*
+The pod settings of a component, as JSON: (list $ "webhook"). A key of the component's own `pods` replaces the same key of the
+global one. The pods of all hook Jobs have the settings of `registration`.
+*/}}
+{{- define "berthmaster.pods" -}}
+{{- $root := index . 0 -}}
+{{- $pods := deepCopy $root.Values.pods -}}
+{{- range $key, $value := (get $root.Values (index . 1) | default $root.Values.registration).pods -}}
+{{- $_ := set $pods $key $value -}}
+{{- end -}}
+{{- toJson $pods -}}
+{{- end -}}
+
 {{/* Part of a pod's spec: (list $ "webhook" <whether it mounts a token of the host cluster>). */}}
 {{- define "berthmaster.podSettings" -}}
 {{- $root := index . 0 -}}
-{{- $component := index . 1 -}}
-{{- $pods := $root.Values.pods -}}
-serviceAccountName: {{ include "berthmaster.fullname" $root }}-{{ $component }}
+{{- $pods := include "berthmaster.pods" . | fromJson -}}
+serviceAccountName: {{ include "berthmaster.serviceAccount" . }}
 automountServiceAccountToken: {{ index . 2 }}
 enableServiceLinks: false
+{{- if $pods.hostNetwork }}
+hostNetwork: true
+{{- end }}
+{{- with $pods.dnsPolicy | default (ternary "ClusterFirstWithHostNet" "" $pods.hostNetwork) }}
+dnsPolicy: {{ . }}
+{{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  fsGroup: 65532
-  seccompProfile: {type: RuntimeDefault}
+  {{- toYaml $pods.securityContext | nindent 2 }}
 {{- with $root.Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
@@ -35,10 +49,9 @@ tolerations:
 
 {{/* The placement of replicas, part of a pod's spec: (list $ "webhook"). */}}
 {{- define "berthmaster.placement" -}}
-{{- $root := index . 0 -}}
-{{- $pods := $root.Values.pods -}}
+{{- $pods := include "berthmaster.pods" . | fromJson -}}
 {{- $others := dict "labelSelector" (dict "matchLabels" (include "berthmaster.selector" . | fromYaml)) "topologyKey" "kubernetes.io/hostname" -}}
-{{- $affinity := deepCopy $pods.affinity -}}
+{{- $affinity := $pods.affinity -}}
 {{- if eq $pods.antiAffinity "required" -}}
 {{- $_ := set $affinity "podAntiAffinity" (dict "requiredDuringSchedulingIgnoredDuringExecution" (list $others)) -}}
 {{- else if eq $pods.antiAffinity "preferred" -}}
@@ -61,28 +74,38 @@ topologySpreadConstraints:
 
 {{/* A pod's labels and annotations: (list $ "webhook"). */}}
 {{- define "berthmaster.podMetadata" -}}
-{{- $root := index . 0 -}}
-{{- with $root.Values.pods.annotations }}
+{{- $pods := include "berthmaster.pods" . | fromJson -}}
+{{- with $pods.annotations }}
 annotations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 labels:
-  {{- include "berthmaster.labels" . | nindent 2 }}
-  {{- with $root.Values.pods.labels }}
+  {{- include "berthmaster.ownLabels" . | nindent 2 }}
+  {{- with merge (dict) $pods.labels (index . 0).Values.commonLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end -}}
 
-{{/* Part of a container. */}}
+{{/* Part of a container: (list $ "webhook"), and optionally environment variables as YAML. */}}
 {{- define "berthmaster.containerSettings" -}}
-image: {{ include "berthmaster.image" . }}
-imagePullPolicy: {{ .Values.image.pullPolicy }}
+{{- $root := index . 0 -}}
+{{- $pods := include "berthmaster.pods" . | fromJson -}}
+image: {{ include "berthmaster.image" $root }}
+imagePullPolicy: {{ $root.Values.image.pullPolicy }}
 terminationMessagePolicy: FallbackToLogsOnError
 securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   runAsNonRoot: true
   capabilities: {drop: [ALL]}
+{{- $own := list }}
+{{- if gt (len .) 2 }}{{ $own = index . 2 | fromYamlArray }}{{ end }}
+{{- with concat $own $pods.extraEnv }}
+env:
+  {{- range . }}
+  - {{ toYaml . | nindent 4 | trim }}
+  {{- end }}
+{{- end }}
 {{- end -}}
 
 {{/* The probes. */}}
@@ -136,15 +159,21 @@ readinessProbe:
 {{- end }}
 {{- end -}}
 
-{{/* The only writable volume; it is deleted with the pod. */}}
-{{- define "berthmaster.scratchVolume" -}}
+{{/* The volumes of every pod: the only writable one, which is deleted with the pod, and extraVolumes. (list $ "webhook") */}}
+{{- define "berthmaster.commonVolumes" -}}
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
+{{- with (include "berthmaster.pods" . | fromJson).extraVolumes }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
-{{- define "berthmaster.scratchMount" -}}
+{{- define "berthmaster.commonMounts" -}}
 - name: tmp
   mountPath: /tmp
+{{- with (include "berthmaster.pods" . | fromJson).extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The serving certificate: (list $ "webhook"). */}}

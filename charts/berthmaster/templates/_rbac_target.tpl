@@ -197,7 +197,7 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 {{- $root := index . 0 -}}
 {{- if eq $root.Values.mode "single" -}}
 kind: ServiceAccount
-name: {{ include "berthmaster.fullname" $root }}-{{ index . 1 }}
+name: {{ include "berthmaster.serviceAccount" . }}
 namespace: {{ $root.Release.Namespace }}
 {{- else -}}
 kind: User
@@ -210,7 +210,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 {{- define "berthmaster.targetUser" -}}
 {{- $root := index . 0 -}}
 {{- if eq $root.Values.mode "single" -}}
-{{- printf "system:serviceaccount:%s:%s-%s" $root.Release.Namespace (include "berthmaster.fullname" $root) (index . 1) -}}
+{{- printf "system:serviceaccount:%s:%s" $root.Release.Namespace (include "berthmaster.serviceAccount" .) -}}
 {{- else -}}
 {{- index $root.Values.target.users (index . 1) -}}
 {{- end -}}

@@ -1,13 +1,18 @@
 {{/* Objects that the webhook and the extender share: (list $ "webhook" 8443). */}}
 
 {{- define "berthmaster.service" -}}
+{{- $values := (index (index . 0).Values (index . 1)).service }}
 ---
 apiVersion: v1
 kind: Service
 metadata:
   {{- include "berthmaster.metadata" (list (index . 0) (index . 1) (printf "-%s" (index . 1))) | nindent 2 }}
+  {{- with $values.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 spec:
-  type: ClusterIP
+  type: {{ $values.type }}
   selector:
     {{- include "berthmaster.selector" . | nindent 4 }}
   ports:

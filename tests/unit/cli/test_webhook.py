@@ -64,6 +64,12 @@ def test_lists_and_mappings_are_read_from_the_file(started, tmp_path):
     assert settings.levels == {"selector-repeated": Level.OFF, "lazy-change": Level.DENY}
     assert settings.scope("example.org/v1", "Gadget") is Scope.CLUSTER
     assert settings.drop_handlers == {"system:serviceaccount:a:b"}
+    assert not settings.policy_preemption
+
+
+def test_the_gate_of_preemption_is_that_of_the_controllers(started, tmp_path):
+    settings = started(*FILES, "--feature-gates", "PolicyPreemption=true", tmp_path=tmp_path).settings
+    assert settings.policy_preemption
 
 
 @pytest.mark.parametrize(

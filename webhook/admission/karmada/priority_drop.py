@@ -32,7 +32,9 @@ class DropReview(NamedTuple):
     audit: dict[str, str]
 
 
-def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool) -> DropReview:
+def review_drop(
+    draft: Draft, new: Policy, old: Policy | None, *, namespace: str, by_handler: bool, preempts: bool
+) -> DropReview:
     """Set the annotation of a draft to the record, or remove it.
 
     Args:
@@ -41,6 +43,7 @@ def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str
         old: the stored policy; None for a new policy.
         namespace: the policy's namespace; empty for a ClusterPropagationPolicy.
         by_handler: the user may remove the annotation.
+        preempts: policies can take resources over, so that a drop deserves a warning.
     """
     sent = new.metadata.annotations.get(PRIORITY_DROP_ANNOTATION)
     if old is None:
@@ -57,7 +60,7 @@ def review_drop(draft: Draft, new: Policy, old: Policy | None, *, namespace: str
     wanted = None if cleared else record_after(record, before, after)
     text = format_priority_drop(wanted) if wanted is not None else None
     warnings = []
-    if after < before:
+    if preempts and after < before:
         warnings.append(_drop_warning(new.kind, namespace, before, after))
     if sent not in (stored, text):
         warnings.append(

@@ -40,7 +40,7 @@ webhooks:
     admissionReviewVersions: [v1]
     clientConfig:
       {{- if eq $form "url" }}
-      url: https://{{ include "berthmaster.host" (list $root "webhook") }}:443/{{ $verb }}-{{ .path }}
+      url: https://{{ include "berthmaster.address" (list $root "webhook") }}/{{ $verb }}-{{ .path }}
       {{- else }}
       service:
         name: {{ include "berthmaster.fullname" $root }}-webhook
@@ -87,7 +87,7 @@ metadata:
     {{- include "berthmaster.labels" (list . "extender") | nindent 4 }}
 spec:
   payloadVersions: [v1alpha1]
-  urlPrefix: https://{{ include "berthmaster.host" (list . "extender") }}:443/kubeadmiral/v1alpha1
+  urlPrefix: https://{{ include "berthmaster.address" (list . "extender") }}/kubeadmiral/v1alpha1
   filterPath: /filter
   scorePath: /score
   selectPath: /select

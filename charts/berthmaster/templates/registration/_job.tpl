@@ -27,7 +27,7 @@ spec:
       restartPolicy: Never
       containers:
         - name: register
-          {{- include "berthmaster.containerSettings" .root | nindent 10 }}
+          {{- include "berthmaster.containerSettings" (list .root "register") | nindent 10 }}
           args:
             - register
             - {{ .verb }}
@@ -55,7 +55,7 @@ spec:
           resources:
             {{- toYaml $values.resources | nindent 12 }}
           volumeMounts:
-            {{- include "berthmaster.scratchMount" .root | nindent 12 }}
+            {{- include "berthmaster.commonMounts" (list .root "register") | nindent 12 }}
             {{- if $target }}
             {{- with include "berthmaster.targetMount" .root | trim }}{{ . | nindent 12 }}{{ end }}
             {{- end }}
@@ -65,7 +65,7 @@ spec:
               readOnly: true
             {{- end }}
       volumes:
-        {{- include "berthmaster.scratchVolume" .root | nindent 8 }}
+        {{- include "berthmaster.commonVolumes" (list .root "register") | nindent 8 }}
         {{- if $target }}
         {{- with include "berthmaster.targetVolume" (list .root "register") | trim }}{{ . | nindent 8 }}{{ end }}
         {{- end }}

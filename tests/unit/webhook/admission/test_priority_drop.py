@@ -120,7 +120,7 @@ def test_a_new_policy_has_no_record():
 
 
 def test_the_warning_and_the_audit_log_name_the_range():
-    _, response = updated(policy(9), policy(3))
+    _, response = updated(policy(9), policy(3), settings=AdmissionSettings(policy_preemption=True))
     assert response["auditAnnotations"] == {"priority-drop": '{"from": 9, "to": 3}'}
     [warning] = response["warnings"]
     assert "falls from 9 to 3" in warning
@@ -151,3 +151,9 @@ def test_a_written_record_is_read(a, b):
 
 def test_there_is_no_record_without_a_drop():
     assert record_after(None, 1, 1) is None
+
+
+def test_a_drop_is_recorded_without_a_warning_while_no_policy_can_preempt():
+    mutated, response = updated(policy(9), policy(3))
+    assert annotation(mutated) == '{"from": 9, "to": 3}'
+    assert "warnings" not in response
