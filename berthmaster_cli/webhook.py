@@ -48,8 +48,8 @@ _GATES: Final = (POLICY_PREEMPTION,)
 )  # fmt: skip
 @click.option(
     "--feature-gates", default="", metavar="LIST",
-    help="Feature gates, as NAME=true|false. With PolicyPreemption, as in `berthmaster controllers`, a priority drop is "
-    f"answered with a warning. {gates_help(_GATES)}.",
+    help="Feature gates, as NAME=true|false. With PolicyPreemption, which the controllers have too, a priority drop "
+    f"causes a warning. {gates_help(_GATES)}.",
 )  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type

@@ -139,7 +139,7 @@ CASES: Final[dict[str, Values]] = {
         },
         "extraObjects": [
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "{{ .Release.Namespace }}"}},
-            'apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-{{ .Release.Name }}\n  namespace: {{ .Release.Namespace }}',
+            "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-{{ .Release.Name }}\n  namespace: {{ .Release.Namespace }}",
         ],
     },
     "exposed": {

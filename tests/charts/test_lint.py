@@ -8,6 +8,8 @@ from charts import helm
 
 @pytest.mark.parametrize("case", ["default", "single-with-everything", "kubeadmiral", "monitoring", "placed"])
 def test_helm_lint_passes(case):
-    output = helm.run("lint", "--strict", str(helm.CHART), "--values=-", stdin=json.dumps({"image": helm.IMAGE, **CASES[case]}))
+    output = helm.run(
+        "lint", "--strict", str(helm.CHART), "--values=-", stdin=json.dumps({"image": helm.IMAGE, **CASES[case]})
+    )
     assert "0 chart(s) failed" in output
     assert "[WARNING]" not in output

@@ -63,7 +63,10 @@ PROMISES: dict[str, Callable[[Spec], bool]] = {
 }
 
 
-BY_CONFIGURATION = {"runs as an unprivileged user": "openshift", "shares nothing with its node": "each-component-placed"}
+BY_CONFIGURATION = {
+    "runs as an unprivileged user": "openshift",
+    "shares nothing with its node": "each-component-placed",
+}
 """The cases whose values give up a promise."""
 
 

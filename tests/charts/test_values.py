@@ -56,7 +56,9 @@ def test_every_value_of_the_schema_has_a_default():
 def test_the_schema_is_closed_at_every_level():
     def check(known, path):
         if known.get("type") == "object" and "properties" in known:
-            assert known.get("additionalProperties") is False or path == ".global", path  # global has values of other charts
+            assert known.get("additionalProperties") is False or path == ".global", (
+                path
+            )  # global has values of other charts
             for key, inner in known["properties"].items():
                 check(inner, f"{path}.{key}")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from charts.assets import helm_binary
-from charts.helm import CHART
+from charts.helm import CHART, IMAGE
 from e2e.api import Api
 from e2e.control_plane import ControlPlane
 from kubernetes import client
@@ -51,7 +51,7 @@ class Installation:
             f"--namespace={self.namespace}",
             *arguments,
         ]
-        given = json.dumps(values or {})
+        given = json.dumps({"image": IMAGE, **(values or {})})
         done = subprocess.run(whole, input=given, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         if done.returncode:
             raise HelmError(f"helm {' '.join(arguments)}: {done.stderr}")

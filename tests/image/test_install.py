@@ -140,3 +140,48 @@ def test_it_refuses_to_write_over_something(environment):
     )
     assert done.returncode == 1
     assert "already exists" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def with_plugins(environment, tmp_path_factory):
+    """The environment of the derived image: a copy of the image's, after the RUN step of plugins.Containerfile."""
+    folder = tmp_path_factory.mktemp("derived")
+    text = (ROOT / "image" / "plugins.Containerfile").read_text()
+    for source, place in re.findall(r"^COPY (\S+) /source/(\S+)$", text, re.MULTILINE):
+        if (ROOT / source).is_dir():
+            shutil.copytree(ROOT / source, folder / place, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(ROOT / source, folder / place)
+    [command] = re.findall(r"^RUN (.+)$", text, re.MULTILINE)
+    target = folder / "berthmaster"
+    shutil.copytree(environment, target, symlinks=True)
+    words = [word.replace("/source", str(folder)).replace("/opt/berthmaster", str(target)) for word in command.split()]
+    settings = {key: value for key, value in os.environ.items() if key.startswith(("PIP_", "SSL_", "HTTP", "http"))}
+    done = subprocess.run(
+        words,
+        env={**CLEAN, "HOME": os.environ.get("HOME", ""), "PYTHON": sys.executable, **settings},
+        capture_output=True, text=True, timeout=LIMIT_S, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def test_an_image_with_plugins_uses_them(with_plugins, environment, tmp_path):
+    examples = [f"--filename={ROOT / 'examples' / name}" for name in ("clusters.yaml", "groups")]
+    chosen = ("simulate", *examples, "--plugins=*,-LowPrice")
+    # The script in bin/ names the interpreter of the copied environment. In an image both have the same path.
+    run = "import sys; from berthmaster_cli.main import run; sys.argv[0] = 'berthmaster'; run()"
+    done = subprocess.run(
+        [str(with_plugins / "bin" / "python"), "-I", "-c", run, *chosen],
+        env=CLEAN, capture_output=True, text=True, timeout=120, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    without = berthmaster(environment, *chosen, cwd=tmp_path)
+    assert without.returncode == 2
+    assert "LowPrice" in without.stderr
+
+
+def test_an_image_with_plugins_is_compiled_and_has_no_pip(with_plugins):
+    assert "pip" not in json.loads(python(with_plugins, INSTALLED))
+    stray = [path for path in with_plugins.rglob("*.pyc") if path.read_bytes()[4:8] != b"\x01\0\0\0"]
+    assert stray == []

@@ -52,11 +52,15 @@ def test_it_is_the_command():
 def test_what_is_copied_is_there_and_is_sent():
     sent = re.findall(r"^!(.+)$", (ROOT / ".containerignore").read_text(), re.MULTILINE)
     sources = [each for name, argument in BUILD if name == "COPY" for each in argument.split()[:-1]]
+    derived = (ROOT / "image" / "plugins.Containerfile").read_text()
+    sources += [
+        each for each in re.findall(r"^COPY ([^-\s]\S*) ", derived, re.MULTILINE) if not each.startswith("image/")
+    ]
     assert all((ROOT / each).exists() for each in sources)
     assert sorted(sources) == sorted(sent)
 
 
 def test_the_user_is_the_one_that_the_chart_says():
     [user] = [argument for name, argument in RESULT if name == "USER"]
-    pods = (ROOT / "charts" / "berthmaster" / "templates" / "_pods.tpl").read_text()
-    assert f"runAsUser: {user.partition(':')[0]}" in pods
+    values = (ROOT / "charts" / "berthmaster" / "values.yaml").read_text()
+    assert f"runAsUser: {user.partition(':')[0]}" in values
