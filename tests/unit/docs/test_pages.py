@@ -31,7 +31,7 @@ DEFINED = set(re.findall(r'"((?:berthmaster|policy)_[a-z0-9_]+)"', SOURCES))
 LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
 # Commands of others: their options are theirs.
-OTHERS = r"(?:kubectl|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl)\b"
+OTHERS = r"(?:kubectl|podman|helm|openssl|skopeo|cosign|cyclonedx-py|pytest|go|git|python|pip|make|curl|liqoctl)\b"
 # And what pages name of them by itself.
 FOREIGN = {
     "--set",
