@@ -9,12 +9,14 @@ from rich.text import Text
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import InputError, name_list
+from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.report import UNCLAIMED, ClaimRow, Explanation, explanation
-from berthmaster.simulation.run import run
-from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World, world_of
+from berthmaster.simulation.report import Explanation, explanation
+from berthmaster.simulation.run import explained
+from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
 from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
 from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
 from berthmaster_cli.inputs import (
@@ -27,12 +29,14 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.names import name_in, resource_argument
+from berthmaster_cli.present import present_options, present_world
 from berthmaster_cli.sources import read_workload_manifests
 from berthmaster_cli.tables import assignment_text, print_group, without_zeros
 
 
 @click.command()
 @input_options
+@present_options
 @click.option(
     "--limit", default=20, show_default=True, type=click.IntRange(0),
     help="The number of clusters to show for each group; 0 for all.",
@@ -60,7 +64,7 @@ def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any)
         print_federation_explanation(stdout(), explained, limit) if output == "table" else print_data(explained, output)
         return
     profile = profile_from(given, workload_affinity=workload_affinity)
-    world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
+    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
     _show(_explain(name, world, profile, manifests.read_at or current_time()), output, limit)
 
 
@@ -75,9 +79,7 @@ def _explain(name: ResourceName, world: World, profile: Profile, now: datetime) 
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))
-    # All workloads are scheduled, because workload affinity depends on the others.
-    index = list(world.workloads).index(found[0])
-    return explanation(run(world, profile, now, diagnose=True)[1][index])
+    return explanation(*explained(world, found[0], profile, now))
 
 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:
@@ -88,15 +90,19 @@ def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str
 
 
 def _print(console: Console, explained: Explanation, limit: int) -> None:
-    diagnosis = explained.diagnosis
-    clusters = assignment_text(without_zeros(explained.clusters)) or "no cluster"
     print_line(console, styled(explained.resource, "bold"), *(f"  {part}" for part in _headline(explained)))
-    _print_claims(console, explained.claims)
-    if explained.replicas is None:
-        return
-    if diagnosis is None:
-        print_line(console, f"stays on {clusters}: nothing triggers rescheduling")
-        return
+    _print_claims(console, explained)
+    _print_companions(console, explained)
+    for note in explained.notes:
+        print_line(console, styled(note, "dim"))
+    if explained.diagnosis is not None:
+        _print_diagnosis(console, explained.diagnosis, limit)
+    result = _result(explained)
+    if result:
+        print_line(console, *result)
+
+
+def _print_diagnosis(console: Console, diagnosis: Diagnosis, limit: int) -> None:
     if diagnosis.skipped:
         current = diagnosis.groups[0].group if diagnosis.groups else None
         from_current = f"the current assignment comes from group {current}; " if current else ""
@@ -109,29 +115,56 @@ def _print(console: Console, explained: Explanation, limit: int) -> None:
     if diagnosis.untried:
         print_line(console, styled(f"groups not tried: {', '.join(diagnosis.untried)}", "dim"))
         console.print()
-    print_line(console, *_last_line(explained, diagnosis, clusters))
 
 
-def _last_line(explained: Explanation, diagnosis: Diagnosis, clusters: str) -> tuple[Text, str]:
-    if explained.error is None and explained.clusters:
-        return styled("scheduled to", "bold green"), f" {clusters}"
-    failed = len(diagnosis.groups)
-    reason = f"none of the {failed} groups that were tried can place it" if failed > 1 else explained.message or ""
-    stays = f"; stays on {clusters}" if explained.clusters else ""
-    return styled("not scheduled", "bold red"), f": {reason}{stays}"
+def _result(explained: Explanation) -> tuple[str | Text, ...]:
+    """Return the last line: where the workload is or goes, and why; empty if nothing places it."""
+    clusters = assignment_text(without_zeros(explained.clusters)) or "no cluster"
+    if explained.follows and explained.replicas is None:
+        return (f"follows to {clusters}",)
+    if explained.not_scheduled is not None:
+        return (f"stays on {clusters}: {explained.message or ''}",) if explained.replicas is not None else ()
+    if explained.error is None and explained.trigger is Trigger.NONE:
+        return (f"stays on {clusters}: nothing triggers rescheduling",)
+    if explained.error is not None or not explained.clusters:
+        failed = len(explained.diagnosis.groups) if explained.diagnosis is not None else 0
+        reason = f"none of the {failed} groups that were tried can place it" if failed > 1 else explained.message or ""
+        stays = f"; stays on {clusters}" if explained.clusters else ""
+        return styled("not scheduled", "bold red"), f": {reason}{stays}"
+    moves = explained.present is not None and explained.present != explained.clusters
+    now = assignment_text(without_zeros(explained.present or {})) or "no cluster"
+    return styled("scheduled to", "bold green"), f" {clusters}{f'; now on {now}' if moves else ''}"
 
 
 def _headline(explained: Explanation) -> list[str]:
     if explained.replicas is None:
-        return [UNCLAIMED]
+        return [explained.message or ""]
     replicas = f"{explained.replicas} replicas" if explained.replicated else "no replicas"
     strategy = explained.diagnosis.strategy.value if explained.diagnosis is not None else ""
-    trigger = f"{explained.trigger.value}{', all replicas reassigned' if explained.mode is Mode.FRESH else ''}"
-    return [part for part in (replicas, strategy, trigger) if part]
+    trigger = "" if explained.trigger is Trigger.NONE else explained.trigger.value
+    fresh = ", all replicas reassigned" if explained.mode is Mode.FRESH else ""
+    return [part for part in (replicas, strategy, f"{trigger}{fresh}") if part]
 
 
-def _print_claims(console: Console, claims: list[ClaimRow]) -> None:
-    for place, claim in enumerate(claims):
-        how = f"priority {claim.priority}, by {claim.matched_by}"
-        text = f"also matches {claim.policy} ({how})" if place else f"claimed by {claim.policy} ({how})"
-        print_line(console, styled(text, "dim" if place else ""))
+def _print_claims(console: Console, explained: Explanation) -> None:
+    if explained.policy is not None and not any(claim.holds for claim in explained.claims):
+        print_line(console, f"claimed by {explained.policy}")
+    for claim in explained.claims:
+        how = f"{claim.policy} (priority {claim.priority}, by {claim.matched_by})"
+        if claim.holds:
+            print_line(console, f"claimed by {how}")
+        else:
+            reason = f": {claim.why_not}" if claim.why_not else ""
+            print_line(console, styled(f"also matches {how}{reason}", "dim"))
+    if explained.scheduler not in {None, DEFAULT_SCHEDULER}:
+        print_line(console, f"scheduled by {explained.scheduler}")
+
+
+def _print_companions(console: Console, explained: Explanation) -> None:
+    for text, names in (
+        ("follows", explained.follows),
+        ("followed by", explained.followed_by),
+        ("needs, not among the input:", explained.missing),
+    ):
+        if names:
+            print_line(console, f"{text} {', '.join(names)}")

@@ -1,23 +1,21 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import EFFECTS, Taint
 from berthmaster.model.meta import INT32_MAX
-from berthmaster.model.replicas import ReplicaPath
 from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, apply
-from berthmaster.simulation.report import change_row, row
-from berthmaster.simulation.run import run, unplaced
-from berthmaster.simulation.world import world_of
+from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
+from berthmaster.simulation.report import change_rows, rows
+from berthmaster.simulation.run import compare, unplaced
+from berthmaster.simulation.world import World
 from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.console import complain, output_option
+from berthmaster_cli.console import output_option
 from berthmaster_cli.federation import simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
@@ -30,6 +28,7 @@ from berthmaster_cli.inputs import (
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
 from berthmaster_cli.names import resource_name
+from berthmaster_cli.present import present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import print_changes, print_results
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 @input_options
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")
+@present_options
 @click.option("--down", multiple=True, metavar="CLUSTER", help="Change: the cluster is lost. Repeatable.")
 @click.option(
     "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT", help="Change: the cluster gets a taint. Repeatable."
@@ -91,37 +91,23 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         if manifests.federation.clusters:
             all_placed = simulate_federation(manifests, replica_paths, changes, given["output"])
         else:
-            all_placed = _simulate(
-                manifests, replica_paths, changes, profile, given["output"], workload_affinity=workload_affinity
-            )
+            world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
+            now = manifests.read_at or current_time()
+            all_placed = _simulate(world, [*rebalances(manifests, world), *changes], profile, given["output"], now)
+            if given["output"] == "table":
+                report_unused(manifests)
     if given["check"] and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _simulate(
-    manifests: Manifests,
-    replica_paths: Sequence[ReplicaPath],
-    changes: Sequence[Change],
-    profile: Profile,
-    output: str,
-    *,
-    workload_affinity: bool,
-) -> bool:
+def _simulate(world: World, changes: Sequence[Change], profile: Profile, output: str, now: datetime) -> bool:
     """Print the result of a simulation, and return whether every workload is placed."""
-    start = manifests.read_at or current_time()
-    world = world_of(manifests, replica_paths, workload_affinity=workload_affinity)
-    world, before = run(world, profile, start)
-    last = before
+    compared = compare(world, changes, profile, now)
     if changes:
-        later = start + timedelta(seconds=1)
-        _, last = run(apply(changes, world, later), profile, later)
-        print_changes([change_row(*pair) for pair in zip(before, last, strict=True)], output)
+        print_changes(change_rows(compared), output)
     else:
-        print_results([row(result) for result in before], output)
-    if output == "table":
-        for ignored in manifests.ignored:
-            complain(f"{ignored.document.place}: ignored: {ignored.reason}")
-    return not unplaced(last)
+        print_results(rows(compared), output)
+    return not unplaced(compared.after)
 
 
 def _simulate_remotely(connect: "Connect", changes: Sequence[Change], output: str) -> bool:

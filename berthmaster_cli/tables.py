@@ -67,7 +67,7 @@ def print_results(rows: Results, output: str) -> None:
     elif not rows:
         complain("the manifests contain no resources to schedule")
     else:
-        cells = [(each.resource, each.policy or "", _group(each), _placed(each), each.message or "") for each in rows]
+        cells = [(each.resource, each.policy or "", _group(each), _placed(each), _remark(each)) for each in rows]
         print_table(stdout(), ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), cells)
 
 
@@ -120,9 +120,24 @@ def _reason(row: Row | FederationRow) -> str:
     """Format why a workload was scheduled, and with which result."""
     trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
     if trigger == Trigger.NONE.value:
-        return row.message or "nothing triggers rescheduling"
+        return "; ".join((row.message or "nothing triggers rescheduling", *_notes(row)))
     group = _group(row)
-    return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message)))
+    return "; ".join(filter(None, (trigger, f"group {group}" if group else "", row.message, *_notes(row))))
+
+
+def _remark(row: Row | FederationRow) -> str:
+    """Format the message and the notes on a result, and where the workload is now if it moves."""
+    moved = ""
+    if isinstance(row, Row) and row.present is not None and row.present != row.clusters:
+        moved = f"{row.trigger.value}: now on {assignment_text(without_zeros(row.present)) or 'no cluster'}"
+    return "; ".join(filter(None, (moved, row.message, *_notes(row))))
+
+
+def _notes(row: Row | FederationRow) -> list[str]:
+    if not isinstance(row, Row):
+        return []
+    follows = [f"follows {', '.join(row.follows)}"] if row.follows and row.not_scheduled is None else []
+    return [*follows, *row.notes]
 
 
 def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:

@@ -41,12 +41,14 @@ class Document:
         number: the number of the document in the file, from 1; empty documents count. 0 without a file.
         prefix: the path of the object in the document: ``items[2]`` in a List, else empty.
         raw: the object. ``apiVersion``, ``kind`` and ``metadata.name`` are non-empty strings.
+        applied: the object comes from a file beside stored objects: it would be applied to the control plane.
     """
 
     source: str
     number: int
     prefix: str
     raw: dict[str, Any]
+    applied: bool = False
 
     @property
     def api_version(self) -> str:

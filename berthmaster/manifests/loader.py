@@ -16,6 +16,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, unknown_fields
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.kubeadmiral import (
     FederatedCluster,
@@ -27,6 +28,7 @@ from berthmaster.model.kubeadmiral import (
 from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
+from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 T = TypeVar("T", bound=Value)
@@ -36,6 +38,8 @@ _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
 _FEDERATION: Final = "core.kubeadmiral.io/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
+_REBALANCER: Final = "apps.karmada.io/v1alpha1"
+_CUSTOMIZATION: Final = "config.karmada.io/v1alpha1"
 _NODE: Final = ("v1", "Node")
 
 
@@ -72,6 +76,12 @@ class Manifests:
         templates: all other resources. A namespaced resource has its namespace in ``raw``.
         ignored: resources that Karmada never propagates.
         federation: the KubeAdmiral objects. They exclude Karmada clusters.
+        applied: the identities of the objects that would be applied: files beside stored objects.
+        rebalancers: the WorkloadRebalancers.
+        customizations: the interpreter scripts of the control plane.
+        interpreters_complete: whether these are all interpreters of the control plane. A kind that none of them
+            interprets then has no replicas.
+        warnings: what is suspicious about the objects but is no error, one sentence each with its position.
         gaps: what could not be read from an API server and what follows, one sentence each.
         read_at: when the objects were read from an API server; None for files that no server was read for.
     """
@@ -82,6 +92,11 @@ class Manifests:
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
     federation: FederationManifests = field(default_factory=FederationManifests)
+    applied: set[Identity] = field(default_factory=set)
+    rebalancers: list[WorkloadRebalancer] = field(default_factory=list)
+    customizations: list[ResourceInterpreterCustomization] = field(default_factory=list)
+    interpreters_complete: bool = False
+    warnings: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     read_at: datetime | None = None
 
@@ -154,6 +169,8 @@ class _Loader:
         self._documents: dict[Identity, Document] = {}
 
     def add(self, document: Document) -> None:
+        if document.applied:
+            self.manifests.applied.add(document.identity)
         match group_of(document.api_version), document.kind:
             case "cluster.karmada.io", "Cluster":
                 self._cluster(document)
@@ -161,6 +178,10 @@ class _Loader:
                 self._policy(document)
             case "work.karmada.io", "ResourceBinding" | "ClusterResourceBinding":
                 self._binding(document)
+            case "apps.karmada.io", "WorkloadRebalancer":
+                self._rebalancer(document)
+            case "config.karmada.io", "ResourceInterpreterCustomization":
+                self._customization(document)
             case "core.kubeadmiral.io", "FederatedCluster":
                 self._federated_cluster(document)
             case "core.kubeadmiral.io", "PropagationPolicy" | "ClusterPropagationPolicy":
@@ -197,6 +218,14 @@ class _Loader:
         binding = _decoded(Binding, document, _BINDING)
         _reject(document, binding_errors(binding))
         self._append(self.manifests.bindings, binding, document)
+
+    def _rebalancer(self, document: Document) -> None:
+        rebalancer = _decoded(WorkloadRebalancer, document, _REBALANCER)
+        self._append(self.manifests.rebalancers, rebalancer, document)
+
+    def _customization(self, document: Document) -> None:
+        customization = _decoded(ResourceInterpreterCustomization, document, _CUSTOMIZATION)
+        self._append(self.manifests.customizations, customization, document)
 
     def _federated_cluster(self, document: Document) -> None:
         federated = _decoded(FederatedCluster, document, _FEDERATION)

@@ -30,14 +30,15 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
             result.append(document)
             continue
         used.add(id(over))
-        result.append(replace(over, raw=_applied(document.raw, over.raw)))
+        result.append(replace(over, raw=_applied(document.raw, over.raw), applied=True))
     # A second object of the same identity stays, so that it is reported as a duplicate.
-    return result + [document for document in top if id(document) not in used]
+    return result + [replace(document, applied=True) for document in top if id(document) not in used]
 
 
 def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
     """Overlay the documents of other files on those of dumps. A dump is a file with a ``FleetSnapshot``."""
-    dumps = {each.source for each in documents if each.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__)}
+    records = [each for each in documents if each.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__)]
+    dumps = {each.source for each in records if each.number}  # the record of a live read has no number
     if not dumps:
         return documents
     base = [document for document in documents if document.source in dumps]

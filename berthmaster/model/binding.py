@@ -169,18 +169,20 @@ def binding_of(
         policy: the policy with its defaults (``policy.defaulted``).
         replicas: the replicas of the resource (``replicas.replicas_of``).
         current: the existing binding. The result keeps its assignment, its eviction tasks, the time of the last
-            triggered rescheduling and its status. Everything that comes from the policy or the resource is replaced.
+            triggered rescheduling and its status, and also its components and priority, which policy and resource
+            alone do not determine. Everything else that comes from the policy or the resource is replaced.
         workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
     """
     template = template_of(raw)
     namespaced = bool(template.namespace)
-    resource = _reference(template, raw.get("metadata") or {})
+    resource = _reference(template, raw.get("metadata") or {}, current.spec.resource if current is not None else None)
     before = current.spec if current is not None else BindingSpec(resource)
     desired = policy.spec
     spec = BindingSpec(
         resource=resource,
         replicas=replicas.number,
         replica_requirements=replicas.requirements,
+        components=before.components,
         clusters=before.clusters,
         placement=desired.placement,
         graceful_eviction_tasks=before.graceful_eviction_tasks,
@@ -193,6 +195,7 @@ def binding_of(
         reschedule_triggered_at=before.reschedule_triggered_at,
         suspension=_suspension(desired.suspension, before.suspension),
         preserve_resources_on_deletion=desired.preserve_resources_on_deletion,
+        schedule_priority=before.schedule_priority if namespaced and desired.schedule_priority is not None else None,
         workload_affinity_groups=_groups(desired, template) if namespaced and workload_affinity else None,
     )
     if current is not None:
@@ -204,14 +207,17 @@ def binding_of(
     )
 
 
-def _reference(template: Template, metadata: Mapping[str, Any]) -> ObjectReference:
+def _reference(template: Template, metadata: Mapping[str, Any], before: ObjectReference | None) -> ObjectReference:
+    """Return the reference to a resource. A manifest without a UID is the same object as before."""
     return ObjectReference(
         api_version=template.api_version,
         kind=template.kind,
         name=template.name,
         namespace=template.namespace,
-        uid=str(metadata.get("uid") or ""),
-        resource_version=str(metadata.get("resourceVersion") or ""),
+        uid=str(metadata.get("uid") or (before.uid if before is not None else "")),
+        resource_version=str(
+            metadata.get("resourceVersion") or (before.resource_version if before is not None else "")
+        ),
     )
 
 

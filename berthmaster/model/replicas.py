@@ -20,6 +20,7 @@ Amounts = Mapping[str, Quantity]
 _ALWAYS: Final = "Always"
 _STEP: Final = re.compile(r"\.?([^.\[\]]+)|\[(\d{1,6})\]")
 _PATH: Final = re.compile(r"[^.\[\]]+(\[\d{1,6}\])*(\.[^.\[\]]+(\[\d{1,6}\])*)*")
+_NONE: Final = "-"
 _POD: Final = ("v1", "Pod")
 _JOB: Final = ("batch/v1", "Job")
 _COUNT: Final[type[int]] = Count  # an annotated int; msgspec reads its bounds
@@ -94,7 +95,7 @@ def pod_requests(pod: PodSpec) -> dict[str, Quantity]:
     """
     sidecars = (each for each in pod.init_containers if each.is_sidecar)
     running = _sum(each.requests() for each in (*pod.containers, *sidecars))
-    requests = _largest([running, *_starting(pod.init_containers)])
+    requests = largest_amounts([running, *_starting(pod.init_containers)])
     # A pod-level limit becomes the request of a resource that no container requests.
     return dict(_sum([{**pod.resources.limits, **requests, **pod.resources.requests}, pod.overhead]))
 
@@ -131,7 +132,8 @@ def _sum(parts: Iterable[Amounts]) -> Amounts:
     return total
 
 
-def _largest(parts: Iterable[Amounts]) -> Amounts:
+def largest_amounts(parts: Iterable[Amounts]) -> dict[str, Quantity]:
+    """Return the largest amount of each resource."""
     largest: dict[str, Quantity] = {}
     for part in parts:
         for name, amount in part.items():
@@ -146,7 +148,8 @@ class ReplicaPath(NamedTuple):
     Attributes:
         api_version: group and version, as in a manifest.
         kind: the kind.
-        replicas: the path of the replica count, such as ``spec.replicas`` or ``spec.groups[0].size``.
+        replicas: the path of the replica count, such as ``spec.replicas`` or ``spec.groups[0].size``; empty for a kind
+            without replicas.
         pod_template: the path of the pod template; None if the requests are not known.
     """
 
@@ -159,17 +162,21 @@ class ReplicaPath(NamedTuple):
     def parse(cls, text: str) -> "ReplicaPath":
         """Parse ``GROUP/VERSION/KIND=REPLICAS[,TEMPLATE]``, as in ``example.io/v1/Widget=spec.size,spec.template``.
 
+        ``GROUP/VERSION/KIND=-`` means that the kind has no replicas.
+
         Raises:
             InputError: the text does not have this form.
         """
         what, equals, where = text.partition("=")
         api_version, slash, kind = what.rpartition("/")
+        if where == _NONE and slash and api_version and kind:
+            return cls(api_version, kind, "")
         replicas, comma, pod_template = where.partition(",")
         paths = [replicas, pod_template] if comma else [replicas]
         if not (equals and slash and api_version and kind) or not all(map(_PATH.fullmatch, paths)):
             raise InputError(
                 f"{shown(text)} is not a replica path; accepted is GROUP/VERSION/KIND=PATH[,PATH], "
-                "as in example.io/v1/Widget=spec.size,spec.template"
+                "as in example.io/v1/Widget=spec.size,spec.template, and GROUP/VERSION/KIND=- for no replicas"
             )
         return cls(api_version, kind, replicas, pod_template or None)
 
@@ -250,12 +257,14 @@ def replicas_of(raw: Mapping[str, Any], paths: Iterable[ReplicaPath] = ()) -> Re
     """
     path = replica_path_of(raw, paths)
     if path is not None:
-        count = _count(raw, path.replicas)
+        if not path.replicas:
+            return Replicas()
+        count = count_at(raw, path.replicas)
         if _identity(raw) == _JOB:
-            count = min(count, _count(raw, "spec.completions", absent=count))
-        requirements = _requirements(raw, path.pod_template) if path.pod_template is not None else None
+            count = min(count, count_at(raw, "spec.completions", absent=count))
+        requirements = requirements_at(raw, path.pod_template) if path.pod_template is not None else None
         return Replicas(count, requirements)
-    return Replicas(1, _requirements(raw, "")) if _identity(raw) == _POD else Replicas()
+    return Replicas(1, requirements_at(raw, "")) if _identity(raw) == _POD else Replicas()
 
 
 def _identity(raw: Mapping[str, Any]) -> tuple[str, str]:
@@ -270,9 +279,13 @@ def _node_claim(pod: PodSpec) -> NodeClaim | None:
     return NodeClaim(hard_node_affinity=affinity, node_selector=pod.node_selector or {}, tolerations=pod.tolerations)
 
 
-def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
-    """Return the requirements from the pod template at a path; an empty path is the resource itself."""
-    found = _at(raw, path)
+def requirements_at(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
+    """Return the requirements from the pod template at a path; an empty path is the resource itself.
+
+    Raises:
+        FieldError: there is no pod template, a field has the wrong type, or an amount is negative.
+    """
+    found = value_at(raw, path)
     if found is None:
         raise FieldError(path, "is missing; accepted is a pod template")
     try:
@@ -288,8 +301,13 @@ def _requirements(raw: Mapping[str, Any], path: str) -> ReplicaRequirements:
     )
 
 
-def _count(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
-    found = _at(raw, path)
+def count_at(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
+    """Return the number of replicas at a path; ``absent`` if there is none.
+
+    Raises:
+        FieldError: the value is no number of replicas.
+    """
+    found = value_at(raw, path)
     if found is None:
         return absent
     try:
@@ -298,7 +316,7 @@ def _count(raw: Mapping[str, Any], path: str, *, absent: int = 1) -> int:
         raise error.below(path) from None
 
 
-def _at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
+def value_at(raw: object, path: str) -> Any:  # noqa: ANN401 - any JSON value
     """Return the value at a path, or None if there is none.
 
     Raises:

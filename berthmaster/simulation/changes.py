@@ -1,39 +1,27 @@
 """What-if changes to a world. Each change has the effect that it has in a Karmada control plane."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec.structs
 
-from berthmaster.model.binding import Binding, GracefulEvictionTask, binding_of
-from berthmaster.model.claims import Claim, Resource, claims, may_preempt, named_resources
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, GracefulEvictionTask, binding_name
 from berthmaster.model.cluster import NO_EXECUTE, NO_SCHEDULE, Cluster, Condition, Taint, Toleration
-from berthmaster.model.errors import InputError, name_list
-from berthmaster.model.policy import Policy
-from berthmaster.model.replicas import Replicas, Template, template_of
-from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError, InputError, name_list
+from berthmaster.model.placement import Placement
+from berthmaster.model.rebalancer import FAILED, SUCCESSFUL, RebalancedWorkload, WorkloadRebalancer
+from berthmaster.simulation.policy_change import SetPolicy
+from berthmaster.simulation.world import Change, ResourceName, SimulatedWorkload, World
+
+__all__ = ["AddLabel", "AddTaint", "Change", "Down", "Rebalance", "Reschedule", "Scale", "SetPolicy", "apply"]
 
 NOT_READY: Final = "cluster.karmada.io/not-ready"
 _PRODUCER: Final = "TaintManager"
 _QUALIFY: Final = "name it as NAMESPACE/KIND/NAME"
-
-
-class Change(Protocol):
-    """A change to a world."""
-
-    def applied(self, world: World, now: datetime) -> World:
-        """Return the world after the change.
-
-        Args:
-            world: the world before the change.
-            now: the time of the change; it is later than every scheduling in the world.
-
-        Raises:
-            InputError: the change names a cluster or resource that does not exist.
-        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,23 +66,25 @@ class AddTaint:
         return msgspec.structs.replace(cluster, spec=spec)
 
     def _evicted(self, binding: Binding, now: datetime) -> Binding:
-        """Evict as Karmada's failover does: remove the assignment, and exclude the cluster by an eviction task."""
+        """Evict as Karmada's taint manager does: remove the cluster, and exclude it by an eviction task."""
         spec = binding.spec
         here = next((target for target in spec.clusters if target.name == self.cluster), None)
-        tolerations = spec.placement.cluster_tolerations if spec.placement is not None else ()
-        if here is None or _tolerated_without_limit(self.taint, tolerations):
+        if here is None or _tolerated_without_limit(self.taint, _applied_tolerations(binding)):
             return binding
+        known = any(task.from_cluster == self.cluster for task in spec.graceful_eviction_tasks)
+        failover = spec.failover.cluster if spec.failover is not None else None
         task = GracefulEvictionTask(
             from_cluster=self.cluster,
             producer=_PRODUCER,
             reason="TaintUntolerated",
+            purge_mode=(failover.purge_mode if failover is not None else "") or "Gracefully",
             replicas=here.replicas or None,
             creation_timestamp=now,
         )
         spec = msgspec.structs.replace(
             spec,
             clusters=tuple(target for target in spec.clusters if target is not here),
-            graceful_eviction_tasks=(*spec.graceful_eviction_tasks, task),
+            graceful_eviction_tasks=(*spec.graceful_eviction_tasks, *(() if known else (task,))),
         )
         return msgspec.structs.replace(binding, spec=spec)
 
@@ -131,13 +121,55 @@ class Scale:
         return replace(world, workloads=[self._scaled(each) if each is found[0] else each for each in world.workloads])
 
     def _scaled(self, workload: SimulatedWorkload) -> SimulatedWorkload:
-        binding = workload.binding
+        # A scale changes the template, so that a Lazy policy counts.
+        binding = workload.deferred or workload.binding
         if binding is None:
-            raise InputError(f"cannot scale {self.resource}: no policy claims it")
+            unscheduled = workload.unscheduled
+            raise InputError(
+                f"cannot scale {self.resource}: {unscheduled.message if unscheduled else 'no policy claims it'}"
+            )
         if not binding.spec.is_workload:
             raise InputError(f"cannot scale {self.resource}: a {workload.resource.kind} has no replicas")
         spec = msgspec.structs.replace(binding.spec, replicas=self.replicas)
-        return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
+        scaled = msgspec.structs.replace(binding, spec=spec)
+        return replace(workload, binding=scaled, deferred=None, unscheduled=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Rebalance:
+    """A WorkloadRebalancer reschedules the workloads that it names, and no others (karmada ``workloadrebalancer``).
+
+    Workloads that it has finished stay as they are. A workload without a binding fails in Karmada, too:
+    ``without_binding`` names them.
+    """
+
+    rebalancer: WorkloadRebalancer
+
+    def applied(self, world: World, now: datetime) -> World:
+        marked = {_binding_key(each) for each in self.open_workloads()}
+        since = self.rebalancer.metadata.creation_timestamp or now
+
+        def change(binding: Binding) -> Binding:
+            named = (binding.metadata.namespace, binding.metadata.name) in marked
+            return _marked(binding, since) if named else binding
+
+        return _with_bindings(world, change)
+
+    def without_binding(self, world: World) -> list[RebalancedWorkload]:
+        """Return the workloads that it names and that have no binding."""
+        known = {
+            (each.binding.metadata.namespace, each.binding.metadata.name)
+            for each in world.workloads
+            if each.binding is not None
+        }
+        return [each for each in self.open_workloads() if _binding_key(each) not in known]
+
+    def open_workloads(self) -> list[RebalancedWorkload]:
+        """Return the workloads that are not finished, without duplicates."""
+        finished = {
+            each.workload for each in self.rebalancer.status.observed_workloads if each.result in {SUCCESSFUL, FAILED}
+        }
+        return [each for each in dict.fromkeys(self.rebalancer.spec.workloads) if each not in finished]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,61 +178,6 @@ class Reschedule:
 
     def applied(self, world: World, now: datetime) -> World:
         return _with_bindings(world, lambda binding: _rescheduled(binding, now))
-
-
-@dataclass(frozen=True, slots=True)
-class SetPolicy:
-    """A policy is created, or it replaces the policy of its kind, namespace and name.
-
-    Workloads change policies as Karmada's detector decides. A policy keeps the workloads that it still matches. The
-    first of the other matching policies claims a workload that loses its policy or has none. A policy with
-    ``preemption: Always`` takes the workloads that it names from weaker policies, as with the gate
-    ``PropagationPolicyPreemption`` (see ``berthmaster.model.claims``).
-
-    Attributes:
-        policy: the policy with its defaults (``policy.defaulted``).
-        check: called before each workload; an exception that it raises ends the change.
-    """
-
-    policy: Policy
-    check: Callable[[], None] = lambda: None
-
-    def applied(self, world: World, now: datetime) -> World:  # noqa: ARG002 - the protocol's signature
-        others = [each for each in world.policies if each.reference != self.policy.reference]
-        policies = (*others, self.policy)
-        workloads = [self._reclaimed(each, policies, world) for each in world.workloads]
-        return replace(world, policies=policies, workloads=workloads)
-
-    def _reclaimed(self, workload: SimulatedWorkload, policies: Sequence[Policy], world: World) -> SimulatedWorkload:
-        self.check()
-        template = template_of(workload.manifest)
-        matching = claims(template, policies)
-        holder = self._holder(workload, template, matching)
-        if holder is None:
-            # No policy claims it. As in Karmada, a binding that lost its policy stays unchanged.
-            return replace(workload, claims=())
-        ordered = (holder, *(each for each in matching if each is not holder))
-        if workload.claim is not None and holder.policy is workload.claim.policy:
-            return replace(workload, claims=ordered)
-        binding = binding_of(
-            workload.manifest,
-            holder.policy,
-            _replicas(workload),
-            current=workload.binding,
-            workload_affinity=world.workload_affinity,
-        )
-        return replace(workload, claims=ordered, binding=binding)
-
-    def _holder(self, workload: SimulatedWorkload, template: Template, matching: Sequence[Claim]) -> Claim | None:
-        """Return the claim of the policy that claims the workload after the change."""
-        if not matching or (workload.claim is None and workload.binding is not None):
-            return None
-        before = workload.claim.policy.reference if workload.claim is not None else None
-        kept = next((each for each in matching if each.policy.reference == before), None)
-        if kept is None:
-            return matching[0]
-        mine = next((each for each in matching if each.policy is self.policy), None)
-        return mine if mine is not None and _takes(self.policy, kept.policy, template) else kept
 
 
 def apply(changes: Iterable[Change], world: World, now: datetime) -> World:
@@ -214,6 +191,31 @@ def _rescheduled(binding: Binding, now: datetime) -> Binding:
     last = binding.status.last_scheduled_time
     after = now if last is None or last < now else last + timedelta(seconds=1)
     return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, reschedule_triggered_at=after))
+
+
+def _marked(binding: Binding, since: datetime) -> Binding:
+    """Mark a binding with the creation time of a rebalancer, unless it has a later mark."""
+    mark = binding.spec.reschedule_triggered_at
+    if mark is not None and mark >= since:
+        return binding
+    spec = msgspec.structs.replace(binding.spec, reschedule_triggered_at=since)
+    return msgspec.structs.replace(binding, spec=spec)
+
+
+def _binding_key(workload: RebalancedWorkload) -> tuple[str, str]:
+    return workload.namespace, binding_name(workload.kind, workload.name)
+
+
+def _applied_tolerations(binding: Binding) -> tuple[Toleration, ...]:
+    """Return the tolerations that count for evictions: those of the last scheduling."""
+    placement = binding.spec.placement
+    applied = binding.metadata.annotations.get(APPLIED_PLACEMENT)
+    if applied:
+        try:
+            placement = decode_json(Placement, applied)
+        except FieldError:
+            return ()
+    return placement.cluster_tolerations if placement is not None else ()
 
 
 def _not_ready(cluster: Cluster) -> Cluster:
@@ -253,16 +255,3 @@ def _no_such_resource(world: World, name: ResourceName) -> str:
     known = [str(workload) for workload in world.workloads]
     close = get_close_matches(str(name), known, n=1)
     return f"there is no such resource; did you mean {close[0]}?" if close else "there is no such resource"
-
-
-def _takes(preemptor: Policy, holder: Policy, template: Template) -> bool:
-    resource = Resource(template.api_version, template.kind, template.namespace, template.name)
-    return may_preempt(preemptor, holder) and resource in named_resources(preemptor)
-
-
-def _replicas(workload: SimulatedWorkload) -> Replicas:
-    """Return the replicas of the binding, which may have been scaled, or else those of the template."""
-    binding = workload.binding
-    if binding is None:
-        return workload.replicas
-    return Replicas(binding.spec.replicas, binding.spec.replica_requirements)

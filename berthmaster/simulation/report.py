@@ -7,9 +7,10 @@ import msgspec
 from berthmaster.scheduling.decision import Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
-from berthmaster.simulation.run import WorkloadResult, moves
+from berthmaster.simulation.eligibility import scheduler_of
+from berthmaster.simulation.run import Comparison, WorkloadResult, moves
+from berthmaster.simulation.workload import NotScheduled
 
-UNCLAIMED = "no policy selects it"
 NO_GROUPS = "clusterAffinities is an empty list: Karmada reports success and places nothing"
 _GROUPS_LISTED = 4
 
@@ -19,13 +20,19 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that claims it; None if there is none or only the binding is known.
+        policy: the policy that holds it; None if there is none or it is not known.
         replicas: the desired replicas; None if no policy claims the workload.
         group: the affinity group of the assignment; None without one.
         clusters: the replicas by cluster; 0 for a workload without replicas.
         trigger: why the workload was scheduled.
         error: the stage that failed; None if scheduling succeeded or did not run.
-        message: the failure or another remark; None if there is none.
+        message: the failure, or why no scheduler looks at the workload; None if there is none.
+        present: the replicas by cluster that its binding has now; None if the binding is new or not known.
+        scheduler: the scheduler that its binding names; None without a placement.
+        not_scheduled: why no scheduler looks at the workload; None if one does.
+        follows: the workloads that it follows as a dependency.
+        evicting: the clusters that it is being evicted from, by the eviction tasks of its binding.
+        notes: what else to know about it, one sentence each.
     """
 
     resource: str
@@ -36,6 +43,12 @@ class Row(msgspec.Struct, frozen=True, rename="camel"):
     trigger: Trigger
     error: FailureKind | None
     message: str | None
+    present: dict[str, int] | None = None
+    scheduler: str | None = None
+    not_scheduled: NotScheduled | None = None
+    follows: list[str] = []
+    evicting: list[str] = []
+    notes: list[str] = []
 
 
 class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -43,14 +56,18 @@ class ChangeRow(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
-        before, after: the two results.
+        before, after: the two results. If bindings are known, ``before`` is what they say now, without a decision.
         moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
+        due: the moves that happen without the changes, too, in the same form. Empty for a settled workload.
+        caused: whether the changes make a difference: without them the result would be another one.
     """
 
     resource: str
     before: Row
     after: Row
     moves: dict[str, tuple[int | None, int | None]]
+    due: dict[str, tuple[int | None, int | None]] = {}
+    caused: bool = True
 
 
 class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -60,11 +77,15 @@ class ClaimRow(msgspec.Struct, frozen=True, rename="camel"):
         policy: kind, namespace and name.
         priority: the explicit priority.
         matched_by: how the policy selects the workload: ``kind``, ``labels`` or ``name``.
+        holds: whether it holds the workload.
+        why_not: why it does not hold the workload; empty for the holder.
     """
 
     policy: str
     priority: int
     matched_by: str
+    holds: bool = False
+    why_not: str = ""
 
 
 class Explanation(msgspec.Struct, frozen=True, rename="camel"):
@@ -72,10 +93,14 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         resource, policy, replicas, group, clusters, trigger, error, message: as in ``Row``.
-        claims: the policies that match the workload, starting with the one that claims it.
+        claims: the policies that match the workload, starting with the one that holds it.
         replicated: whether the workload has replicas.
         mode: how the decision treats replicas that were assigned before; None if scheduling did not run.
-        diagnosis: the findings for each group and cluster; None if scheduling did not run.
+        diagnosis: the findings for each group and cluster; None if scheduling did not run. Without a trigger they
+            say what the scheduler would find if it looked now, and nothing moves.
+        present, scheduler, not_scheduled, follows, evicting, notes: as in ``Row``.
+        followed_by: its dependencies that follow it.
+        missing: its dependencies that are not among the workloads.
     """
 
     resource: str
@@ -90,57 +115,111 @@ class Explanation(msgspec.Struct, frozen=True, rename="camel"):
     error: FailureKind | None
     message: str | None
     diagnosis: Diagnosis | None
+    present: dict[str, int] | None = None
+    scheduler: str | None = None
+    not_scheduled: NotScheduled | None = None
+    follows: list[str] = []
+    followed_by: list[str] = []
+    missing: list[str] = []
+    evicting: list[str] = []
+    notes: list[str] = []
 
 
-def row(result: WorkloadResult) -> Row:
-    """Return the row of a result."""
-    claim, binding, failure = result.workload.claim, result.workload.binding, _failure(result)
+def row(result: WorkloadResult, now: WorkloadResult | None = None) -> Row:
+    """Return the row of a result. ``now`` is what the binding says now; None if that is not known."""
+    workload, binding, failure = result.workload, result.workload.binding, _failure(result)
     return Row(
-        resource=str(result.workload),
-        policy=str(claim.policy) if claim is not None else None,
-        replicas=binding.spec.replicas if binding is not None else None,
+        resource=str(workload),
+        policy=str(workload.held_by) if workload.held_by is not None else None,
+        replicas=binding.spec.replicas if binding is not None and binding.spec.placement is not None else None,
         group=result.group or None,
         clusters=result.assignment,
         trigger=result.trigger,
         error=failure.kind if failure is not None else None,
-        message=_note(result) or None,
+        message=_message(result) or None,
+        present=now.assignment if now is not None and now.workload.present else None,
+        scheduler=_scheduler(result),
+        not_scheduled=result.unscheduled.reason if result.unscheduled is not None else None,
+        follows=list(result.companions.follows),
+        evicting=_evicting(result),
+        notes=_notes(result),
     )
 
 
-def change_row(before: WorkloadResult, after: WorkloadResult) -> ChangeRow:
-    """Return the row of the results before and after the changes."""
-    return ChangeRow(str(after.workload), row(before), row(after), moves(before, after))
+def rows(comparison: Comparison) -> list[Row]:
+    """Return where each workload is placed, from a comparison without changes."""
+    return [row(settled, now) for settled, now in zip(comparison.settled, comparison.before, strict=True)]
 
 
-def explanation(result: WorkloadResult) -> Explanation:
-    """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled."""
-    workload, decision, failure = result.workload, result.decision, _failure(result)
+def change_row(before: WorkloadResult, after: WorkloadResult, settled: WorkloadResult | None = None) -> ChangeRow:
+    """Return the row of the results before and after the changes.
+
+    Args:
+        before: the result before.
+        after: the result after.
+        settled: the result without the changes; None if it is ``before``.
+    """
+    settled = settled or before
+    caused = bool(moves(settled, after)) or _failure(settled) != _failure(after)
+    return ChangeRow(str(after.workload), row(before), row(after), moves(before, after), moves(before, settled), caused)
+
+
+def change_rows(comparison: Comparison) -> list[ChangeRow]:
+    """Return the row of each workload of a comparison."""
+    results = zip(comparison.before, comparison.after, comparison.settled, strict=True)
+    return [change_row(before, after, settled) for before, after, settled in results]
+
+
+def explanation(result: WorkloadResult, now: WorkloadResult | None = None) -> Explanation:
+    """Return the explanation of a result. The result must have a diagnosis if the workload was scheduled.
+
+    Args:
+        result: the result.
+        now: what the binding says now; None if that is not known.
+    """
+    workload, decision, shown = result.workload, result.decision, row(result, now)
     return Explanation(
-        resource=str(workload),
-        policy=str(workload.claim.policy) if workload.claim is not None else None,
-        claims=[
-            ClaimRow(str(each.policy), each.policy.explicit_priority, each.level.name.lower())
-            for each in workload.claims
-        ],
-        replicas=workload.binding.spec.replicas if workload.binding is not None else None,
+        resource=shown.resource,
+        policy=shown.policy,
+        claims=_claim_rows(result),
+        replicas=shown.replicas,
         replicated=workload.binding is not None and workload.binding.spec.is_workload,
         trigger=result.trigger,
         mode=decision.mode if decision is not None else None,
-        group=result.group or None,
-        clusters=result.assignment,
-        error=failure.kind if failure is not None else None,
-        message=_note(result) or None,
+        group=shown.group,
+        clusters=shown.clusters,
+        error=shown.error,
+        message=_message(result) or None,
         diagnosis=result.diagnosis,
+        present=shown.present,
+        scheduler=shown.scheduler,
+        not_scheduled=shown.not_scheduled,
+        follows=shown.follows,
+        followed_by=list(result.companions.followed_by),
+        missing=list(result.companions.missing),
+        evicting=shown.evicting,
+        notes=shown.notes,
     )
+
+
+def _claim_rows(result: WorkloadResult) -> list[ClaimRow]:
+    workload = result.workload
+    reasons = workload.why_not or ("",) * len(workload.claims)
+    return [
+        ClaimRow(
+            str(each.policy), each.policy.explicit_priority, each.level.name.lower(), each is workload.claim, reason
+        )
+        for each, reason in zip(workload.claims, reasons, strict=True)
+    ]
 
 
 def _failure(result: WorkloadResult) -> Failure | None:
     return result.decision.failure if result.decision is not None else None
 
 
-def _note(result: WorkloadResult) -> str:
-    if result.workload.binding is None:
-        return UNCLAIMED
+def _message(result: WorkloadResult) -> str:
+    if result.unscheduled is not None:
+        return result.unscheduled.message
     failure = _failure(result)
     if failure is None:
         return _nothing_placed(result)
@@ -148,6 +227,34 @@ def _note(result: WorkloadResult) -> str:
     if len(groups) < 2:
         return f"{failure.kind.value}: {failure.message}{_rejected_by(groups[0]) if groups else ''}"
     return f"no group can place it: {failures_by_group(groups)}"
+
+
+def _scheduler(result: WorkloadResult) -> str | None:
+    binding = result.workload.binding
+    return scheduler_of(binding) if binding is not None and binding.spec.placement is not None else None
+
+
+def _evicting(result: WorkloadResult) -> list[str]:
+    binding = result.workload.binding
+    return [task.from_cluster for task in binding.spec.graceful_eviction_tasks] if binding is not None else []
+
+
+def _notes(result: WorkloadResult) -> list[str]:
+    """Return the notes on a workload, on its suspension and on its evictions."""
+    notes, binding = list(result.workload.notes), result.workload.binding
+    if binding is None:
+        return notes
+    suspension = binding.spec.suspension
+    if suspension is not None and suspension.dispatching:
+        notes.append("dispatching is suspended: clusters do not get changes")
+    elif suspension is not None and suspension.dispatching_on_clusters is not None:
+        names = ", ".join(suspension.dispatching_on_clusters.cluster_names)
+        notes += [f"dispatching is suspended on {names}, which do not get changes"] if names else []
+    if evicting := _evicting(result):
+        notes.append(f"being evicted from {', '.join(evicting)}")
+    if result.workload.dependencies is None:
+        notes.append(f"the dependencies of {result.workload.resource.kind} are not known")
+    return notes
 
 
 def _nothing_placed(result: WorkloadResult) -> str:

@@ -1,8 +1,9 @@
 """Schedule the workloads of a world, and compare the results."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 import msgspec.structs
 
@@ -16,7 +17,12 @@ from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.world import SimulatedWorkload, World
+from berthmaster.simulation.eligibility import SCHEDULERS, why_not_scheduled
+from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+from berthmaster.simulation.world import Change, World
+
+_NO_BINDING: Final = Unscheduled(NotScheduled.UNCLAIMED, "it has no binding yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +34,51 @@ class WorkloadResult:
         trigger: why the workload was scheduled; NONE if it was not.
         decision: the decision; None if the workload was not scheduled.
         diagnosis: the explanation of the decision, if it was requested or the decision failed.
+        unscheduled: why no scheduler looks at the workload; None if one does.
+        companions: the workloads that it follows, and those that follow it.
     """
 
     workload: SimulatedWorkload
     trigger: Trigger
     decision: Decision | None = None
     diagnosis: Diagnosis | None = None
+    unscheduled: Unscheduled | None = None
+    companions: Companions = NO_COMPANIONS
 
     @property
     def assignment(self) -> dict[str, int]:
+        """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
         binding = self.workload.binding
-        return {target.name: target.replicas for target in binding.spec.clusters} if binding is not None else {}
+        if binding is None:
+            return {}
+        own = {target.name: target.replicas for target in binding.spec.clusters}
+        if not binding.spec.required_by:
+            return own
+        followed = {target.name for snapshot in binding.spec.required_by for target in snapshot.clusters}
+        return own | dict.fromkeys(sorted(followed - own.keys()), 0)
 
     @property
     def group(self) -> str:
         """The affinity group of the assignment; empty without one."""
         binding = self.workload.binding
-        return binding.status.scheduler_observing_affinity_name if binding is not None and self.assignment else ""
+        if binding is None or not binding.spec.clusters:
+            return ""
+        return binding.status.scheduler_observing_affinity_name
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The results before and after changes, in the order of the workloads.
+
+    Attributes:
+        before: what bindings say now. Without any binding in the world, the first scheduling of the manifests.
+        settled: after the scheduling that is due without the changes.
+        after: after the changes.
+    """
+
+    before: list[WorkloadResult]
+    settled: list[WorkloadResult]
+    after: list[WorkloadResult]
 
 
 def run(
@@ -62,19 +96,68 @@ def run(
     Returns:
         The world after the run, and a result for each workload in order.
     """
+    scheduler = Scheduler(Fleet(world.clusters.values()), profile, _peers(world))
+    results = []
+    for workload in world.workloads:
+        check()
+        result = _schedule(scheduler, workload, now, world.schedulers, diagnose=diagnose)
+        results.append(result)
+        if result.decision is not None and result.workload.binding is not None:
+            placed = [target.name for target in result.workload.binding.spec.clusters]
+            scheduler.peers.place(Request.of(result.workload.binding), placed)
+    results = _followed(results, world.schedulers)
+    return replace(world, workloads=[result.workload for result in results]), results
+
+
+def _peers(world: World) -> Peers:
+    """Return where the workloads of affinity groups are."""
     peers = Peers()
     for workload in world.workloads:
         if workload.binding is not None:
             peers.place(Request.of(workload.binding), [target.name for target in workload.binding.spec.clusters])
-    scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers)
-    results = []
-    for workload in world.workloads:
+    return peers
+
+
+def present(world: World) -> list[WorkloadResult]:
+    """Return where workloads are now: what their bindings say, without a decision."""
+    return _with_companions([_now(workload, world.schedulers) for workload in world.workloads])
+
+
+def _now(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
+    if workload.present:
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=why_not_scheduled(workload, schedulers))
+    unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)
+    return WorkloadResult(unbound, Trigger.NONE, unscheduled=unbound.unscheduled)
+
+
+def compare(
+    world: World,
+    changes: Iterable[Change],
+    profile: Profile,
+    now: datetime,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> Comparison:
+    """Return where workloads are now, where they would be without the changes, and where they are after them.
+
+    Args:
+        world: the world.
+        changes: the changes, applied in order.
+        profile: the plugins that decide.
+        now: the time of the scheduling that is due anyway. The changes happen one second later.
+        check: called before each decision and each change; an exception that it raises ends the comparison.
+
+    Raises:
+        InputError: a change names a cluster or resource that does not exist.
+    """
+    before = present(world) if world.has_bindings else None
+    changed, settled = run(world, profile, now, check=check)
+    later = now + timedelta(seconds=1)
+    for change in changes:
         check()
-        result = _schedule(scheduler, workload, now, diagnose=diagnose)
-        results.append(result)
-        if result.workload.binding is not None:
-            scheduler.peers.place(Request.of(result.workload.binding), result.assignment)
-    return replace(world, workloads=[result.workload for result in results]), results
+        changed = change.applied(changed, later)
+    _, after = run(changed, profile, later, check=check)
+    return Comparison(before if before is not None else settled, settled, after)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
@@ -87,9 +170,11 @@ def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int 
     }
 
 
-def examine(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) -> WorkloadResult:
+def examine(
+    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str] = SCHEDULERS
+) -> WorkloadResult:
     """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
-    result = _schedule(scheduler, workload, now, diagnose=True)
+    result = _schedule(scheduler, workload, now, schedulers, diagnose=True)
     if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
         return result
     request = Request.of(workload.binding)
@@ -97,11 +182,13 @@ def examine(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) ->
     return replace(result, diagnosis=explain(scheduler, request, decision))
 
 
-def _schedule(scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, *, diagnose: bool) -> WorkloadResult:
+def _schedule(
+    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str], *, diagnose: bool
+) -> WorkloadResult:
     """Schedule one workload if it needs it."""
-    binding = workload.binding
-    if binding is None:
-        return WorkloadResult(workload, Trigger.NONE)
+    binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
+    if binding is None or unscheduled is not None:
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
     trigger = trigger_of(binding, scheduler.fleet)
     if trigger is Trigger.NONE:
         return WorkloadResult(workload, trigger)
@@ -129,6 +216,49 @@ def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:
     return msgspec.structs.replace(binding, metadata=metadata, spec=spec, status=status)
 
 
+def _followed(results: list[WorkloadResult], schedulers: Collection[str]) -> list[WorkloadResult]:
+    """Return the results after the dependencies followed their workloads."""
+    followed = follow([result.workload for result in results])
+    updated = [
+        result
+        if workload is result.workload
+        else replace(result, workload=workload, unscheduled=why_not_scheduled(workload, schedulers))
+        for result, workload in zip(results, followed, strict=True)
+    ]
+    return _with_companions(updated)
+
+
+def _with_companions(results: list[WorkloadResult]) -> list[WorkloadResult]:
+    for position, found in companions([result.workload for result in results]).items():
+        results[position] = replace(results[position], companions=found)
+    return results
+
+
 def unplaced(results: Sequence[WorkloadResult]) -> list[WorkloadResult]:
     """Return the results whose decision failed."""
     return [result for result in results if result.decision is not None and result.decision.failure is not None]
+
+
+def explained(
+    world: World, workload: SimulatedWorkload, profile: Profile, now: datetime
+) -> tuple[WorkloadResult, WorkloadResult]:
+    """Return the result for one workload with an explanation, and what its binding says now.
+
+    All workloads are scheduled, because workload affinity and dependencies depend on the others. If nothing triggers
+    the scheduling of the workload, the explanation is what a scheduler would find now; the result changes nothing.
+
+    Args:
+        world: the world.
+        workload: a workload of the world.
+        profile: the plugins that decide.
+        now: the time that is recorded as the time of scheduling.
+    """
+    index = next(position for position, each in enumerate(world.workloads) if each is workload)
+    current = present(world)[index]
+    settled, results = run(world, profile, now, diagnose=True)
+    result = results[index]
+    if result.decision is not None or result.unscheduled is not None:
+        return result, current
+    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, _peers(settled))
+    examined = examine(scheduler, result.workload, now, world.schedulers)
+    return replace(result, diagnosis=examined.diagnosis), current

@@ -46,13 +46,13 @@ def trigger_of(binding: Binding, fleet: Fleet, *, not_ready_counts: bool = False
     if placement_changed(spec.placement, applied, binding.status.scheduler_observing_affinity_name):
         return Trigger.RECONCILE
     if replicas_changed(spec):
-        return Trigger.FAILOVER if spec.graceful_eviction_tasks else Trigger.SCALE
+        return Trigger.FAILOVER if _evicted_since_scheduling(binding) else Trigger.SCALE
     if binding.reschedule_requested:
         return Trigger.RESCHEDULED
     if _loses_a_cluster(spec, fleet, not_ready_counts=not_ready_counts):
         return Trigger.FAILOVER
     if not spec.is_workload or strategy_of(spec.placement.replica_scheduling) is Strategy.DUPLICATED:
-        return Trigger.RECONCILE
+        return Trigger.FAILOVER if _evicted_since_scheduling(binding) else Trigger.RECONCILE
     return Trigger.NONE
 
 
@@ -94,6 +94,14 @@ def replicas_changed(spec: BindingSpec) -> bool:
             return sum(target.replicas for target in spec.clusters) != spec.replicas
         case _:
             return False
+
+
+def _evicted_since_scheduling(binding: Binding) -> bool:
+    """Whether an eviction is newer than the last successful scheduling. A new task has no creation time yet."""
+    tasks, scheduled = binding.spec.graceful_eviction_tasks, binding.status.last_scheduled_time
+    if not tasks or scheduled is None:
+        return bool(tasks)
+    return any(each.creation_timestamp is None or each.creation_timestamp > scheduled for each in tasks)
 
 
 def _loses_a_cluster(spec: BindingSpec, fleet: Fleet, *, not_ready_counts: bool) -> bool:

@@ -2,9 +2,9 @@
 
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import NamedTuple
 
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
@@ -13,8 +13,8 @@ from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors
 from berthmaster.simulation import changes as simulated
 from berthmaster.simulation import cluster_changes
-from berthmaster.simulation.report import change_row
-from berthmaster.simulation.run import run, unplaced
+from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.run import compare, unplaced
 from berthmaster.simulation.world import ResourceName, World
 from extender.protocols.native.schedule import require_synced
 from extender.protocols.native.wire import (
@@ -36,8 +36,6 @@ from extender.protocols.native.wire import (
 )
 from extender.protocols.problem import Refusal, refuse_invalid
 from extender.protocols.services import Call, Services
-
-_LATER: Final = timedelta(seconds=1)
 
 
 class Simulator:
@@ -69,26 +67,26 @@ def _run(
 ) -> SimulateAnswer:
     with services.state.reading() as cache:
         world = cache.world
-    profile, now = services.state.profile, services.clock.now()
-    world, before = run(world, profile, now, check=check)
-    later = now + _LATER
-    world = _apply(world, changes, later, check)
-    _, after = run(world, profile, later, check=check)
-    rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
+    requested = [_RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
+    compared = compare(world, requested, services.state.profile, services.clock.now(), check=check)
+    rows = change_rows(compared)
     shown_rows = rows if request.all else [each for each in rows if each.moves or each.after.error is not None]
-    return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), shown_rows)
+    return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(compared.after)), shown_rows)
 
 
-def _apply(world: World, changes: list[simulated.Change], when: datetime, check: Callable[[], None]) -> World:
-    for index, change in enumerate(changes):
-        check()
+class _RequestedChange(NamedTuple):
+    """A change whose errors name its place in the request."""
+
+    change: simulated.Change
+    path: str
+
+    def applied(self, world: World, now: datetime) -> World:
         try:
-            world = change.applied(world, when)
+            return self.change.applied(world, now)
         except FieldError as error:
-            raise error.below(f"changes[{index}]") from None
+            raise error.below(self.path) from None
         except InputError as error:
-            raise FieldError(f"changes[{index}]", str(error)) from None
-    return world
+            raise FieldError(self.path, str(error)) from None
 
 
 def _change(change: Change, path: str, check: Callable[[], None]) -> simulated.Change:

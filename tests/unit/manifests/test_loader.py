@@ -80,7 +80,7 @@ def test_namespaced_objects_without_a_namespace_are_in_the_default_one(write):
     [
         pytest.param("OverridePolicy", "policy.karmada.io/v1alpha1", "default", True, id="another kind of policy"),
         pytest.param("Work", "work.karmada.io/v1alpha1", "karmada-es-a", True, id="a Work"),
-        pytest.param("WorkloadRebalancer", "apps.karmada.io/v1alpha1", "", True, id="a rebalancer"),
+        pytest.param("FederatedHPA", "autoscaling.karmada.io/v1alpha1", "default", True, id="an autoscaler"),
         pytest.param("Lease", "coordination.k8s.io/v1", "default", True, id="a lease"),
         pytest.param("ConfigMap", "v1", "kube-system", True, id="a skipped namespace"),
         pytest.param("ConfigMap", "v1", "default", False, id="a ConfigMap"),

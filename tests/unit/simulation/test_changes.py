@@ -139,7 +139,7 @@ def test_insufficient_capacity_keeps_the_assignment():
         pytest.param(Scale(ResourceName("", "Job", "x"), 1), "there is no such resource", id="an unknown resource"),
         pytest.param(Scale(ResourceName("", "ConfigMap", "c"), 1), "has no replicas", id="a resource without replicas"),
         pytest.param(
-            Scale(ResourceName("", "Secret", "s"), 1), "no policy claims it", id="a resource without a policy"
+            Scale(ResourceName("", "Secret", "s"), 1), "no policy selects it", id="a resource without a policy"
         ),
         pytest.param(
             Scale(ResourceName("", "Deployment", "nginx"), 1), "2 resources have this name", id="an ambiguous name"

@@ -1,0 +1,57 @@
+"""Whether a scheduler looks at a workload (karmada ``resourceBindingEventFilter``), and why not."""
+
+from collections.abc import Collection
+from typing import Final
+
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+
+SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})
+"""The schedulers that a simulation knows by default: Karmada's and Berthmaster's. Both decide alike."""
+UNCLAIMED: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy selects it")
+LOST: Final = Unscheduled(NotScheduled.UNCLAIMED, "no policy holds it any more: it stays where it is")
+_MANAGED_BY: Final = (*PERMANENT_ID.values(), "binding.karmada.io/managed-by")
+
+
+def scheduler_of(binding: Binding) -> str:
+    """Return the name of the scheduler of a binding."""
+    return binding.spec.scheduler_name or DEFAULT_SCHEDULER
+
+
+def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] = SCHEDULERS) -> Unscheduled | None:
+    """Return why no scheduler looks at a workload; None if one does.
+
+    Args:
+        workload: the workload.
+        schedulers: the names of the schedulers that are simulated.
+    """
+    binding = workload.binding
+    if workload.unscheduled is not None:
+        return workload.unscheduled
+    if binding is None:
+        return UNCLAIMED
+    spec = binding.spec
+    if binding.metadata.deletion_timestamp is not None:
+        return Unscheduled(NotScheduled.DELETING, "its binding is being deleted")
+    if spec.placement is None:
+        if spec.required_by:
+            return Unscheduled(NotScheduled.FOLLOWS, "it follows the workloads that need it")
+        return Unscheduled(NotScheduled.UNCLAIMED, "its binding has no placement, and no workload needs it")
+    if spec.suspension is not None and spec.suspension.scheduling:
+        return Unscheduled(NotScheduled.SUSPENDED, "its scheduling is suspended: nothing moves until it is resumed")
+    if scheduler_of(binding) not in schedulers:
+        return Unscheduled(
+            NotScheduled.OTHER_SCHEDULER,
+            f"scheduler {scheduler_of(binding)} decides on it, which is not simulated "
+            f"(--scheduler-name {scheduler_of(binding)} simulates it like Karmada's)",
+        )
+    return LOST if _lost_its_policy(workload, binding) else None
+
+
+def _lost_its_policy(workload: SimulatedWorkload, binding: Binding) -> bool:
+    """Whether a stored binding has no label of a policy. A binding from a file without an UID needs none."""
+    if workload.held_by is not None or not binding.metadata.uid:
+        return False
+    return not any(binding.metadata.labels.get(label) for label in _MANAGED_BY)

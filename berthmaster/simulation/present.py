@@ -1,0 +1,249 @@
+"""The workloads of a control plane as they are now: who holds them, and what their bindings say.
+
+The rules, in short:
+
+- The policy that the labels and annotations record holds the resource (``model.holding``).
+- A binding wins over its template. Only a template that a file changes counts more: it would be applied.
+- The detector keeps a binding in line with its policy. Under a Lazy policy the binding stays until the template
+  changes.
+- A resource without a binding gets one from its policy, if its replicas are known.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec.structs
+
+from berthmaster.manifests import Document, Manifests
+from berthmaster.model.binding import Binding, ObjectReference, binding_name, binding_of
+from berthmaster.model.claims import Claim, holder
+from berthmaster.model.decode import convert
+from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
+from berthmaster.model.errors import FieldError
+from berthmaster.model.holding import Holding, PolicyCatalog, why_not
+from berthmaster.model.interpretation import Interpreter, UnknownReplicas, interpreted
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.policy import PolicyReference
+from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
+from berthmaster.simulation.eligibility import LOST, UNCLAIMED
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+
+LAZY: Final = "Lazy"
+_LAZY_WAITS: Final = "its policy is Lazy: changes of the policy count when the template changes"
+
+
+class _Given(NamedTuple):
+    """What the manifests say about one resource.
+
+    Attributes:
+        raw: the template.
+        template: the part that policies match.
+        binding: the binding; None without one.
+        applied: whether the template would be applied by the user: a file changes it.
+        holding: the policy that holds the resource.
+    """
+
+    raw: Mapping[str, Any]
+    template: Template
+    binding: Binding | None
+    applied: bool
+    holding: Holding
+
+
+class WorkloadBuilder:
+    """Builds the workloads of a set of manifests, one template after the other."""
+
+    def __init__(
+        self,
+        manifests: Manifests,
+        replica_paths: Sequence[ReplicaPath] = (),
+        interpreter: Interpreter | None = None,
+        *,
+        workload_affinity: bool = False,
+    ) -> None:
+        self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
+        self._live = bool(self._bindings)
+        changed = {reference for reference in map(_policy_reference, manifests.applied) if reference is not None}
+        self._catalog = PolicyCatalog(manifests.policies, changed)
+        self._paths = replica_paths
+        self._interpreter = interpreter
+        self._complete = manifests.interpreters_complete
+        self._workload_affinity = workload_affinity
+
+    def of_template(self, document: Document) -> SimulatedWorkload:
+        """Return the workload of a template, with its binding.
+
+        Raises:
+            ManifestError: a field that affects decisions is invalid.
+        """
+        try:
+            return self._of_template(document)
+        except FieldError as error:
+            raise document.error(error) from None
+
+    def of_remaining_bindings(self) -> list[SimulatedWorkload]:
+        """Return the workloads of the bindings whose templates are not among the manifests."""
+        return [self._of_binding(binding) for binding in self._bindings.values()]
+
+    def _of_template(self, document: Document) -> SimulatedWorkload:
+        raw, template, metadata = document.raw, template_of(document.raw), _metadata_of(document.raw)
+        resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
+        binding = self._bindings.pop(_identity(resource), None)
+        records = [metadata] if binding is None else [metadata, binding.metadata]
+        holding = self._catalog.holding(template, records)
+        applied = document.applied or (binding is not None and _written_by_hand(metadata, binding))
+        given = _Given(raw, template, binding, applied, holding)
+        found, notes = self._replicas(given)
+        replicas = found if isinstance(found, Replicas) else Replicas()
+        unscheduled = self._unscheduled(given, found)
+        target, deferred = self._binding(given, replicas) if unscheduled is None else (binding, None)
+        if unscheduled is not None and unscheduled.reason is NotScheduled.DEFERRED and holding.claim is not None:
+            deferred = binding_of(raw, holding.claim.policy, replicas, workload_affinity=self._workload_affinity)
+        if deferred is not None and target is not None:
+            notes.append(_LAZY_WAITS)
+        return SimulatedWorkload(
+            resource,
+            holding.claims,
+            target,
+            raw,
+            replicas,
+            held_by=holding.reference,
+            present=binding is not None,
+            unscheduled=unscheduled,
+            deferred=deferred,
+            why_not=_reasons(holding, template),
+            notes=tuple(filter(None, (holding.note, *notes))),
+            dependencies=dependencies_for(target, raw, applied=applied),
+        )
+
+    def _of_binding(self, binding: Binding) -> SimulatedWorkload:
+        return SimulatedWorkload(
+            binding.spec.resource,
+            (),
+            binding,
+            held_by=holder(binding.metadata),
+            present=True,
+            dependencies=dependencies_for(binding, None),
+        )
+
+    def _replicas(self, given: _Given) -> tuple[Replicas | UnknownReplicas, list[str]]:
+        """Return the replicas of a resource, and notes if its template and its binding differ."""
+        binding = given.binding
+        asked = self._asked(given)
+        if binding is None:
+            return asked, []
+        held = Replicas(binding.spec.replicas, binding.spec.replica_requirements)
+        if isinstance(asked, UnknownReplicas):
+            return held, [f"{asked.reason}; the binding's count"] if given.applied else []
+        if given.applied:
+            return asked, []
+        if asked.number != held.number and binding.spec.placement is not None and not binding.spec.components:
+            return held, [f"the template has {asked.number} replicas; the binding has {held.number}, and counts"]
+        return held, []
+
+    def _asked(self, given: _Given) -> Replicas | UnknownReplicas:
+        """Return the replicas that the template asks for."""
+        try:
+            return interpreted(given.raw, self._paths, self._interpreter, complete=self._complete)
+        except FieldError:
+            stored = (given.raw.get("metadata") or {}).get("uid")
+            if not stored or "spec" in given.raw:
+                raise
+            return UnknownReplicas("only the metadata of the template was read")
+
+    def _unscheduled(self, given: _Given, found: Replicas | UnknownReplicas) -> Unscheduled | None:
+        """Return why a resource has no binding that a scheduler looks at, as far as the binding does not say so."""
+        claim, holding = given.holding.claim, given.holding
+        if given.binding is not None:
+            lost = holding.reference is None and holding.recorded is not None and not given.binding.spec.required_by
+            return LOST if lost else None
+        if claim is None:
+            if holding.note:
+                return Unscheduled(NotScheduled.UNCLAIMED, f"no policy places it: {holding.note}")
+            return UNCLAIMED
+        if isinstance(found, UnknownReplicas):
+            return Unscheduled(NotScheduled.UNKNOWN_REPLICAS, found.reason)
+        if self._live and _is_lazy(claim) and holding.recorded is not None and not given.applied:
+            return Unscheduled(
+                NotScheduled.DEFERRED, f"{claim.policy} is Lazy: it places the resource when its template changes"
+            )
+        return None
+
+    def _binding(self, given: _Given, replicas: Replicas) -> tuple[Binding | None, Binding | None]:
+        """Return the binding that counts now, and the one that the next change of the template brings."""
+        claim, binding = given.holding.claim, given.binding
+        if claim is None:
+            return binding, None
+        desired = binding_of(
+            given.raw, claim.policy, replicas, current=binding, workload_affinity=self._workload_affinity
+        )
+        if binding is None:
+            return desired, None
+        if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
+            spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
+            desired = msgspec.structs.replace(desired, spec=spec)
+        if _is_lazy(claim) and not given.applied:
+            return binding, desired if _differ(binding, desired) else None
+        return desired, None
+
+
+def dependencies_for(
+    binding: Binding | None, raw: Mapping[str, Any] | None, *, applied: bool = False
+) -> tuple[Dependency, ...] | None:
+    """Return the dependencies that follow a workload; None if they are not known.
+
+    Args:
+        binding: the binding. Without ``propagateDeps`` nothing follows, and neither without a namespace.
+        raw: the template; None if it is not known.
+        applied: whether the template is newer than the record on the binding.
+    """
+    if binding is None or not binding.spec.propagate_deps or not binding.spec.resource.namespace:
+        return ()
+    recorded = recorded_dependencies(binding.metadata.annotations)
+    if recorded is not None and not applied:
+        return recorded
+    found = dependencies_of(raw) if raw is not None else None
+    return found if found is not None else recorded
+
+
+def _identity(resource: ObjectReference) -> tuple[str, str]:
+    """Return the key by which Karmada identifies the binding of a resource: its namespace and name."""
+    return resource.namespace, binding_name(resource.kind, resource.name)
+
+
+def _metadata_of(raw: Mapping[str, Any]) -> ObjectMeta:
+    try:
+        return convert(ObjectMeta, raw.get("metadata") or {})
+    except FieldError as error:
+        raise error.below("metadata") from None
+
+
+def _written_by_hand(metadata: ObjectMeta, binding: Binding) -> bool:
+    """Whether a template comes from a file although its binding is stored: it would be applied."""
+    stored = bool(binding.metadata.uid or binding.metadata.resource_version)
+    return stored and not (metadata.uid or metadata.resource_version)
+
+
+def _is_lazy(claim: Claim) -> bool:
+    return claim.policy.spec.activation_preference == LAZY
+
+
+def _differ(binding: Binding, desired: Binding) -> bool:
+    """Whether the next change of the template changes what a scheduler reads."""
+    fields = ("placement", "replicas", "replica_requirements", "scheduler_name", "propagate_deps")
+    return any(getattr(binding.spec, each) != getattr(desired.spec, each) for each in fields)
+
+
+def _reasons(holding: Holding, template: Template) -> tuple[str, ...]:
+    held = holding.claim
+    return tuple("" if each is held else why_not(each, holding, template) for each in holding.claims)
+
+
+def _policy_reference(identity: tuple[str, str, str, str]) -> PolicyReference | None:
+    group, kind, namespace, name = identity
+    if group != "policy.karmada.io":
+        return None
+    match kind:
+        case "PropagationPolicy" | "ClusterPropagationPolicy":
+            return PolicyReference(kind, namespace, name)
+    return None

@@ -1,0 +1,64 @@
+"""The world of simulate and explain: the present that manifests describe, and what is not known about it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from berthmaster.manifests import Manifests
+from berthmaster.model.interpretation import check_replica_paths
+from berthmaster.model.replicas import ReplicaPath
+from berthmaster.simulation.changes import Change, Rebalance
+from berthmaster.simulation.eligibility import SCHEDULERS
+from berthmaster.simulation.world import World, world_of
+from berthmaster_cli.console import complain
+from berthmaster_cli.options import option_group
+
+present_options = option_group(
+    click.option(
+        "--scheduler-name", "schedulers", multiple=True, metavar="NAME",
+        help=f"Also simulate the scheduler of this name, as Karmada's. Known are {', '.join(sorted(SCHEDULERS))}. "
+        "Repeatable.",
+    ),
+)  # fmt: skip
+
+
+def present_world(
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath], given: Mapping[str, Any], *, workload_affinity: bool
+) -> World:
+    """Build the world of manifests.
+
+    Args:
+        manifests: the objects.
+        replica_paths: the paths of ``--replica-path``.
+        given: the values of the command's options.
+        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
+
+    Raises:
+        InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.
+    """
+    check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
+    return world_of(
+        manifests,
+        replica_paths,
+        workload_affinity=workload_affinity,
+        schedulers=SCHEDULERS | set(given.get("schedulers") or ()),
+    )
+
+
+def rebalances(manifests: Manifests, world: World) -> list[Change]:
+    """Return the changes that the WorkloadRebalancers of manifests bring, and report workloads without a binding."""
+    changes = [Rebalance(each) for each in manifests.rebalancers]
+    for change in changes:
+        for workload in change.without_binding(world):
+            name = change.rebalancer.metadata.name
+            complain(f"WorkloadRebalancer {name}: {workload} has no binding, so that nothing is rescheduled")
+    return [change for change in changes if change.open_workloads()]
+
+
+def report_unused(manifests: Manifests) -> None:
+    """Report on standard error what was not used, and what is suspicious."""
+    for ignored in manifests.ignored:
+        complain(f"{ignored.document.place}: ignored: {ignored.reason}")
+    for sentence in manifests.warnings:
+        complain(sentence)

@@ -1,0 +1,300 @@
+"""A world starts from what a control plane has: claims, bindings, evictions, suspensions."""
+
+from datetime import UTC, datetime
+
+import pytest
+from builders import deployment
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.model.cluster import Taint
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.changes import AddTaint, Down, Reschedule, Scale
+from berthmaster.simulation.report import change_rows, explanation, rows
+from berthmaster.simulation.run import compare, explained
+from berthmaster.simulation.workload import NotScheduled
+from berthmaster.simulation.world import ResourceName, world_of
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+WEB = ResourceName("default", "Deployment", "web")
+
+
+def simulated(*objects, over=(), changes=(), **options):
+    """The rows of a dump before and after changes, by the name of the resource."""
+    compared = compare(world_of(load(*objects, over=over), **options), changes, PROFILE, NOW)
+    return {each.resource: each for each in change_rows(compared)}
+
+
+def web_after(*objects, **given):
+    return simulated(*objects, **given)["default/Deployment/web"]
+
+
+def explain(*objects, name=WEB, over=()):
+    world = world_of(load(*objects, over=over))
+    (workload,) = world.find(name)
+    return explanation(*explained(world, workload, PROFILE, NOW))
+
+
+P = stored_policy("p", to=["a"], placement=DIVIDED)
+WEB_OF_P = stored_template(held_by=P)
+BOUND = stored_binding(WEB_OF_P, {"a": 2}, policy=P)
+FLEET = members("a", "b", "c")
+
+
+def other(name="q", **fields):
+    return stored_policy(name, to=["b"], placement=DIVIDED, **fields)
+
+
+ALWAYS = {"preemption": "Always", "target": {"name": "web"}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "holder", "clusters", "reason"),
+    [
+        pytest.param(
+            other(priority=9), "p", {"a": 2}, "it does not preempt, and a claim lasts (spec.preemption is Never)",
+            id="a higher priority alone does not take a held resource",
+        ),
+        pytest.param(
+            other(target={"name": "web"}), "p", {"a": 2}, "it does not preempt, and a claim lasts",
+            id="a closer selector does not take a held resource",
+        ),
+        pytest.param(
+            other("a", priority=0), "p", {"a": 2}, "it does not preempt", id="an earlier name does not take a resource",
+        ),
+        pytest.param(
+            other(priority=9, **ALWAYS), "p", {"a": 2}, "it may preempt and has not: preemption is off",
+            id="a stored policy that could preempt has not done so",
+        ),
+        pytest.param(
+            other(priority=9, new=True, **ALWAYS), "q", {"b": 2}, "PropagationPolicy default/q takes it by preemption",
+            id="a new policy preempts",
+        ),
+        pytest.param(
+            other(priority=9, new=True, preemption="Always"), "p", {"a": 2}, "it preempts only resources that its",
+            id="a new policy preempts only what it names",
+        ),
+        pytest.param(
+            other(new=True, **ALWAYS), "p", {"a": 2}, "its priority 0 is not above the holder's 0",
+            id="a new policy of equal priority does not preempt",
+        ),
+        pytest.param(
+            other(kind="ClusterPropagationPolicy", priority=9, new=True, target={"name": "web", "namespace": "default"},
+                  preemption="Always"),
+            "p", {"a": 2}, "a ClusterPropagationPolicy never preempts a PropagationPolicy",
+            id="a ClusterPropagationPolicy never preempts a PropagationPolicy",
+        ),
+    ],
+)  # fmt: skip
+def test_who_holds_a_resource_and_why_another_policy_does_not(policy, holder, clusters, reason):
+    found = explain(*FLEET, P, policy, WEB_OF_P, BOUND)
+    assert (found.policy, found.clusters) == (f"PropagationPolicy default/{holder}", clusters)
+    assert [each.holds for each in found.claims] == [True, False]
+    assert (found.claims[0].why_not, reason in found.claims[1].why_not) == ("", True)
+
+
+@pytest.mark.parametrize(
+    ("objects", "policy", "clusters"),
+    [
+        pytest.param(
+            [P, other(priority=9, target={"name": "web"}), WEB_OF_P, BOUND], "p", {"a": 2}, id="it keeps what it holds"
+        ),
+        pytest.param(
+            [stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"}), other(), WEB_OF_P, BOUND],
+            "q", {"b": 2}, id="a policy that no longer selects it loses it to the next one",
+        ),
+        pytest.param(
+            [stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"}), WEB_OF_P, BOUND],
+            None, {"a": 2}, id="without another policy the binding stays",
+        ),
+        pytest.param([other(), WEB_OF_P, BOUND], "p", {"a": 2}, id="a holder that was not read keeps it"),
+        pytest.param(
+            [P, other(), deployment("web", replicas=2), BOUND], "p", {"a": 2}, id="a file keeps the claim"
+        ),
+    ],
+)  # fmt: skip
+def test_claims_of_a_fleet_in_use(objects, policy, clusters):
+    web = web_after(*FLEET, *objects)
+    assert web.after.policy == (policy and f"PropagationPolicy default/{policy}")
+    assert web.after.clusters == clusters
+    assert web.before.clusters == {"a": 2}
+
+
+def test_a_holder_that_was_not_read_is_reported():
+    found = explain(*FLEET, other(), WEB_OF_P, BOUND)
+    assert found.notes == ["PropagationPolicy default/p holds it, and is not among the input"]
+    assert [each.holds for each in found.claims] == [False]
+
+
+def test_a_resource_that_lost_its_policy_says_so():
+    gone = stored_policy("p", to=["a"], placement=DIVIDED, target={"name": "other"})
+    after = web_after(*FLEET, gone, WEB_OF_P, BOUND, changes=[Reschedule()]).after
+    assert (after.not_scheduled, after.clusters) == (NotScheduled.UNCLAIMED, {"a": 2})
+    assert after.message == "no policy holds it any more: it stays where it is"
+    assert after.notes == ["PropagationPolicy default/p held it, and no longer selects it"]
+
+
+def test_before_is_what_the_binding_says_and_not_a_fresh_decision():
+    elsewhere = stored_binding(WEB_OF_P, {"c": 2}, policy=P, applied=False)
+    web = web_after(*FLEET, P, WEB_OF_P, elsewhere)
+    assert (web.before.clusters, web.before.trigger, web.after.clusters) == ({"c": 2}, Trigger.NONE, {"a": 2})
+    assert (web.due, web.caused) == ({"a": (None, 2), "c": (2, None)}, False)
+    (row,) = rows(compare(world_of(load(*FLEET, P, WEB_OF_P, elsewhere)), [], PROFILE, NOW))
+    assert (row.present, row.clusters, row.trigger) == ({"c": 2}, {"a": 2}, Trigger.FIRST)
+
+
+def test_a_new_workload_is_nowhere_before():
+    new = deployment("shop", replicas=1)
+    shop = simulated(*FLEET, P, WEB_OF_P, BOUND, over=[new])["default/Deployment/shop"]
+    assert (shop.before.clusters, shop.before.message) == ({}, "it has no binding yet")
+    assert (shop.after.clusters, shop.moves) == ({"a": 1}, {"a": (None, 1)})
+
+
+def widget(**metadata):
+    named = {"name": "web", "namespace": "default", **metadata}
+    return {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": named, "spec": {"size": 7}}
+
+
+WIDGETS = stored_policy("p", to=["a"], placement=DIVIDED, selects="example.io/v1/Widget")
+SERVES = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
+
+
+@pytest.mark.parametrize(
+    ("raw", "over", "replicas", "note"),
+    [
+        pytest.param(stored_template(held_by=P, replicas=2), [], 4, "the template has 2 replicas; the binding has 4",
+                     id="the binding counts"),
+        pytest.param(stored_template(held_by=P, replicas=4), [], 4, "", id="both are equal"),
+        pytest.param(deployment("web", replicas=6), [], 6, "", id="a template from a file would be applied"),
+        pytest.param(None, [stored_template(held_by=P, replicas=6)], 6, "", id="a template over stored objects counts"),
+        pytest.param(None, [], 4, "", id="the template is not among the input"),
+    ],
+)  # fmt: skip
+def test_which_replicas_count(raw, over, replicas, note):
+    bound = stored_binding(stored_template(held_by=P), {"a": 4}, policy=P, replicas=4)
+    web = web_after(*FLEET, P, *filter(None, [raw]), bound, over=over)
+    assert web.after.replicas == replicas
+    assert note in "".join(web.after.notes)
+    assert bool(web.after.notes) == bool(note)
+
+
+def test_a_binding_with_replicas_is_scheduled_with_these_whatever_its_kind():
+    fleet = members("a", "b", **SERVES)
+    known = widget(uid="1", resourceVersion="1")
+    bound = stored_binding(known, {"a": 5}, policy=WIDGETS, replicas=5)
+    after = simulated(*fleet, WIDGETS, known, bound, changes=[Scale(ResourceName("", "Widget", "web"), 6)])
+    row = after["default/Widget/web"].after
+    assert (row.clusters, row.trigger, row.not_scheduled) == ({"a": 6}, Trigger.SCALE, None)
+
+
+def test_a_kind_that_is_not_understood_says_so():
+    row = simulated(*members("a", **SERVES), WIDGETS, widget())["default/Widget/web"].after
+    assert (row.clusters, row.not_scheduled) == ({}, NotScheduled.UNKNOWN_REPLICAS)
+    assert "--replica-path example.io/v1/Widget=PATH" in row.message
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason", "message"),
+    [
+        pytest.param({"suspension": {"scheduling": True}}, NotScheduled.SUSPENDED, "its scheduling is suspended",
+                     id="suspended"),
+        pytest.param({"schedulerName": "other"}, NotScheduled.OTHER_SCHEDULER, "scheduler other decides on it",
+                     id="another scheduler"),
+        pytest.param({"schedulerName": "berthmaster"}, None, None, id="our scheduler"),
+        pytest.param({"suspension": {"dispatching": True}}, None, None, id="only dispatching is suspended"),
+    ],
+)  # fmt: skip
+def test_which_bindings_a_scheduler_looks_at(spec, reason, message):
+    bound = {**BOUND, "spec": {**BOUND["spec"], **spec}}
+    web = web_after(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)])
+    assert (web.after.not_scheduled, web.after.clusters) == (reason, {"a": 2} if reason else {"a": 3})
+    assert (web.after.message or "").startswith(message or "")
+
+
+def test_a_named_scheduler_is_simulated():
+    bound = {**BOUND, "spec": {**BOUND["spec"], "schedulerName": "other"}}
+    web = web_after(*FLEET, P, WEB_OF_P, bound, changes=[Scale(WEB, 3)], schedulers={"other"})
+    assert (web.after.clusters, web.after.scheduler) == ({"a": 3}, "other")
+
+
+def test_a_suspended_dispatch_is_reported():
+    held = {"suspension": {"dispatchingOnClusters": {"clusterNames": ["a"]}}}
+    policy = {**P, "spec": {**P["spec"], **held}}
+    after = web_after(*FLEET, policy, WEB_OF_P, BOUND).after
+    assert after.notes == ["dispatching is suspended on a, which do not get changes"]
+
+
+ANYWHERE = stored_policy("p", placement=DIVIDED)
+EVICTED = {"gracefulEvictionTasks": [{"fromCluster": "b", "producer": "TaintManager", "reason": "TaintUntolerated"}]}
+
+
+def anywhere(clusters, **spec):
+    template = stored_template(held_by=ANYWHERE)
+    return [ANYWHERE, template, stored_binding(template, clusters, policy=ANYWHERE, **spec)]
+
+
+def test_an_existing_eviction_task_excludes_its_cluster_and_is_reported():
+    after = web_after(*members("a", "b"), *anywhere({"a": 2}, **EVICTED), changes=[Scale(WEB, 200)]).after
+    assert (after.error.value, after.evicting, after.notes) == ("Insufficient", ["b"], ["being evicted from b"])
+
+
+def test_a_lost_cluster_evicts_once():
+    suspended = anywhere({"b": 2}, suspension={"scheduling": True}, **EVICTED)
+    assert web_after(*FLEET, *suspended, changes=[Down("b")]).after.evicting == ["b"]
+
+
+def test_an_eviction_of_a_suspended_binding_is_not_replaced():
+    web = web_after(*FLEET, *anywhere({"b": 2}, suspension={"scheduling": True}), changes=[Down("b")])
+    assert (web.after.not_scheduled, web.moves) == (NotScheduled.SUSPENDED, {"b": (2, None)})
+
+
+def test_tolerations_of_the_last_scheduling_count():
+    tolerant = {**DIVIDED, "clusterTolerations": [{"key": "drain", "operator": "Exists"}]}
+    policy = stored_policy("p", to=["a", "b"], placement=tolerant)
+    template = stored_template(held_by=policy)
+    bound = stored_binding(template, {"a": 2}, policy=policy)
+    drain = AddTaint("a", Taint(key="drain", effect="NoExecute"))
+    assert web_after(*FLEET, policy, template, bound, changes=[drain]).moves == {}
+    applied = '{"replicaScheduling":{}}'
+    bound["metadata"]["annotations"]["policy.karmada.io/applied-placement"] = applied
+    moved = web_after(*FLEET, policy, template, bound, over=[], changes=[drain])
+    assert moved.moves == {}, "the placement changed first, so that the new tolerations were applied before the taint"
+
+
+DUPLICATED = stored_policy("p")
+
+
+def duplicated(**spec):
+    template = stored_template(held_by=DUPLICATED)
+    return [DUPLICATED, template, stored_binding(template, {"a": 2, "b": 2}, policy=DUPLICATED, **spec)]
+
+
+def test_a_duplicated_eviction_is_a_failover():
+    web = web_after(*members("a", "b"), *duplicated(), changes=[Down("b")])
+    assert (web.after.trigger, web.after.clusters) == (Trigger.FAILOVER, {"a": 2})
+
+
+def test_an_old_eviction_is_no_failover():
+    task = {**EVICTED["gracefulEvictionTasks"][0], "fromCluster": "c", "creationTimestamp": "2025-12-31T00:00:00Z"}
+    web = web_after(*FLEET, *duplicated(gracefulEvictionTasks=[task]))
+    assert (web.after.trigger, web.after.clusters) == (Trigger.RECONCILE, {"a": 2, "b": 2})
+
+
+def test_a_binding_keeps_its_observed_group():
+    groups = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("a", "b")]}
+    policy = stored_policy("p", placement={**DIVIDED, **groups})
+    template = stored_template(held_by=policy)
+    web = web_after(
+        *FLEET, policy, template, stored_binding(template, {"b": 2}, policy=policy, observed="b"),
+        changes=[Scale(WEB, 3)],
+    )  # fmt: skip
+    assert (web.before.group, web.after.group, web.after.clusters) == ("b", "b", {"b": 3})
+
+
+def test_an_explanation_without_a_trigger_shows_what_a_scheduler_would_find():
+    found = explain(*FLEET, P, WEB_OF_P, BOUND)
+    assert (found.trigger, found.clusters, found.present) == (Trigger.NONE, {"a": 2}, {"a": 2})
+    assert {each.cluster: each.outcome.value for each in found.diagnosis.groups[0].clusters} == {
+        "a": "assigned", "b": "rejected", "c": "rejected",
+    }  # fmt: skip
