@@ -102,7 +102,9 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             pass_in_doubt=given["pass_in_doubt"],
             watch=WatchOptions(given["watched"], given["kubeconfig"], given["context"]) if given["watched"] else None,
             kube_scheduler=KubeSchedulerOptions(
-                parse_selector(given["kube_scheduler_members"]), given["kube_scheduler_complete_lists"]
+                parse_selector(given["kube_scheduler_members"]),
+                given["kube_scheduler_complete_lists"],
+                given["placement_limits"],
             ),
         )
     )

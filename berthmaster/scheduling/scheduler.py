@@ -116,9 +116,15 @@ class Scheduler:
         self._compiled_of.add(id(placement), (placement, compiled), BYTES_OF_JSON * len(key))
         return compiled
 
-    def fitting(self, request: Request, group: Group) -> IntArray:
-        """Return the rows that pass all filters in one group. The caller must not keep or change the array."""
-        return self._filter(Context(self.fleet, request, self.compile(request.placement), group, self.peers))
+    def fitting(self, request: Request, group: Group, work: Work | None = None) -> IntArray:
+        """Return the rows that pass all filters in one group. The caller must not keep or change the array.
+
+        Raises:
+            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
+        """
+        compiled, work = self.compile(request.placement), work or Work()
+        work.begin_group()
+        return self._filter(Context(self.fleet, request, compiled, group, self.peers, work))
 
     def rejected(self, request: Request, attempt: Attempt) -> Mapping[str, int]:
         """Return how many clusters each placement filter rejected in the attempt that was just made."""
@@ -131,7 +137,7 @@ class Scheduler:
         if compiled is None:
             excess = self._stages.excess(placement, self.profile.limits)
             if excess:
-                raise TooLargeError(str(excess[0].below("placement")))
+                raise TooLargeError(str(excess[0].below("spec.placement")))
             compiled = self._stages.compile(placement, self.fleet, self._affinities)
             self._compiled.add(key, compiled, BYTES_OF_JSON * len(key))
         return compiled

@@ -62,6 +62,9 @@ class StaticWeights(Column[np.int64]):
     def compute_row(self, row: int) -> int:
         return max(weight if column.current()[row] else 0 for column, weight in self._rules)
 
+    def __len__(self) -> int:
+        return len(self._rules)
+
     def weight_of(self, cluster: Cluster) -> int:
         """Return the weight of a cluster, which need not be in the fleet."""
         return max(weight if column.term.matches(cluster) else 0 for column, weight in self._rules)

@@ -3,16 +3,26 @@
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from berthmaster.model.cluster import Cluster, Node, NodeIdentity, cluster_of_node
 from berthmaster.model.errors import FieldError
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.selector import LabelSelector
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.work import TooLargeError, Work
 from extender.protocols.kube_scheduler.memory import SAMPLE_FLOOR, HoldCounter, RecentNodes
-from extender.protocols.kube_scheduler.nodes import REJECTED, CachedNodes, RankedNodes, RequestNodes, members_of
+from extender.protocols.kube_scheduler.nodes import (
+    REJECTED,
+    CachedNodes,
+    NodeScore,
+    RankedNodes,
+    RequestNodes,
+    members_of,
+)
 from extender.protocols.kube_scheduler.placements import PlacementFinder, PodPlacement, request_of
 from extender.protocols.kube_scheduler.results import (
     FilteredNodes,
@@ -50,11 +60,13 @@ class KubeSchedulerOptions:
     Attributes:
         members: selects the nodes that are member clusters; all by default. Other nodes take only pods without a
             placement.
+        limits: the largest placements.
         lists_are_complete: the scheduler has ``percentageOfNodesToScore: 100``, so its lists are never samples.
     """
 
     members: LabelSelector = EVERYTHING
     lists_are_complete: bool = False
+    limits: PlacementLimits = DEFAULT_LIMITS
 
 
 class _Filtering(NamedTuple):
@@ -63,6 +75,7 @@ class _Filtering(NamedTuple):
     args: Args
     request: Request
     placement: PodPlacement
+    work: Work
 
 
 class _Filtered(NamedTuple):
@@ -78,9 +91,9 @@ class Extender:
 
     def __init__(self, options: KubeSchedulerOptions) -> None:
         self._options = options
-        self._profile = karmada_profile()  # placements are Karmada's
+        self._profile = karmada_profile(limits=options.limits)  # placements are Karmada's
         self._members = members_of(options.members)
-        self._placements = PlacementFinder()
+        self._placements = PlacementFinder(options.limits)
         self._placements_lock = threading.Lock()
         self._cached: CachedNodes | None = None
         self._holds = HoldCounter()
@@ -91,8 +104,8 @@ class Extender:
         begun_s = services.clock.monotonic_s()
         args = _decode(services, call)
         try:
-            filtered = self._filter(services, args)
-        except FieldError as error:
+            filtered = self._filter(services, args, self._work(services, call))
+        except (FieldError, TooLargeError) as error:
             # An answer without the placement could place the pod on a forbidden node. kube-scheduler retries the pod.
             log_fields = fields(workload=str(args.pod), request_id=call.request_id)
             services.log.warning("invalid placement: %s", error, extra=log_fields)
@@ -110,20 +123,12 @@ class Extender:
         clusters = _decode_nodes(services, Node, args)
         names = args.names if args.names is not None else [cluster.name for cluster in clusters]
         try:
-            placement = self._placement(services, args.pod).placement
-        except FieldError:
+            scores = self._scores(services, args, clusters, self._work(services, call))
+        except (FieldError, TooLargeError):
             services.metrics.doubted(PROTOCOL, "unreadable")
-            placement = None
-        if placement is None:
+            scores = None
+        if scores is None:
             return Reply(encode_priorities(dict.fromkeys(names, 0)))
-        request = request_of(args.pod, placement)
-        if args.names is None:
-            nodes = RequestNodes(clusters, self._profile, self._members)
-            scores = nodes.scores(request, nodes.ranked(request))
-        else:
-            with services.state.reading() as cache:
-                cached = self._cached_nodes(cache)
-                scores = cached.scores(request, cached.ranked(request, names))
         found = dict(zip(names, host_scores(scores), strict=True))
         services.metrics.decided(PROTOCOL, "prioritize", "graded")
         services.decisions.write(
@@ -139,9 +144,11 @@ class Extender:
         try:
             found = self._placement(services, args.pod)
             if found.placement is not None:
-                remaining = self._best_candidates(services, request_of(args.pod, found.placement), args.candidates)
+                work = self._work(services, call)
+                request = request_of(args.pod, found.placement)
+                remaining = self._best_candidates(services, request, args.candidates, work)
             result = "allowed" if remaining else "nowhere"
-        except FieldError:
+        except (FieldError, TooLargeError):
             remaining, result = {}, "unreadable"  # no pod is evicted for a pod that cannot be placed
         services.metrics.decided(PROTOCOL, "preempt", result)
         services.decisions.write(
@@ -150,12 +157,31 @@ class Extender:
         )  # fmt: skip
         return Reply(encode_preemption_result(remaining))
 
-    def _filter(self, services: Services, args: Args) -> _Filtered:
+    def _work(self, services: Services, call: Call) -> Work:
+        """Return the work that a request may take, up to its deadline."""
+        return Work(self._options.limits.steps, partial(services.check_deadline, call))
+
+    def _scores(
+        self, services: Services, args: Args, clusters: Sequence[Cluster], work: Work
+    ) -> Sequence[NodeScore] | None:
+        """Return the scores of the nodes of a request; None if the pod has no placement."""
+        placement = self._placement(services, args.pod).placement
+        if placement is None:
+            return None
+        request = request_of(args.pod, placement)
+        if args.names is None:
+            nodes = RequestNodes(clusters, self._profile, self._members)
+            return nodes.scores(request, nodes.ranked(request, work))
+        with services.state.reading() as cache:
+            cached = self._cached_nodes(cache)
+            return cached.scores(request, cached.ranked(request, args.names, work))
+
+    def _filter(self, services: Services, args: Args, work: Work) -> _Filtered:
         found = self._placement(services, args.pod)
         if found.placement is None:
             positions = range(len(args.nodes if args.names is None else args.names))
             return _Filtered(_answer(args, positions), "passed")
-        filtering = _Filtering(args, request_of(args.pod, found.placement), found)
+        filtering = _Filtering(args, request_of(args.pod, found.placement), found, work)
         if args.names is None:
             return self._filter_nodes(services, filtering)
         return self._filter_names(services, filtering)
@@ -163,7 +189,7 @@ class Extender:
     def _filter_names(self, services: Services, filtering: _Filtering) -> _Filtered:
         with services.state.reading() as cache:
             cached = self._cached_nodes(cache)
-            nodes = cached.ranked(filtering.request, filtering.args.names or [])
+            nodes = cached.ranked(filtering.request, filtering.args.names or [], filtering.work)
             result = filter_nodes(nodes, cached.rejection, filtering.placement.source)
             better = self._better_nodes(filtering, cached, nodes)
             known = len(cached.fleet)
@@ -175,7 +201,7 @@ class Extender:
         clusters = _decode_nodes(services, NodeIdentity, filtering.args)
         self._recent.remember(clusters)
         request_nodes = RequestNodes(clusters, self._profile, self._members)
-        nodes = request_nodes.ranked(filtering.request)
+        nodes = request_nodes.ranked(filtering.request, filtering.work)
         result = filter_nodes(nodes, request_nodes.rejection, filtering.placement.source)
         better: tuple[str, ...] = ()
         with services.state.reading() as cache:
@@ -215,20 +241,23 @@ class Extender:
         node_selector = pod.spec.node_selector or {}
         if _is_nominated(pod, nodes.names):
             # After the rejection of a nominated node, kube-scheduler searches all nodes anyway.
-            return cached.better_than(request, nodes, nodes.best, node_selector) if nodes.best < REJECTED else ()
+            if nodes.best >= REJECTED:
+                return ()
+            return cached.better_than(request, nodes, nodes.best, node_selector, filtering.work)
         if self._options.lists_are_complete or not SAMPLE_FLOOR <= len(nodes.names) < len(cached.fleet):
             return ()
-        return cached.better_than(request, nodes, nodes.best, node_selector)
+        return cached.better_than(request, nodes, nodes.best, node_selector, filtering.work)
 
     def _best_candidates(
-        self, services: Services, request: Request, candidates: dict[str, MetaVictims]
+        self, services: Services, request: Request, candidates: dict[str, MetaVictims], work: Work
     ) -> dict[str, MetaVictims]:
         names = list(candidates)
         with services.state.reading() as cache:
             if any(name in cache.fleet.row_of for name in names):
-                return best_candidates(candidates, self._cached_nodes(cache).ranked(request, names))
+                return best_candidates(candidates, self._cached_nodes(cache).ranked(request, names, work))
         recent = [cluster for name in names if (cluster := self._recent.get(name)) is not None]
-        return best_candidates(candidates, RequestNodes(recent, self._profile, self._members).ranked(request))
+        nodes = RequestNodes(recent, self._profile, self._members)
+        return best_candidates(candidates, nodes.ranked(request, work))
 
     def _placement(self, services: Services, pod: Pod) -> PodPlacement:
         with services.state.reading() as cache:

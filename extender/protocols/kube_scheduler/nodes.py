@@ -28,6 +28,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import available_replicas
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.scores import Score
+from berthmaster.scheduling.work import CANDIDATE_STEPS, Work
 
 REJECTED: Final = 2**62
 """The rank of a node that no group accepts."""
@@ -41,7 +42,13 @@ WHY_UNKNOWN: Final = ("Unknown", "not known yet")
 
 _TIERS: Final = UNMATCHED_TIER + 24
 _NAMES_SHOWN: Final = 4
-_MAX_PLACEMENTS: Final = 1024
+_MAX_REASONS: Final = 131_072
+_MAX_REASON: Final = 300
+_FEW: Final = 16
+"""With more affinities and more nodes than this, the columns of a fleet rank nodes faster than one call for each."""
+
+
+_AFFINITY: Final = ClusterAffinityFilter()
 
 
 class PlacementGroups(NamedTuple):
@@ -108,30 +115,57 @@ def rank_of(groups: PlacementGroups, cluster: Cluster) -> int:
     return REJECTED
 
 
-def ranks_of_rows(scheduler: Scheduler, request: Request) -> IntArray:
-    """Return the rank of each row of the fleet; ``REJECTED`` for free rows."""
+def ranks_of_rows(scheduler: Scheduler, request: Request, work: Work | None = None) -> IntArray:
+    """Return the rank of each row of the fleet; ``REJECTED`` for free rows.
+
+    Raises:
+        TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
+    """
+    work = work or Work()
     ranks = np.full(scheduler.fleet.capacity, REJECTED, dtype=np.int64)
     groups = scheduler.compile(request.placement).groups
     for index in range(len(groups) - 1, -1, -1):
-        rows = scheduler.fitting(request, groups[index])
+        rows = scheduler.fitting(request, groups[index], work)
+        work.spend(CANDIDATE_STEPS * len(rows) * (1 + len(groups[index].overflow or ())))
         tiers = groups[index].tiers(rows)
         ranks[rows] = index * _TIERS if tiers is None else index * _TIERS + tiers
     return ranks
 
 
-def rejection_of(groups: PlacementGroups, cluster: Cluster) -> tuple[str, str]:
-    """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence."""
-    outside: tuple[str, str] | None = None
-    for context in groups.contexts:
-        plugin, reason = _first_rejection(groups.filters, context, cluster) or ("", "may take the pod")
-        if plugin != ClusterAffinityFilter.name:
-            return plugin, reason
-        outside = outside or (plugin, reason)
-    if outside is None or len(groups.contexts) == 1:
-        return outside or (ClusterAffinityFilter.name, "is in no cluster group")
-    names = [str(context.group.name) for context in groups.contexts]
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ClusterAffinityFilter.name, f"is in none of the cluster groups {', '.join(names[:_NAMES_SHOWN])}{more}"
+def first_groups(groups: PlacementGroups, fleet: Fleet) -> IntArray:
+    """Return for each row the number of the first group whose affinity matches; the number of groups if none does."""
+    first = np.full(fleet.capacity, len(groups.contexts), dtype=np.int64)
+    for index in range(len(groups.contexts) - 1, -1, -1):
+        column = _AFFINITY.column(groups.contexts[index])
+        first[slice(None) if column is None else column.current()] = index
+    return first
+
+
+def first_group_of(groups: PlacementGroups, cluster: Cluster) -> int:
+    """Return the number of the first group whose affinity matches a cluster; the number of groups if none does."""
+    matching = (i for i, context in enumerate(groups.contexts) if _AFFINITY.reason(context, cluster) is None)
+    return next(matching, len(groups.contexts))
+
+
+def rejection_of(groups: PlacementGroups, cluster: Cluster, first_group: int) -> tuple[str, str]:
+    """Return why every group rejects a cluster: the filter's name, and a reason that continues a sentence.
+
+    Args:
+        groups: the groups.
+        cluster: the cluster.
+        first_group: the number of the first group whose affinity matches it. The filters of this group say why the
+            cluster is rejected, even if other groups reject it for another reason.
+    """
+    total = len(groups.contexts)
+    if not total:
+        return ClusterAffinityFilter.name, "is in no cluster group"
+    context = groups.contexts[first_group if first_group < total else 0]
+    plugin, reason = _first_rejection(groups.filters, context, cluster) or ("", "may take the pod")
+    if plugin != ClusterAffinityFilter.name or total == 1:
+        return plugin, reason[:_MAX_REASON]
+    names = [str(context.group.name) for context in groups.contexts[:_NAMES_SHOWN]]
+    more = f" and {total - _NAMES_SHOWN} more" if total > _NAMES_SHOWN else ""
+    return plugin, f"is in none of the cluster groups {', '.join(names)}{more}"[:_MAX_REASON]
 
 
 def _first_rejection(filters: Sequence[Filter], context: Context, cluster: Cluster) -> tuple[str, str] | None:
@@ -162,10 +196,16 @@ class CachedNodes:
         self._scheduler = Scheduler(fleet, profile)
         self._members = AffinityColumn(fleet, members)
         self._reasons: dict[int, _Reasons] = {}
+        self._reason_count = 0
 
-    def ranked(self, request: Request, names: Sequence[str]) -> RankedNodes:
+    def ranked(self, request: Request, names: Sequence[str], work: Work | None = None) -> RankedNodes:
+        """Rank nodes by name.
+
+        Raises:
+            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
+        """
         groups = PlacementGroups.of(self._scheduler, request)
-        ranks = _with_default(self._ranks(request), UNKNOWN)[self._rows(names)].tolist()
+        ranks = _with_default(self._ranks(request, work), UNKNOWN)[self._rows(names)].tolist()
         return RankedNodes(groups, names, ranks)
 
     def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
@@ -173,25 +213,38 @@ class CachedNodes:
         placement = nodes.groups.placement.placement
         reasons = self._reasons.get(id(placement))
         if reasons is None or reasons.placement is not placement or reasons.version != self.fleet.structure.version:
-            if len(self._reasons) >= _MAX_PLACEMENTS:
-                self._reasons.clear()
-            reasons = self._reasons[id(placement)] = _Reasons(placement, self.fleet.structure.version, {})
+            first = first_groups(nodes.groups, self.fleet)
+            reasons = self._reasons[id(placement)] = _Reasons(placement, self.fleet.structure.version, first, {})
         found = reasons.by_row.get(row)
         if found is None:
             cluster = self.fleet.clusters[row]
-            found = rejection_of(nodes.groups, cluster) if cluster is not None else WHY_UNKNOWN
-            reasons.by_row[row] = found
+            first_group = int(reasons.first_groups[row])
+            found = rejection_of(nodes.groups, cluster, first_group) if cluster is not None else WHY_UNKNOWN
+            self._keep(reasons, row, found)
         return found
 
+    def _keep(self, reasons: "_Reasons", row: int, found: tuple[str, str]) -> None:
+        """Keep a reason. If there are too many, forget all."""
+        if self._reason_count >= _MAX_REASONS:
+            self._reasons.clear()
+            self._reason_count = 0
+        reasons.by_row[row] = found
+        self._reason_count += 1
+
     def better_than(
-        self, request: Request, offered: RankedNodes, rank: int, node_selector: Mapping[str, str]
+        self,
+        request: Request,
+        offered: RankedNodes,
+        rank: int,
+        node_selector: Mapping[str, str],
+        work: Work | None = None,
     ) -> tuple[str, ...]:
         """Return the member nodes that were not offered, have a lower rank and can probably take the pod.
 
         Such a node has enough available resources, and the labels of the pod's node selector. The order is by rank,
         then by name.
         """
-        ranks = self._ranks(request)
+        ranks = self._ranks(request, work)
         ranks[[row for name in offered.names if (row := self.fleet.row_of.get(name)) is not None]] = REJECTED
         fitting = ranks < min(rank, REJECTED)
         if not fitting.any():
@@ -215,8 +268,12 @@ class CachedNodes:
     def _plugin_scores(groups: PlacementGroups, ranks: IntArray, rows: IntArray) -> IntArray:
         """Return the sum of the score plugins for each row; 0 for rejected rows."""
         total = np.zeros(len(rows), dtype=np.int64)
-        for rank in np.unique(ranks[ranks < REJECTED]).tolist():
-            positions = (ranks == rank).nonzero()[0]
+        order = ranks.argsort(kind="stable")
+        ends = (np.diff(ranks[order]) != 0).nonzero()[0] + 1
+        for positions in np.split(order, ends) if len(order) else ():
+            rank = int(ranks[positions[0]])
+            if rank >= REJECTED:
+                break
             context = groups.context_of(rank)
             for plugin in groups.scores:
                 scores = plugin.scores(context, rows[positions])
@@ -228,8 +285,8 @@ class CachedNodes:
         """Return the rows of nodes by name; -1 for an unknown node, see ``_with_default``."""
         return np.array(list(map(self.fleet.row_of.get, names, repeat(-1))), dtype=np.int64)
 
-    def _ranks(self, request: Request) -> IntArray:
-        ranks = ranks_of_rows(self._scheduler, request)
+    def _ranks(self, request: Request, work: Work | None) -> IntArray:
+        ranks = ranks_of_rows(self._scheduler, request, work)
         foreign: BoolArray = ~self._members.current()
         ranks[foreign] = NOT_A_MEMBER
         return ranks
@@ -240,19 +297,34 @@ class RequestNodes:
 
     def __init__(self, clusters: Sequence[Cluster], profile: Profile, members: AffinityTerm) -> None:
         self._clusters = clusters
+        self._profile = profile
         self._scheduler = Scheduler(Fleet(), profile)
         self._members = members
+        self._columns: CachedNodes | None = None
 
-    def ranked(self, request: Request) -> RankedNodes:
+    def ranked(self, request: Request, work: Work | None = None) -> RankedNodes:
+        """Rank the nodes.
+
+        Raises:
+            TooLargeError: the placement exceeds a limit, or ``work`` exceeds its limit.
+        """
         groups = PlacementGroups.of(self._scheduler, request)
+        if len(self._clusters) > _FEW and _affinity_count(groups) > _FEW:
+            self._columns = CachedNodes(Fleet(self._clusters), self._profile, self._members)
+            return self._columns.ranked(request, [cluster.name for cluster in self._clusters], work)
         matches = self._members.matches
         ranks = [rank_of(groups, each) if matches(each) else NOT_A_MEMBER for each in self._clusters]
         return RankedNodes(groups, [cluster.name for cluster in self._clusters], ranks)
 
     def rejection(self, nodes: RankedNodes, position: int) -> tuple[str, str]:
-        return rejection_of(nodes.groups, self._clusters[position])
+        if self._columns is not None:
+            return self._columns.rejection(nodes, position)
+        cluster = self._clusters[position]
+        return rejection_of(nodes.groups, cluster, first_group_of(nodes.groups, cluster))
 
     def scores(self, request: Request, nodes: RankedNodes) -> list[NodeScore]:
+        if self._columns is not None:
+            return self._columns.scores(request, nodes)
         weights, requests = nodes.groups.placement.weights, request.requests or ()
         return [
             NodeScore(
@@ -274,7 +346,15 @@ class _Reasons(NamedTuple):
 
     placement: Placement
     version: int
+    first_groups: IntArray
     by_row: dict[int, tuple[str, str]]
+
+
+def _affinity_count(groups: PlacementGroups) -> int:
+    """Return how many affinities rank or weigh a node."""
+    weights = groups.placement.weights
+    tiers = sum(1 + len(context.group.overflow or ()) for context in groups.contexts)
+    return tiers + (0 if weights is None else len(weights))
 
 
 def _with_default(column: IntArray, value: int) -> IntArray:

@@ -1,20 +1,23 @@
 """The placement of a pod: from its annotation, or from the policy that claims the pod or its controller."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from berthmaster.model.claims import claims
 from berthmaster.model.cluster import Toleration
-from berthmaster.model.decode import convert, decode_json, unknown_fields
+from berthmaster.model.decode import convert, decode_json, encode_json, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import reason_not_propagated
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
 from berthmaster.model.meta import OwnerReference
 from berthmaster.model.placement import Placement
 from berthmaster.model.policy import Policy, defaulted_placement
 from berthmaster.model.replicas import Template, pod_requests
 from berthmaster.model.validation import placement_errors
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.resources import requests_of
 from extender.protocols.kube_scheduler.wire import Pod
@@ -27,7 +30,7 @@ _TEMPLATE_HASH: Final = "pod-template-hash"
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
 _MAX_LENGTH: Final = 256 * 1024  # Kubernetes' limit for all annotations of an object together
 _MAX_PROBLEMS: Final = 5
-_CACHE_SIZE: Final = 4096
+_CACHE_BYTES: Final = 32 * 2**20
 _OBJECT: Final[Any] = dict[str, Any]
 
 
@@ -46,9 +49,12 @@ class PodPlacement(NamedTuple):
 class PlacementFinder:
     """Finds placements, with a cache of parsed annotations and of policies. Not safe for several threads."""
 
-    def __init__(self) -> None:
-        self._annotated: dict[str, Placement] = {}
-        self._effective: dict[tuple[int, tuple[Toleration, ...]], tuple[Placement, Placement]] = {}
+    def __init__(self, limits: PlacementLimits = DEFAULT_LIMITS) -> None:
+        self._limits = limits
+        self._annotated: BoundedCache[str, Placement] = BoundedCache(_CACHE_BYTES)
+        self._effective: BoundedCache[tuple[int, tuple[Toleration, ...]], tuple[Placement, Placement]] = BoundedCache(
+            _CACHE_BYTES
+        )
         self._policies: Sequence[Policy] | None = None
         self._by_kind: Mapping[tuple[str, str, str], Sequence[Policy]] = {}
 
@@ -62,7 +68,7 @@ class PlacementFinder:
             policies: an immutable sequence; a change needs another sequence.
 
         Raises:
-            FieldError: the annotation is not a placement.
+            FieldError: the annotation is not a placement, or it exceeds a limit.
         """
         text = pod.metadata.annotations.get(ANNOTATION, "").strip()
         if text:
@@ -75,9 +81,8 @@ class PlacementFinder:
     def _from_annotation(self, text: str) -> Placement:
         placement = self._annotated.get(text)
         if placement is None:
-            if len(self._annotated) >= _CACHE_SIZE:
-                self._annotated.clear()
-            placement = self._annotated[text] = parse_placement(text)
+            placement = parse_placement(text, self._limits)
+            self._annotated.add(text, placement, BYTES_OF_JSON * len(text))
         return placement
 
     def _claiming_policy(self, pod: Pod, policies: Sequence[Policy]) -> Policy | None:
@@ -109,23 +114,21 @@ class PlacementFinder:
         known = self._effective.get(key)
         if known is not None and known[0] is placement:
             return known[1]
-        if len(self._effective) >= _CACHE_SIZE:
-            self._effective.clear()
         effective = msgspec.structs.replace(
             placement,
             cluster_affinities=placement.cluster_affinities or None,
             cluster_tolerations=(*placement.cluster_tolerations, *pod.spec.tolerations),
         )
-        self._effective[key] = (placement, effective)
+        self._effective.add(key, (placement, effective), BYTES_OF_JSON * len(encode_json(effective)))
         return effective
 
 
-def parse_placement(text: str) -> Placement:
+def parse_placement(text: str, limits: PlacementLimits = DEFAULT_LIMITS) -> Placement:
     """Parse the placement in an annotation, and apply Karmada's defaults.
 
     Raises:
-        FieldError: it is not JSON, or not a placement. Unknown fields are errors: a placement with a misspelt field
-            could match any node.
+        FieldError: it is not JSON, not a placement, or larger than the limits. Unknown fields are errors: a placement
+            with a misspelt field could match any node.
     """
     if len(text) > _MAX_LENGTH:
         raise FieldError(_PATH, f"has {len(text)} characters; accepted are {_MAX_LENGTH}")
@@ -134,9 +137,11 @@ def parse_placement(text: str) -> Placement:
         placement = convert(Placement, raw)
     except FieldError as error:
         raise error.below(_PATH) from None
-    problems = [*unknown_fields(Placement, raw), *placement_errors(placement)]
+    for excess in placement_excess(placement, limits):
+        raise excess.below(_PATH)
+    problems = list(islice(chain(unknown_fields(Placement, raw), placement_errors(placement)), _MAX_PROBLEMS))
     if problems:
-        raise FieldError(_PATH, "; ".join(str(problem) for problem in problems[:_MAX_PROBLEMS]))
+        raise FieldError(_PATH, "; ".join(map(str, problems)))
     return defaulted_placement(placement)
 
 

@@ -50,7 +50,7 @@ def filter_nodes(nodes: RankedNodes, rejection: Rejection, source: str) -> Filte
     """
     names, ranks, best = nodes.names, nodes.ranks, nodes.best
     kept = [position for position, rank in enumerate(ranks) if rank == best] if best < REJECTED else []
-    later = {rank: _later_group(nodes, rank, source) for rank in set(ranks) if best < rank < REJECTED}
+    later = {rank: _later_group(nodes, rank, best, source) for rank in set(ranks) if best < rank < REJECTED}
     failed = {name: later[rank] for name, rank in zip(names, ranks, strict=True) if rank in later}
     rejected = Counter({GROUP_ORDER: len(failed)} if failed else {})
     unresolvable: dict[str, str] = {}
@@ -88,10 +88,14 @@ def host_scores(scores: Sequence[NodeScore]) -> list[int]:
     of score, weight and available replicas that differs decides, in proportion. Equal nodes get the best score of their
     rank. A rejected node gets 0.
     """
-    ranks = sorted({each.rank for each in scores if each.rank < REJECTED})
+    of_rank: dict[int, list[int]] = {}
+    for position, each in enumerate(scores):
+        if each.rank < REJECTED:
+            of_rank.setdefault(each.rank, []).append(position)
+    ranks = sorted(of_rank)
     found = [0] * len(scores)
     for index, rank in enumerate(ranks):
-        positions = [position for position, each in enumerate(scores) if each.rank == rank]
+        positions = of_rank[rank]
         best = max(_LOWEST, MAX_SCORE - MAX_SCORE * index // len(ranks))
         worst = max(_LOWEST, min(best, MAX_SCORE - MAX_SCORE * (index + 1) // len(ranks) + 1))
         values = _deciding_values([scores[position] for position in positions])
@@ -130,7 +134,7 @@ def _rejection_of(nodes: RankedNodes, rejection: Rejection, position: int) -> tu
     return plugin, f"rejected: {reason}"
 
 
-def _later_group(nodes: RankedNodes, rank: int, source: str) -> str:
+def _later_group(nodes: RankedNodes, rank: int, best: int, source: str) -> str:
     groups = nodes.groups
-    reason = f"node(s) of cluster group {groups.group_name(rank)}, after {groups.group_name(nodes.best)}, for {source}"
+    reason = f"node(s) of cluster group {groups.group_name(rank)}, after {groups.group_name(best)}, for {source}"
     return reason[:_MAX_REASON]

@@ -38,7 +38,7 @@ def steps(schedule, asked_for):
 def test_a_placement_above_a_limit_fails_with_the_field():
     decision = scheduler(groups=2).schedule(request(3))
     assert decision.failure.kind is FailureKind.TOO_LARGE
-    assert str(decision.failure).startswith("placement.clusterAffinities: 3 groups; at most 2 are scheduled")
+    assert str(decision.failure).startswith("spec.placement.clusterAffinities: 3 groups; at most 2 are scheduled")
     assert (decision.attempts, decision.assignment, decision.clears_assignment) == ([], {}, False)
 
 

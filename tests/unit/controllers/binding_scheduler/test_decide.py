@@ -156,7 +156,9 @@ def test_a_decision_explains_each_group_on_request():
 @pytest.mark.parametrize(
     ("limits", "message"),
     [
-        pytest.param({"groups": 1}, "placement.clusterAffinities: 2 groups; at most 1 are scheduled", id="a limit"),
+        pytest.param(
+            {"groups": 1}, "spec.placement.clusterAffinities: 2 groups; at most 1 are scheduled", id="a limit"
+        ),
         pytest.param({"steps": 10}, "the decision takes more than 10 steps", id="the steps of a decision"),
     ],
 )

@@ -1,11 +1,15 @@
 """The placement of a pod."""
 
+import json
+
 import pytest
 from builders import placement, policy, selector
 from kube_scheduler_builders import group, pod
 
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
+from berthmaster.model.limits import DEFAULT_LIMITS
+from extender.protocols.kube_scheduler import placements
 from extender.protocols.kube_scheduler.placements import PlacementFinder, parse_placement, request_of, templates_of
 from extender.protocols.kube_scheduler.wire import Pod
 
@@ -108,12 +112,21 @@ def test_equal_input_gives_the_same_placement_object():
     assert first.placement is second.placement
 
 
-def test_the_caches_are_bounded():
+def test_the_caches_are_bounded_by_bytes(monkeypatch):
+    monkeypatch.setattr(placements, "_CACHE_BYTES", 20_000)
     finder = PlacementFinder()
-    for index in range(5000):
+    for index in range(50):
         finder.find(convert(Pod, pod(group("a", f"n{index}"))), [])
-    assert len(finder._annotated) <= 4096
-    assert len(finder._effective) <= 4096
+    for cache in (finder._annotated, finder._effective):
+        assert 1 <= len(cache) < 20
+        assert cache.bytes <= 20_000
+
+
+def test_an_annotation_above_a_limit_is_an_error_that_names_the_field():
+    groups = json.dumps({"clusterAffinities": [group(f"g{index}", "n") for index in range(3)]})
+    expected = r"metadata.annotations\[policy.berthmaster.io/placement\].clusterAffinities: 3 groups; at most 2 are"
+    with pytest.raises(FieldError, match=expected):
+        parse_placement(groups, DEFAULT_LIMITS._replace(groups=2))
 
 
 def test_a_blank_annotation_is_ignored():
