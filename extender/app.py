@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from flask import Flask
 
 from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.runtime.logs import BurstFilter, fields
 from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
@@ -44,17 +45,21 @@ Authenticate = Callable[["WSGIEnvironment"], bool]
 
 
 def all_routes(
-    *, pass_in_doubt: bool = True, kube_scheduler_options: kube_scheduler.KubeSchedulerOptions | None = None
+    *,
+    pass_in_doubt: bool = True,
+    kube_scheduler_options: kube_scheduler.KubeSchedulerOptions | None = None,
+    limits: PlacementLimits = DEFAULT_LIMITS,
 ) -> Sequence[Route]:
     """Return the routes of all protocols. Each call creates routes with caches of their own.
 
     Args:
         pass_in_doubt: see ``extender.protocols.kubeadmiral.routes``.
         kube_scheduler_options: see ``extender.protocols.kube_scheduler.KubeSchedulerOptions``.
+        limits: the largest groups of KubeAdmiral's objects.
     """
     return [
         *native.routes(),
-        *kubeadmiral.routes(pass_in_doubt=pass_in_doubt),
+        *kubeadmiral.routes(pass_in_doubt=pass_in_doubt, limits=limits),
         *kube_scheduler.routes(kube_scheduler_options),
     ]
 

@@ -152,7 +152,11 @@ class _Extender:
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,
         )
-        routes = all_routes(pass_in_doubt=options.pass_in_doubt, kube_scheduler_options=options.kube_scheduler)
+        routes = all_routes(
+            pass_in_doubt=options.pass_in_doubt,
+            kube_scheduler_options=options.kube_scheduler,
+            limits=options.profile.limits,
+        )
         cheap = {route.path: route.cheap for route in routes if route.cheap is not None}
         streams = frozenset(route.path for route in routes if route.streamed)
         collection = BodyCollection(options.limits.body_bytes, streams, self._authenticated)

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from berthmaster.model.limits import OPTION
 from berthmaster.model.placement import SpreadConstraint
 from berthmaster.scheduling.candidates import Candidates
 from berthmaster.scheduling.columns import BoolArray, IntArray
@@ -27,9 +28,9 @@ from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
 from berthmaster.scheduling.work import PYTHON_STEPS, Work
 
-MAX_COST: Final = 2**25
-"""The largest search: 32 MiB and about a quarter of a second."""
-_ENTRIES_A_STEP: Final = 2
+MAX_COST: Final = 2**28
+"""The largest search, however many steps a decision may take: 256 MiB and some seconds."""
+ENTRIES_A_STEP: Final = 2
 _REGION_STEPS: Final = 20 * PYTHON_STEPS
 _CLUSTER_STEPS: Final = PYTHON_STEPS
 _INT64_SAFE: Final = 2**61
@@ -79,12 +80,13 @@ def select_by_region(
     groups = [ClusterGroup(name, len(positions), weigh(positions)) for name, positions in members.items()]
     limits = max(1, regions.min_groups), regions.max_groups, clusters.min_groups
     cost = search_cost(groups, *limits)
-    if cost > MAX_COST:
+    if cost > min(MAX_COST, ENTRIES_A_STEP * work.limit):
         return _failure(
             f"the choice of {limits[0]} to {limits[1]} of {len(members)} regions with at least {limits[2]} clusters is "
-            "too large to search; lower maxGroups of the regions, or minGroups of the clusters"
+            "too large to search; lower maxGroups of the regions or minGroups of the clusters, or raise steps in "
+            f"{OPTION}"
         )
-    work.spend(_REGION_STEPS * len(groups) + cost // _ENTRIES_A_STEP)
+    work.spend(_REGION_STEPS * len(groups) + cost // ENTRIES_A_STEP)
     chosen = select_groups(groups, *limits)
     if not chosen:
         bounds = f"{regions.min_groups} to {regions.max_groups}" if regions.max_groups else "no (maxGroups is not set)"

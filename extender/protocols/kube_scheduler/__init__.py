@@ -8,8 +8,9 @@ a request in that placement, ``results`` makes the answers of the verbs, and ``m
 from collections.abc import Sequence
 from typing import Final
 
+from extender.protocols.cost import is_light
 from extender.protocols.kube_scheduler.handlers import PROTOCOL, Extender, KubeSchedulerOptions
-from extender.protocols.route import Route, is_small
+from extender.protocols.route import Route
 
 PREFIX: Final = "/kube-scheduler"
 
@@ -18,7 +19,7 @@ def routes(options: KubeSchedulerOptions | None = None) -> Sequence[Route]:
     """Return the routes of the three verbs."""
     extender = Extender(options or KubeSchedulerOptions())
     verbs = {"filter": extender.filter, "prioritize": extender.prioritize, "preempt": extender.preempt}
-    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, cheap=is_small) for verb, handler in verbs.items()]
+    return [Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, cheap=is_light) for verb, handler in verbs.items()]
 
 
 __all__ = ["PREFIX", "PROTOCOL", "KubeSchedulerOptions", "routes"]

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.cluster import NO_SCHEDULE, Cluster, repelling_taints
+from berthmaster.model.cluster import NO_SCHEDULE, Cluster
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.scheduling.resources import Requests, free_amount
 from extender.protocols.kubeadmiral.wire import PluginSchedulingUnit
 
 DIVIDE: Final = "Divide"
 
-_NO_SCHEDULE: Final = frozenset({NO_SCHEDULE})
+NO_SCHEDULE_ONLY: Final = frozenset({NO_SCHEDULE})
 _MAX_STEPS: Final = 2048
 
 
@@ -33,7 +33,9 @@ class CandidateCluster:
     capacity: int
 
 
-def capacity_of(unit: PluginSchedulingUnit, requests: Requests, cluster: Cluster, maximum: int | None) -> int:
+def capacity_of(
+    unit: PluginSchedulingUnit, requests: Requests, cluster: Cluster, maximum: int | None, *, repelled: bool
+) -> int:
     """Return how many replicas a cluster can run: its current replicas and those that fit its available resources.
 
     A cluster with a NoSchedule taint that is not tolerated keeps its current replicas. KubeAdmiral adds none.
@@ -43,6 +45,7 @@ def capacity_of(unit: PluginSchedulingUnit, requests: Requests, cluster: Cluster
         requests: the requests of one replica.
         cluster: the cluster.
         maximum: the limit of the policy.
+        repelled: whether the cluster has a NoSchedule taint that the workload does not tolerate.
     """
     summary = cluster.status.resource_summary
     fits = INT64_MAX
@@ -50,7 +53,6 @@ def capacity_of(unit: PluginSchedulingUnit, requests: Requests, cluster: Cluster
         free = free_amount(summary, name) if summary is not None else 0
         fits = min(fits, max(0, free) // amount)
     running = _running(unit, cluster.name)
-    repelled = repelling_taints(cluster.spec.taints, unit.tolerations, _NO_SCHEDULE)
     fits = running if repelled else min(INT64_MAX, fits + running)
     return fits if maximum is None else min(fits, maximum)
 

@@ -5,17 +5,24 @@ list of Karmada's ClusterAffinityTerms. A FederatedCluster has no provider, regi
 labels ``topology.kubernetes.io/region`` and ``topology.kubernetes.io/zone`` instead.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import numpy as np
+
 from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
 from berthmaster.model.decode import convert, decode_json, unknown_fields
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import as_summary
-from berthmaster.model.placement import AffinityTerm, ClusterAffinityTerm
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits, placement_excess
+from berthmaster.model.placement import AffinityTerm, ClusterAffinityTerm, Placement
 from berthmaster.model.validation import affinity_errors
+from berthmaster.scheduling.compiled_placement import AffinityColumn
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.work import AFFINITY_STEPS, CANDIDATE_STEPS, Work
 from extender.protocols.kubeadmiral.wire import Member
 
 ANNOTATION: Final = "policy.berthmaster.io/cluster-affinities"
@@ -23,8 +30,12 @@ REGION_LABEL: Final = "topology.kubernetes.io/region"
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 
 _PATH: Final = f"metadata.annotations[{ANNOTATION}]"
-_CACHE_SIZE: Final = 256
-_MAX_CACHED_LENGTH: Final = 8192
+_SMALL_LENGTH: Final = 8192
+_SMALL_KEPT: Final = 256
+_LARGE_KEPT: Final = 8
+_MAX_LENGTH: Final = 256 * 1024  # Kubernetes' limit for all annotations of an object together
+_FEW: Final = 16
+_LIST: Final = "clusterAffinities"
 _Terms: Final[Any] = list[dict[str, Any]]
 
 
@@ -44,17 +55,19 @@ class AffinityGroup:
         return next((index for index, term in enumerate(self.tiers) if term.matches(cluster)), None)
 
 
-def groups_of(annotations: Mapping[str, str]) -> tuple[AffinityGroup, ...]:
+def groups_of(annotations: Mapping[str, str], limits: PlacementLimits = DEFAULT_LIMITS) -> tuple[AffinityGroup, ...]:
     """Return the groups in the annotations of an object; empty without the annotation.
 
     Raises:
-        FieldError: the annotation is not a list of terms, or has a duplicate name, an unknown field or an invalid
-            selector. With the last two, a group could match all clusters, or none.
+        FieldError: the annotation is not a list of terms, is larger than the limits, or has a duplicate name, an
+            unknown field or an invalid selector. With the last two, a group could match all clusters, or none.
     """
     text = annotations.get(ANNOTATION)
     if text is None:
         return ()
-    return _cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parsed(text)
+    if len(text) > _MAX_LENGTH:
+        raise FieldError(_PATH, f"has {len(text)} characters; accepted are {_MAX_LENGTH}")
+    return _small(text, limits) if len(text) <= _SMALL_LENGTH else _large(text, limits)
 
 
 def group_of(groups: Sequence[AffinityGroup], cluster: Cluster) -> tuple[int, str] | None:
@@ -66,6 +79,34 @@ def group_of(groups: Sequence[AffinityGroup], cluster: Cluster) -> tuple[int, st
             return before + tier, group.name
         before += len(group.tiers)
     return None
+
+
+def tiers_by(
+    groups: Sequence[AffinityGroup], clusters: Sequence[Cluster], work: Work
+) -> Callable[[AffinityGroup], Sequence[int | None]]:
+    """Return a function from a group to the tier of each cluster in it; None for a cluster that is not in the group.
+
+    Few groups and clusters are compared one by one. Of many the columns of a fleet are faster.
+
+    Args:
+        groups: the groups that the function may be called with.
+        clusters: the clusters.
+        work: counts the steps of each call. The function raises TooLargeError above its limit.
+    """
+    if len(clusters) <= _FEW or sum(len(group.tiers) for group in groups) <= _FEW:
+        return lambda group: [group.tier(cluster) for cluster in clusters]
+    fleet = Fleet(clusters)
+    rows = np.array([fleet.row_of[cluster.name] for cluster in clusters], dtype=np.int64)
+
+    def tiers_of(group: AffinityGroup) -> Sequence[int | None]:
+        found = np.full(len(rows), len(group.tiers), dtype=np.int64)
+        for tier in range(len(group.tiers) - 1, -1, -1):
+            column = AffinityColumn(fleet, group.tiers[tier])
+            work.spend(AFFINITY_STEPS + column.steps(fleet.capacity) + CANDIDATE_STEPS * len(rows))
+            found[column.compute()[rows]] = tier
+        return [tier if tier < len(group.tiers) else None for tier in found.tolist()]
+
+    return tiers_of
 
 
 def cluster_of(member: Member) -> Cluster:
@@ -83,23 +124,30 @@ def cluster_of(member: Member) -> Cluster:
     )
 
 
-def _parsed(text: str) -> tuple[AffinityGroup, ...]:
+def _parsed(text: str, limits: PlacementLimits) -> tuple[AffinityGroup, ...]:
     try:
         raw = decode_json(_Terms, text)
         terms = convert(tuple[ClusterAffinityTerm, ...], raw)
+        for error in _excess(terms, limits):
+            raise error
         for index, (term, entry) in enumerate(zip(terms, raw, strict=True)):
             for error in _term_errors(term, entry):
                 raise error.below(f"[{index}]")
     except FieldError as error:
         raise error.below(_PATH) from None
-    names = [term.affinity_name for term in terms]
-    duplicate = next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(term.affinity_name for term in terms)
+    duplicate = next((name for name, count in counts.items() if count > 1), None)
     if duplicate is not None:
-        raise FieldError(_PATH, f"{duplicate!r} names two groups; accepted are unique names")
+        raise FieldError(_PATH, f"{shown(duplicate)} names two groups; accepted are unique names")
     return tuple(
         AffinityGroup(term.affinity_name, (AffinityTerm(term), *map(AffinityTerm, term.overflow_affinities or ())))
         for term in terms
     )
+
+
+def _excess(terms: tuple[ClusterAffinityTerm, ...], limits: PlacementLimits) -> Iterator[FieldError]:
+    for error in placement_excess(Placement(cluster_affinities=terms), limits):
+        yield FieldError(error.path.removeprefix(_LIST), error.problem)
 
 
 def _term_errors(term: ClusterAffinityTerm, raw: Mapping[str, Any]) -> Iterator[FieldError]:
@@ -110,5 +158,6 @@ def _term_errors(term: ClusterAffinityTerm, raw: Mapping[str, Any]) -> Iterator[
             yield error.below(f"overflowAffinities[{index}]")
 
 
-_cached: Final = lru_cache(maxsize=_CACHE_SIZE)(_parsed)
+_small: Final = lru_cache(maxsize=_SMALL_KEPT)(_parsed)
+_large: Final = lru_cache(maxsize=_LARGE_KEPT)(_parsed)
 """The requests of one scheduling attempt contain the same annotation. Number and length of cached texts are limited."""

@@ -9,15 +9,19 @@ changes nothing and KubeAdmiral retries, so these return the error.
 """
 
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from berthmaster.model.cluster import Taint, repelling_taints
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.model.limits import DEFAULT_LIMITS, OPTION, PlacementLimits
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.resources import Requests, requests_of
-from extender.protocols.kubeadmiral.choice import CandidateCluster, capacity_of, choose
-from extender.protocols.kubeadmiral.groups import AffinityGroup, cluster_of, group_of, groups_of
+from berthmaster.scheduling.work import PYTHON_STEPS, TooLargeError, Work
+from extender.protocols.cost import is_light
+from extender.protocols.kubeadmiral.choice import NO_SCHEDULE_ONLY, CandidateCluster, capacity_of, choose
+from extender.protocols.kubeadmiral.groups import AffinityGroup, cluster_of, group_of, groups_of, tiers_by
 from extender.protocols.kubeadmiral.wire import (
     ClusterPlacement,
     ClusterRequest,
@@ -30,7 +34,7 @@ from extender.protocols.kubeadmiral.wire import (
     SelectResponse,
 )
 from extender.protocols.problem import Problem
-from extender.protocols.route import Handler, Refuser, Reply, Route, is_small, problem_reply
+from extender.protocols.route import Handler, Refuser, Reply, Route, problem_reply
 from extender.protocols.services import Call, Services
 
 PROTOCOL: Final = "kubeadmiral"
@@ -39,7 +43,25 @@ PREFIX: Final = "/kubeadmiral/v1alpha1"
 # understood, or not answered in time: the reply is 200 with a default answer. Other statuses are sent as they are.
 _DEFAULTED: Final = frozenset({400, 408, 413, 500, 503})
 
+_REASONS_SHOWN: Final = 16
+_CHOICE_STEPS: Final = 6 * PYTHON_STEPS
+
 R = TypeVar("R", FilterResponse, ScoreResponse, SelectResponse)
+
+
+class Bounds(NamedTuple):
+    """What the answer to a request may take.
+
+    Attributes:
+        limits: the largest groups, and the steps of a decision.
+        check: called between groups; raises an exception if the deadline has passed.
+    """
+
+    limits: PlacementLimits
+    check: Callable[[], None] | None = None
+
+
+UNHURRIED: Final = Bounds(DEFAULT_LIMITS)
 
 
 class PluginAnswer(NamedTuple, Generic[R]):
@@ -62,12 +84,13 @@ class PluginAnswer(NamedTuple, Generic[R]):
     group: str = ""
 
 
-def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
+def routes(*, pass_in_doubt: bool = True, limits: PlacementLimits = DEFAULT_LIMITS) -> Sequence[Route]:
     """Return the routes of the protocol.
 
     Args:
         pass_in_doubt: a filter request that cannot be decided lets the cluster pass, because an error would remove the
             workload from it. Otherwise the answer is the error.
+        limits: the largest groups.
     """
 
     def filter_refusal(problem: Problem) -> Reply:
@@ -81,12 +104,12 @@ def routes(*, pass_in_doubt: bool = True) -> Sequence[Route]:
         return Reply(encode_json(SelectResponse([], problem.detail)))
 
     verbs: tuple[tuple[str, Handler, Refuser], ...] = (
-        ("filter", _handler("filter", partial(filter_cluster, pass_in_doubt=pass_in_doubt)), filter_refusal),
-        ("score", _handler("score", score_cluster), score_refusal),
-        ("select", _handler("select", select_clusters), select_refusal),
+        ("filter", _handler("filter", limits, partial(filter_cluster, pass_in_doubt=pass_in_doubt)), filter_refusal),
+        ("score", _handler("score", limits, score_cluster), score_refusal),
+        ("select", _handler("select", limits, select_clusters), select_refusal),
     )
     return [
-        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), cheap=is_small)
+        Route("POST", f"{PREFIX}/{verb}", handler, PROTOCOL, refuse=_refuser(refuse), cheap=is_light)
         for verb, handler, refuse in verbs
     ]
 
@@ -97,13 +120,14 @@ def _refuser(refuse: Refuser) -> Refuser:
 
 def _handler(
     verb: str,
-    decide: Callable[[bytes], PluginAnswer[FilterResponse]]
-    | Callable[[bytes], PluginAnswer[ScoreResponse]]
-    | Callable[[bytes], PluginAnswer[SelectResponse]],
+    limits: PlacementLimits,
+    decide: Callable[[bytes, Bounds], PluginAnswer[FilterResponse]]
+    | Callable[[bytes, Bounds], PluginAnswer[ScoreResponse]]
+    | Callable[[bytes, Bounds], PluginAnswer[SelectResponse]],
 ) -> Handler:
     def handle(services: Services, call: Call) -> Reply:
         begun_s = services.clock.monotonic_s()
-        answer = decide(call.body)
+        answer = decide(call.body, Bounds(limits, partial(services.check_deadline, call)))
         services.metrics.decided(PROTOCOL, verb, answer.result)
         if answer.error:
             services.metrics.doubted(PROTOCOL, verb)
@@ -127,17 +151,20 @@ def _logged(
     return {**values, "cluster": answer.cluster}
 
 
-def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> PluginAnswer[FilterResponse]:
+def filter_cluster(
+    body: bytes, bounds: Bounds = UNHURRIED, *, pass_in_doubt: bool = True
+) -> PluginAnswer[FilterResponse]:
     """Decide whether a group matches the cluster.
 
     Args:
         body: a filter request.
+        bounds: the largest groups.
         pass_in_doubt: a request that cannot be decided passes; otherwise the answer is an error, which rejects the
             cluster.
     """
     try:
         request = decode_json(ClusterRequest, body)
-        groups = groups_of(request.scheduling_unit.annotations)
+        groups = groups_of(request.scheduling_unit.annotations, bounds.limits)
     except FieldError as error:
         answer = FilterResponse(selected=True) if pass_in_doubt else FilterResponse(selected=False, error=str(error))
         return PluginAnswer(answer, "doubtful", str(error))
@@ -149,14 +176,14 @@ def filter_cluster(body: bytes, *, pass_in_doubt: bool = True) -> PluginAnswer[F
     )  # fmt: skip
 
 
-def score_cluster(body: bytes) -> PluginAnswer[ScoreResponse]:
+def score_cluster(body: bytes, bounds: Bounds = UNHURRIED) -> PluginAnswer[ScoreResponse]:
     """Score the cluster by its group: earlier groups score higher, and a group scores higher than its overflow.
 
     The score is the number of tiers from the cluster's tier to the last one.
     """
     try:
         request = decode_json(ClusterRequest, body)
-        groups = groups_of(request.scheduling_unit.annotations)
+        groups = groups_of(request.scheduling_unit.annotations, bounds.limits)
     except FieldError as error:
         return PluginAnswer(ScoreResponse(score=0, error=str(error)), "failed", str(error))
     found = group_of(groups, cluster_of(request.cluster))
@@ -167,17 +194,20 @@ def score_cluster(body: bytes) -> PluginAnswer[ScoreResponse]:
     )  # fmt: skip
 
 
-def select_clusters(body: bytes) -> PluginAnswer[SelectResponse]:
+def select_clusters(body: bytes, bounds: Bounds = UNHURRIED) -> PluginAnswer[SelectResponse]:
     """Select the clusters of the first group that can run the workload.
 
     If no group can, the answer is an error: nothing changes, and KubeAdmiral retries.
     """
     try:
         request = decode_json(SelectRequest, body)
-        groups = groups_of(request.scheduling_unit.annotations)
+        groups = groups_of(request.scheduling_unit.annotations, bounds.limits)
     except FieldError as error:
         return _failed(str(error))
     unit = request.scheduling_unit
+    if len(unit.tolerations) > bounds.limits.tolerations:
+        accepted = f"at most {bounds.limits.tolerations:,} are scheduled; use fewer, or raise tolerations in {OPTION}"
+        return _failed(f"schedulingUnit.tolerations: {len(unit.tolerations):,} tolerations; {accepted}", unit)
     if unit.max_clusters is not None and unit.max_clusters < 0:
         problem = f"schedulingUnit.maxClusters: {unit.max_clusters} is negative; accepted are 0 and more"
         return _failed(problem, unit)
@@ -186,23 +216,48 @@ def select_clusters(body: bytes) -> PluginAnswer[SelectResponse]:
         limit = len(candidates) if unit.max_clusters is None else unit.max_clusters
         best = sorted(candidates, key=lambda each: (-each.score, each.cluster.name))[:limit]
         return PluginAnswer(SelectResponse([each.cluster.name for each in best]), "selected", unit=unit)
+    try:
+        return _first_that_holds(unit, groups, candidates, Work(bounds.limits.steps, bounds.check))
+    except TooLargeError as error:
+        return _failed(str(error), unit)
+
+
+def _first_that_holds(
+    unit: PluginSchedulingUnit, groups: Sequence[AffinityGroup], candidates: Sequence[CandidateCluster], work: Work
+) -> PluginAnswer[SelectResponse]:
+    """Select the clusters of the first group that can run the workload.
+
+    Raises:
+        TooLargeError: there are too many groups, tiers and clusters.
+    """
     reasons = []
+    tiers_of = tiers_by(groups, [each.cluster for each in candidates], work)
     for group in groups:
-        chosen = _chosen_of(group, unit, candidates)
+        work.begin_group()
+        chosen = _chosen_of(unit, candidates, tiers_of(group), work)
         if not isinstance(chosen, str):
             return PluginAnswer(SelectResponse(chosen), "selected", unit=unit, group=group.name)
         reasons.append(f"{group.name}: {chosen}")
-    return _failed(f"no group can hold the workload: {'; '.join(reasons)}", unit)
+    more = f"; and {len(reasons) - _REASONS_SHOWN} more groups" if len(reasons) > _REASONS_SHOWN else ""
+    return _failed(f"no group can hold the workload: {'; '.join(reasons[:_REASONS_SHOWN])}{more}", unit)
 
 
 def _chosen_of(
-    group: AffinityGroup, unit: PluginSchedulingUnit, candidates: Sequence[CandidateCluster]
+    unit: PluginSchedulingUnit, candidates: Sequence[CandidateCluster], tiers: Sequence[int | None], work: Work
 ) -> list[str] | str:
-    """Return the chosen clusters of a group, with as few tiers as possible, or why they cannot run the workload."""
-    matching = [(each, tier) for each in candidates if (tier := group.tier(each.cluster)) is not None]
-    chosen: list[str] | str = ""
-    for last in range(len(group.tiers)):
-        chosen = choose(unit, [each for each, tier in matching if tier <= last])
+    """Return the chosen clusters of a group, with as few tiers as possible, or why they cannot run the workload.
+
+    Args:
+        unit: the workload.
+        candidates: all clusters.
+        tiers: the tier of each of them in the group; None for a cluster that is not in the group.
+        work: counts the steps.
+    """
+    chosen: list[str] | str = choose(unit, [])
+    for last in sorted({tier for tier in tiers if tier is not None}):
+        within = [each for each, tier in zip(candidates, tiers, strict=True) if tier is not None and tier <= last]
+        work.spend(_CHOICE_STEPS * len(within))
+        chosen = choose(unit, within)
         if not isinstance(chosen, str):
             break
     return chosen
@@ -216,18 +271,25 @@ def _candidates(request: SelectRequest) -> list[CandidateCluster]:
     unit = request.scheduling_unit
     placements = {each.cluster: each for each in unit.placements}
     requests = requests_of(unit.resource_request)
+    repelled = cache(lambda taints: bool(repelling_taints(taints, unit.tolerations, NO_SCHEDULE_ONLY)))
     return [
-        _candidate(unit, requests, each, placements.get(each.cluster.metadata.name)) for each in request.cluster_scores
+        _candidate(unit, requests, repelled, each, placements.get(each.cluster.metadata.name))
+        for each in request.cluster_scores
     ]
 
 
 def _candidate(
-    unit: PluginSchedulingUnit, requests: Requests, scored: ClusterScore, placement: ClusterPlacement | None
+    unit: PluginSchedulingUnit,
+    requests: Requests,
+    repelled: Callable[[tuple[Taint, ...]], bool],
+    scored: ClusterScore,
+    placement: ClusterPlacement | None,
 ) -> CandidateCluster:
     cluster = cluster_of(scored.cluster)
     preferences = placement.preferences if placement is not None else PlacementPreferences()
     minimum = preferences.min_replicas
     if preferences.max_replicas is not None:
         minimum = min(minimum, preferences.max_replicas)
-    capacity = capacity_of(unit, requests, cluster, preferences.max_replicas)
+    maximum = preferences.max_replicas
+    capacity = capacity_of(unit, requests, cluster, maximum, repelled=repelled(cluster.spec.taints))
     return CandidateCluster(cluster, scored.score, minimum, capacity)

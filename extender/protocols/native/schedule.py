@@ -6,6 +6,7 @@ it reads more. A client may wait for an answer before it sends the next line, or
 
 import logging
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.limits import placement_excess
 from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
@@ -21,9 +23,10 @@ from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import Work
+from extender.protocols.cost import is_light
 from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
-from extender.protocols.route import is_small
 from extender.protocols.services import Call, ServiceMetrics, Services
 
 PROTOCOL: Final = "native"
@@ -31,8 +34,8 @@ PLACED: Final = "Placed"
 MAX_SHARED_BYTES: Final = 3 * 2**20
 """The largest request that uses the fleet of the service. All other requests wait for it. Objects in an API server are
 not larger."""
-MAX_EXPLAINED: Final = 2**18
-"""The most pairs of group and cluster in a diagnosis, which take some seconds and tens of MiB."""
+MAX_EXPLAINED: Final = 2**15
+"""The most pairs of group and cluster in a diagnosis, which take about a quarter of a second."""
 
 
 def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
@@ -41,7 +44,7 @@ def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
     begun_s = clock.monotonic_s()
     request = decode_json(ScheduleRequest, call.body)
     decoded_s = clock.monotonic_s()
-    decided = decide(services, request, size_bytes=len(call.body), diagnose=diagnose)
+    decided = decide(services, request, call, size_bytes=len(call.body), diagnose=diagnose)
     done_s = clock.monotonic_s()
     body = encode_json(decided)
     stages = {"decode": decoded_s - begun_s, "decide": done_s - decoded_s, "encode": clock.monotonic_s() - done_s}
@@ -70,8 +73,8 @@ def schedule_batch(services: Services, call: Call, *, diagnose: bool) -> Iterato
 
 
 def is_cheap(body: bytes) -> bool:
-    """Return whether a request is small and brings no clusters."""
-    if not is_small(body):
+    """Return whether a request is light and brings no clusters."""
+    if not is_light(body):
         return False
     try:
         clusters = bytes(_BRINGS.decode(body).clusters)
@@ -80,37 +83,47 @@ def is_cheap(body: bytes) -> bool:
     return clusters in (b"", b"null")
 
 
-def decide(services: Services, request: ScheduleRequest, *, size_bytes: int, diagnose: bool) -> Decided:
+def decide(services: Services, request: ScheduleRequest, call: Call, *, size_bytes: int, diagnose: bool) -> Decided:
     """Decide on the request's clusters, or on the fleet of the service.
 
     Args:
         services: the resources of the service.
         request: the request.
+        call: its deadline ends the decision between two groups.
         size_bytes: the size of the request.
         diagnose: add the diagnosis.
 
     Raises:
         FieldError: two clusters have the same name.
-        Refusal: the binding or a cluster is invalid, no fleet is known yet, or the decision would take too long.
+        Refusal: the binding or a cluster is invalid or too large, no fleet is known yet, or the decision would take too
+            long.
     """
-    binding = request.binding
+    binding, limits = request.binding, services.state.profile.limits
     refuse_invalid(error.below("binding") for error in binding_errors(binding))
+    excess = placement_excess(binding.spec.placement, limits) if binding.spec.placement is not None else ()
+    refuse_invalid(error.below("binding.spec.placement") for error in excess)
+    work = Work(limits.steps, partial(services.check_deadline, call))
     if request.clusters is not None:
-        return _decide_on(services, _own_scheduler(services, request), binding, diagnose=diagnose)
+        return _decide_on(services, _own_scheduler(services, request), binding, work, diagnose=diagnose)
     require_synced(services)
     if size_bytes > MAX_SHARED_BYTES:
         limit = f"without clusters a request has at most {MAX_SHARED_BYTES} bytes"
         raise Refusal(413, f"the request has {size_bytes} bytes; {limit}")
     with services.state.reading() as cache:
-        return _decide_on(services, cache.scheduler, binding, diagnose=diagnose)
+        return _decide_on(services, cache.scheduler, binding, work, diagnose=diagnose)
 
 
 def decide_on(
-    scheduler: Scheduler, binding: Binding, *, diagnose: bool, metrics: ServiceMetrics | None = None
+    scheduler: Scheduler,
+    binding: Binding,
+    work: Work | None = None,
+    *,
+    diagnose: bool,
+    metrics: ServiceMetrics | None = None,
 ) -> Decided:
     """Decide with a scheduler that no other thread uses meanwhile."""
     request = Request.of(binding)
-    decision = scheduler.schedule(request)
+    decision = scheduler.schedule(request, work)
     if metrics is not None:
         for attempt in decision.attempts:
             for plugin, clusters in scheduler.rejected(request, attempt).items():
@@ -128,7 +141,7 @@ def require_explicable(binding: Binding, clusters: int) -> None:
         Refusal: there are too many groups and clusters.
     """
     placement = binding.spec.placement
-    groups = len(placement.cluster_affinities or ()) if placement is not None else 0
+    groups = max(1, len(placement.cluster_affinities or ()) if placement is not None else 0)
     if groups * clusters > MAX_EXPLAINED:
         size = f"the binding has {groups} groups, and there are {clusters} clusters"
         raise Refusal(400, f"{size}; a diagnosis has at most {MAX_EXPLAINED} pairs of both, use fewer groups")
@@ -146,10 +159,10 @@ def require_synced(services: Services) -> None:
         raise Refusal(503, f"no fleet is known yet{why}", headers=(("Retry-After", "1"),))
 
 
-def _decide_on(services: Services, scheduler: Scheduler, binding: Binding, *, diagnose: bool) -> Decided:
+def _decide_on(services: Services, scheduler: Scheduler, binding: Binding, work: Work, *, diagnose: bool) -> Decided:
     if diagnose:
         require_explicable(binding, len(scheduler.fleet))
-    return decide_on(scheduler, binding, diagnose=diagnose, metrics=services.metrics)
+    return decide_on(scheduler, binding, work, diagnose=diagnose, metrics=services.metrics)
 
 
 def _own_scheduler(services: Services, request: ScheduleRequest) -> Scheduler:
@@ -230,7 +243,7 @@ def _decide_line(services: Services, call: Call, number: int, line: bytes, *, di
     begun_s = services.clock.monotonic_s()
     try:
         request = decode_json(BatchLine, line)
-        decided = decide(services, request, size_bytes=len(line), diagnose=diagnose)
+        decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
     except FieldError as error:
         found = field_problem(error, call.request_id)
     except InputError as error:

@@ -10,7 +10,12 @@ from fake_metrics import FakeMetrics
 from hypothesis import given
 from hypothesis import strategies as st
 
+from berthmaster.model.decode import convert
+from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.scheduling.work import Work
+from extender.protocols.kubeadmiral import groups as groups_module
 from extender.protocols.kubeadmiral import routes
+from extender.protocols.kubeadmiral.wire import Member
 from extender.protocols.problem import problem
 from extender.protocols.services import Call, Services
 
@@ -20,12 +25,16 @@ US = {"affinityName": "us", "clusterNames": ["us-1", "us-2"]}
 WIDENED = {**EU, "overflowAffinities": [{"affinityName": "ap", "clusterNames": ["ap-1"]}]}
 
 
-def call(verb: str, body: bytes, *, pass_in_doubt: bool = True):
+def call(verb: str, body: bytes, *, pass_in_doubt: bool = True, **limits: int):
     """Return the answer as JSON text, and the recorded metrics."""
     metrics = FakeMetrics()
     services = Services(state=None, metrics=metrics, log=logging.getLogger("test"), clock=FakeClock())
-    route = next(each for each in routes(pass_in_doubt=pass_in_doubt) if each.path.endswith(f"/{verb}"))
-    reply = route.handler(services, Call("request-1", deadline_s=0.0, body=body))
+    route = next(
+        each
+        for each in routes(pass_in_doubt=pass_in_doubt, limits=DEFAULT_LIMITS._replace(**limits))
+        if each.path.endswith(f"/{verb}")
+    )
+    reply = route.handler(services, Call("request-1", deadline_s=1e9, body=body))
     assert reply.status == 200
     return reply.body, metrics
 
@@ -327,3 +336,57 @@ def test_nulls_and_unknown_fields_are_ignored():
     asked = {**unit(EU), "labels": None, "placements": None, "clusterAffinity": [{"matchExpressions": [
         {"key": "a", "operator": "Exists", "values": None}]}]}  # fmt: skip
     assert call("filter", one(asked, named))[0] == b'{"selected":true,"error":""}'
+
+
+def named_groups(count: int, **each) -> list[dict]:
+    return [{"affinityName": f"g{index}", **each} for index in range(count)]
+
+
+def test_groups_above_a_limit_are_refused_with_the_field():
+    asked = unit(*named_groups(3))
+    problem = f"metadata.annotations[{ANNOTATION}]: 3 groups; at most 2 are scheduled; use fewer"
+    answer, metrics = call("filter", one(asked, EU_1), pass_in_doubt=False, groups=2)
+    assert json.loads(answer)["error"].startswith(problem)
+    assert json.loads(call("filter", one(asked, EU_1), groups=2)[0]) == {"selected": True, "error": ""}
+    assert json.loads(call("score", one(asked, EU_1), groups=2)[0])["error"].startswith(problem)
+    assert json.loads(call("select", many(asked, (EU_1, 1)), groups=2)[0])["error"].startswith(problem)
+    assert metrics.calls_of("doubted") == [("kubeadmiral", "filter")]
+
+
+def test_too_many_tolerations_are_refused_with_the_field():
+    asked = unit(EU, tolerations=[{"key": f"k{index}"} for index in range(3)])
+    error = json.loads(call("select", many(asked, (EU_1, 1)), tolerations=2)[0])["error"]
+    assert error.startswith("schedulingUnit.tolerations: 3 tolerations; at most 2 are scheduled")
+
+
+def test_a_select_that_takes_too_many_steps_is_an_error():
+    error = json.loads(call("select", many(unit(*named_groups(9, clusterNames=["x"])), (EU_1, 1)), steps=2000)[0])[
+        "error"
+    ]
+    assert error.startswith("the decision takes more than 2,000 steps")
+
+
+def test_an_error_names_the_first_groups_only():
+    error = json.loads(call("select", many(unit(*named_groups(20, clusterNames=["x"])), (EU_1, 1)))[0])["error"]
+    assert error.count("none of its clusters is left") == 16
+    assert error.endswith("; and 4 more groups")
+
+
+@given(
+    st.lists(
+        st.lists(
+            st.sampled_from([EU, US, {"affinityName": "x", "clusterNames": ["eu-1", "ap-1"]}]), min_size=1, max_size=3
+        ),
+        min_size=1,
+        max_size=3,
+    )
+)
+def test_many_clusters_are_compared_by_columns_with_the_same_result(tiers):
+    wanted = [{**first, "affinityName": f"g{n}", "overflowAffinities": more} for n, (first, *more) in enumerate(tiers)]
+    groups = groups_module.groups_of({ANNOTATION: json.dumps(wanted)})
+    members = [groups_module.cluster_of(convert(Member, each)) for each in (EU_1, US_1, US_2, AP_1)]
+    by_calls = groups_module.tiers_by(groups, members, Work())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups_module, "_FEW", 0)
+        by_columns = groups_module.tiers_by(groups, members, Work())
+    assert [by_columns(group) for group in groups] == [by_calls(group) for group in groups]

@@ -41,10 +41,10 @@ def answers(clock, metrics):
 def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkeypatch, caplog):
     decide = schedule.decide
 
-    def fail(services, asked, **how):
+    def fail(services, asked, asking, **how):
         if asked.id == "b":
             raise KeyError("an unexpected error")
-        return decide(services, asked, **how)
+        return decide(services, asked, asking, **how)
 
     monkeypatch.setattr(schedule, "decide", fail)
     found = answers("ab", "c")
@@ -66,9 +66,9 @@ def test_a_crash_on_one_line_does_not_affect_the_others(answers, metrics, monkey
 def test_a_batch_ends_at_its_deadline(answers, clock, monkeypatch, bursts, answered):
     decide = schedule.decide
 
-    def slow(services, asked, **how):
+    def slow(services, asked, asking, **how):
         clock.pass_by(2.5)
-        return decide(services, asked, **how)
+        return decide(services, asked, asking, **how)
 
     monkeypatch.setattr(schedule, "decide", slow)
     *found, last = answers(*bursts)

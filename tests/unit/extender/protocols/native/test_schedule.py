@@ -8,16 +8,19 @@ from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
 from berthmaster.model.decode import convert
+from berthmaster.model.limits import DEFAULT_LIMITS
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import World
 from extender.protocols.native import schedule
 from extender.protocols.native.schedule import decide, is_cheap
 from extender.protocols.native.wire import ScheduleRequest
 from extender.protocols.problem import Refusal
-from extender.protocols.services import Services
+from extender.protocols.services import Call, Services
 from extender.state.state import State
 
+CALL = Call("request-1", 1e9)
 CLUSTERS = tuple(cluster(name) for name in "abc")
 
 
@@ -39,7 +42,7 @@ def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, cluste
     monkeypatch.setattr(schedule, "MAX_EXPLAINED", 30)
 
     def explained(groups):
-        return decide(services, ScheduleRequest(grouped(groups), clusters), size_bytes=1, diagnose=True)
+        return decide(services, ScheduleRequest(grouped(groups), clusters), CALL, size_bytes=1, diagnose=True)
 
     assert len(explained(10).diagnosis.groups) == 10
     with pytest.raises(
@@ -51,7 +54,7 @@ def test_a_diagnosis_of_too_many_groups_and_clusters_is_refused(services, cluste
 
 def test_a_large_request_must_contain_its_clusters(services):
     def decided(size_bytes, clusters=None):
-        return decide(services, ScheduleRequest(grouped(1), clusters), size_bytes=size_bytes, diagnose=False)
+        return decide(services, ScheduleRequest(grouped(1), clusters), CALL, size_bytes=size_bytes, diagnose=False)
 
     assert decided(3 * 2**20).message == "none of 3 clusters fits"
     assert decided(3 * 2**20 + 1, CLUSTERS).message == "none of 3 clusters fits"
@@ -69,9 +72,36 @@ def test_a_large_request_must_contain_its_clusters(services):
         pytest.param(b'{"binding":{},"clusters":[{"a":1}]}', False, id="clusters of the request"),
         pytest.param(b'{"clust\\u0065rs":[{"a":1}]}', False, id="clusters under an escaped name"),
         pytest.param(b'{"binding":"' + b"x" * 20_000 + b'"}', False, id="a large body"),
+        pytest.param(b'{"affinityName":1}' * 17, False, id="many groups"),
+        pytest.param(b'{"operator":1}' * 17, False, id="many expressions"),
+        pytest.param(b'{"\\u006fperator":1}' * 17, False, id="many escaped characters"),
+        pytest.param(b'{"a":{' + b'"k":"v",' * 600 + b'"k":""}}', False, id="many labels"),
+        pytest.param(b'{"spreadByField":"region"}', False, id="a region search"),
         pytest.param(b"not JSON", True, id="an error"),
         pytest.param(b'{"a":' + b"[" * 5000, True, id="deep nesting"),
     ],
 )
 def test_only_small_requests_without_clusters_are_cheap(body, cheap):
     assert is_cheap(body) is cheap
+
+
+def test_a_placement_above_a_limit_is_refused_with_the_field(services):
+    with pytest.raises(Refusal) as refused:
+        decide(services, ScheduleRequest(grouped(1025)), CALL, size_bytes=1, diagnose=False)
+    [error] = refused.value.errors
+    assert (refused.value.status, error.path) == (400, "binding.spec.placement.clusterAffinities")
+    assert error.detail.startswith("1,025 groups; at most 1,024 are scheduled")
+
+
+def test_a_decision_that_takes_too_many_steps_is_an_answer_of_its_own(services):
+    services.state.profile = karmada_profile(limits=DEFAULT_LIMITS._replace(steps=1000))
+    decided = decide(services, ScheduleRequest(grouped(9), CLUSTERS), CALL, size_bytes=1, diagnose=True)
+    assert decided.error is FailureKind.TOO_LARGE
+    assert decided.message.startswith("the decision takes more than 1,000 steps")
+    assert decided.diagnosis.groups == []
+
+
+def test_the_deadline_is_checked_between_groups(services):
+    services.clock.pass_by(1e9)
+    with pytest.raises(Refusal, match="the reply was not ready in time"):
+        decide(services, ScheduleRequest(grouped(2)), CALL, size_bytes=1, diagnose=False)
