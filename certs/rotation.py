@@ -79,6 +79,8 @@ class RotationInput:
         state: the stored authority.
         leaves: the leaves that servers present.
         clients: the bundle of each client; None for a client that is unreadable now.
+        trusted: the authorities that readable configurations trust now. A leaf's Secret is not a configuration: other
+            accounts may write to it, so an authority in it alone is not trusted.
         overlap: how long a stored object may take to reach every client and every server.
         now: the current time, not earlier than the other values were read.
         replaced: fingerprints of certificates that a user asked to replace.
@@ -87,6 +89,7 @@ class RotationInput:
     state: AuthorityState
     leaves: tuple[ServedLeaf, ...]
     clients: tuple[Bundle | None, ...]
+    trusted: Bundle
     overlap: timedelta
     now: datetime
     replaced: frozenset[str] = frozenset()
@@ -122,11 +125,13 @@ def _replace_lost(given: RotationInput, create: CreateAuthority) -> RotationStep
     if state.issuer is not None:
         finding = _expired(Reason.AUTHORITY_EXPIRED, state.issuer.certificate)
     with_overlap = _all_leaves_serve(given)
+    if not with_overlap and _may_be_trusted(given):
+        return None
     successor = _unexpired(state.successor, now)
     if successor is None:
         made = create()
         # The bundles beside the leaves still name the lost authority.
-        known = state.bundle.with_more(each for _, beside in given.leaves for each in beside)
+        known = state.bundle.with_more(each for leaf in given.leaves for each in _trusted_beside(given, leaf))
         issuer, successor = (None, made) if with_overlap else (made, None)
         return _step(given, replace(state, issuer=issuer, successor=successor, bundle=known), finding)
     return None if with_overlap else _step(given, replace(state, issuer=successor, successor=None), finding)
@@ -246,8 +251,20 @@ def _required_bundle(given: RotationInput, state: AuthorityState) -> Bundle:
 
 def _signers(given: RotationInput) -> Iterator[x509.Certificate]:
     """Yield the signers of serving leaves from the bundles beside them. A lost authority stays trusted this way."""
-    for leaf, beside in given.leaves:
-        yield from (each for each in beside if serves(leaf, each, given.now))
+    for each in given.leaves:
+        yield from (found for found in _trusted_beside(given, each) if serves(each.leaf, found, given.now))
+
+
+def _trusted_beside(given: RotationInput, served: ServedLeaf) -> Iterator[x509.Certificate]:
+    """Yield the authorities beside a leaf that clients trust already, or that the authority's Secret names."""
+    return (each for each in served.bundle if each in given.trusted or each in given.state.bundle)
+
+
+def _may_be_trusted(given: RotationInput) -> bool:
+    """Return whether a leaf may serve a client whose bundle is unreadable now."""
+    return None in given.clients and any(
+        serves(leaf, authority, given.now) for leaf, beside in given.leaves for authority in beside
+    )
 
 
 def _all_leaves_serve(given: RotationInput) -> bool:

@@ -48,14 +48,23 @@ class CertificateSnapshot(NamedTuple):
 
     def clients(self) -> tuple[Bundle | None, ...]:
         """Return the bundle of each client: of webhooks, of plugins, and of programs that read serving Secrets."""
+        found = self._configured()
+        found.extend(secret.bundle for _, secret in self.serving if secret is not None)
+        return tuple(found)
+
+    def trusted(self) -> Bundle:
+        """Return the authorities that at least one configuration trusts."""
+        return Bundle(authority for bundle in self._configured() if bundle is not None for authority in bundle)
+
+    def _configured(self) -> list[Bundle | None]:
+        """Return the bundle of each field of each configuration; None for an unreadable configuration."""
         found: list[Bundle | None] = []
         for target, state in self.targets:
             if isinstance(state, UnreadableConfiguration):
                 found.append(None)
             elif state is not None:
                 found.extend(bundles(target.kind, state))
-        found.extend(secret.bundle for _, secret in self.serving if secret is not None)
-        return tuple(found)
+        return found
 
 
 class Clusters(NamedTuple):

@@ -132,7 +132,7 @@ def rotation_step(
         ServedLeaf(secret.leaf, secret.bundle) if secret is not None else ServedLeaf(StoredLeaf(), EMPTY)
         for _, secret in snapshot.serving
     )
-    given = RotationInput(state, tuple(leaves), snapshot.clients(), options.overlap, now, replaced)
+    given = RotationInput(state, tuple(leaves), snapshot.clients(), snapshot.trusted(), options.overlap, now, replaced)
     return next_rotation_step(given, partial(_new_authority, options, now))
 
 

@@ -24,7 +24,7 @@ from faults import nothing, only, refuse
 
 from berthmaster.model.errors import ApiError, InputError
 from certs.authority import BACKDATING, issue, new_authority
-from certs.bundle import names_of
+from certs.bundle import Bundle, names_of
 from certs.leaf import leaf_finding, serves
 from certs.options import CertificateOptions, Origin, ServingCertificate
 from certs.secrets import ROLE
@@ -160,6 +160,40 @@ def test_a_lost_authority_is_replaced_with_overlap(settled, damage):
     done = settled.settle()
     assert done.index("SuccessorTakesOver") < done.index("WrongIssuer") < done.index("PredecessorRetired")
     assert lost not in settled.bundle()
+    assert_settled(settled)
+
+
+@pytest.mark.parametrize(
+    "loses_authority",
+    [pytest.param(False, id="the authority is stored"), pytest.param(True, id="the authority is lost")],
+)
+@pytest.mark.parametrize(
+    "with_leaf", [pytest.param(False, id="beside our leaf"), pytest.param(True, id="beside its own leaf")]
+)
+def test_an_authority_that_only_a_leafs_secret_names_is_never_trusted(settled, loses_authority, with_leaf):
+    foreign = new_authority("foreign", 1000 * DAY, START)
+    leaf = issue(foreign, "x", ["webhook.system.svc", "10.0.0.1"], 90 * DAY, START)
+    pair = {"tls_crt": leaf.certificate_pem, "tls_key": leaf.key_pem} if with_leaf else {}
+    edit(WEBHOOK, ca_crt=settled.bundle().pem + foreign.certificate_pem, **pair)(settled)
+    if loses_authority:
+        delete(AUTHORITY)(settled)
+    for _ in range(6):
+        settled.reconcile()
+        trusted = [settled.bundle(), *(Bundle.parse(each) for each in settled.injected())]
+        assert not any(foreign.certificate in each for each in trusted)
+        settled.advance(OPTIONS.overlap)
+    assert_settled(settled)
+
+
+def test_a_lost_authority_is_not_replaced_while_the_bundle_of_a_client_is_unreadable(settled):
+    before = settled.leaf()
+    delete(AUTHORITY)(settled)
+    settled.cluster.before = only(refuse(503), "GET", part="webhookconfigurations")
+    assert not settled.replica().reconcile().done, "it is unknown whether the present leaf serves"
+    settled.cluster.before = nothing
+    assert settled.reconcile()[0] == "AuthorityMissing"
+    assert settled.leaf() == before
+    settled.settle()
     assert_settled(settled)
 
 
