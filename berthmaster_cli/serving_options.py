@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from berthmaster.serving.credentials import MINIMUM_VERSIONS, TLSFiles
+from berthmaster.serving.tls import MINIMUM_VERSIONS, TLSFiles
 from berthmaster_cli.options import FILE, Address, Decorator, log_level_option, option_group
 
 if TYPE_CHECKING:

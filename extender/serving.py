@@ -16,11 +16,11 @@ from berthmaster.runtime.clock import SystemClock
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
-from berthmaster.serving.credentials import TokenFile
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
+from berthmaster.serving.tokens import TokenFile
 from extender.protocols.kube_scheduler import KubeSchedulerOptions
 from extender.protocols.services import RequestLimits, Services
 from extender.state.folder import FolderSource

@@ -156,6 +156,11 @@ class Channel:
     def close(self) -> None:
         self._socket.close()
 
+    @property
+    def tls(self) -> ssl.SSLSocket | None:
+        """The socket, if it has TLS."""
+        return self._socket if isinstance(self._socket, ssl.SSLSocket) else None
+
     # For a thread of the pool that serves a stream.
 
     @contextmanager

@@ -1,10 +1,12 @@
 """gunicorn as the server of a service: TLS rotation, metrics of several processes, probes, and graceful stops."""
 
+import errno
 import gc
 import logging
 import os
 import shutil
 import signal
+import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -19,16 +21,14 @@ from gunicorn.glogging import Logger
 
 from berthmaster.model.errors import InputError
 from berthmaster.runtime import metrics as shared_metrics
-from berthmaster.serving.credentials import TLSFiles, TLSSource
 from berthmaster.serving.framing import MAX_FIELD_BYTES, MAX_FIELDS, MAX_LINE_BYTES, BodyCollection
 from berthmaster.serving.gunicorn_internals import Arbiter
 from berthmaster.serving.probe_server import ProbeServer
 from berthmaster.serving.probes import Probes, Readiness
+from berthmaster.serving.tls import ServerContext, TLSFiles, TLSSource
 from berthmaster.serving.worker_state import ConnectionBalance, WorkerHealth
 
 if TYPE_CHECKING:
-    import ssl
-
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 _LOG: Final = logging.getLogger("berthmaster.server")
@@ -143,6 +143,7 @@ class _Application(BaseApplication):
         self.cheap: Mapping[str, Callable[[bytes], bool]] = {}
         self.collection = BodyCollection(0)
         self.balance = ConnectionBalance(options.workers)
+        self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
         self._options = options
         self._service = service
         self._health = health
@@ -197,12 +198,33 @@ class _Application(BaseApplication):
         self.cheap, self.collection = app.cheap, app.collection
         if self._options.worker_class == "fast":
             return app.wsgi
-        return _with_socket_timeout(app.wsgi, self._options.request_timeout_s)
+        return self._for_gthread(app.wsgi)
 
     def run(self) -> None:
         _DrainingArbiter(self, self._health, self._options.drain_s).run()
 
-    def _ssl_context(self, _config: Any, _default: Any) -> "ssl.SSLContext":  # noqa: ANN401 - gunicorn's own
+    def trusts(self, client: ssl.SSLSocket) -> bool:
+        """Return whether the CAs that a client's certificate was checked against are still trusted."""
+        context = client.context
+        return self._tls is None or not isinstance(context, ServerContext) or self._tls.trusts_clients_of(context)
+
+    def _for_gthread(self, wsgi: "WSGIApplication") -> "WSGIApplication":
+        """Limit each wait for the client while the application runs, and refuse clients that are no longer trusted.
+
+        gunicorn's own workers do neither.
+        """
+
+        def limited(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+            client = environ["gunicorn.socket"]
+            client.settimeout(self._options.request_timeout_s)
+            if isinstance(client, ssl.SSLSocket) and not self.trusts(client):
+                # gunicorn closes the connection, as after any lost one.
+                raise ConnectionResetError(errno.ECONNRESET, "the CA of the client's certificate is no longer trusted")
+            return wsgi(environ, start_response)
+
+        return limited
+
+    def _ssl_context(self, _config: Any, _default: Any) -> ssl.SSLContext:  # noqa: ANN401 - gunicorn's own
         assert self._tls is not None, "the hook is set with TLS only"  # noqa: S101 - for the type checker
         return self._tls.context()
 
@@ -309,16 +331,6 @@ class _StructuredLogger(Logger):
 
     def reopen_files(self) -> None:
         """Do nothing: there are no log files."""
-
-
-def _with_socket_timeout(wsgi: "WSGIApplication", timeout_s: float) -> "WSGIApplication":
-    """Limit each wait for the client while the application runs. gunicorn's own workers set no limit."""
-
-    def limited(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        environ["gunicorn.socket"].settimeout(timeout_s)
-        return wsgi(environ, start_response)
-
-    return limited
 
 
 def _serve_probes(probes: ProbeServer, parent: int) -> None:

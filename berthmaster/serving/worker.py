@@ -25,6 +25,8 @@ from berthmaster.serving.wsgi import WSGICaller
 
 _HEARTBEAT_S: Final = 1.0
 _POLL_S: Final = 0.1
+_TRUST_S: Final = 1.0
+"""The time between two checks whether the CAs of client certificates have changed."""
 _LEFT_TO_OTHERS_S: Final = 0.005
 _POLL_OTHERS_S: Final = 0.001
 _MAX_CLOSING_BYTES: Final = 64 * 2**10
@@ -70,7 +72,8 @@ class FastWorker(ThreadWorker):
             self, self._connections, self._caller, app.cheap, app.collection, MemoryBudget(app.request_memory_bytes),
             PoolSizes.of(self.cfg.threads),
         )  # fmt: skip
-        self._check_at = self._accept_at = 0.0
+        self._limits_clients, self._trusts = app.requires_client_certificates, app.trusts
+        self._check_at = self._accept_at = self._trust_at = 0.0
         self._leaves_to_others = self._must_accept = False
         self.poller.register(cast("int", self.method_queue.fileno()), EVENT_READ, self.method_queue.run_callbacks)
         self._count(0)
@@ -122,6 +125,15 @@ class FastWorker(ThreadWorker):
             self._handshakes.failed("timeout", conn.client, "the client was too slow")
             self.close(conn)
         self._dispatcher.check_deadlines(now)
+        if self._limits_clients and now >= self._trust_at:
+            self._trust_at = now + _TRUST_S
+            self._close_distrusted()
+
+    def _close_distrusted(self) -> None:
+        """Close connections of clients whose certificate may come from a CA that is no longer trusted."""
+        for conn in (*self._connections.idle, *self._connections.requesting):
+            if (client := conn.channel.tls) is not None and not self._trusts(client):
+                self._dispatcher.close(conn)
 
     # The start of a connection.
 

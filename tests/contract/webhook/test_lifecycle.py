@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from contextlib import closing
+from http.client import HTTPException
 from socket import create_server
 
 import pytest
@@ -25,6 +26,13 @@ def reviewed(connection):
     answer = connection.getresponse()
     answer.read()
     return answer.status
+
+
+def wait_for(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def served_serial(server):
@@ -60,6 +68,43 @@ def test_a_new_pair_is_served_at_once_and_a_mixed_pair_never(tmp_path, worker_cl
         assert reviewed(kept) == 200, "existing connections stay open"
         expiry = server.metric("berthmaster_webhook_certificate_expiry_timestamp_seconds")
         assert expiry == x509.load_pem_x509_certificate(new.certificate).not_valid_after_utc.timestamp()
+
+
+@BOTH
+def test_all_workers_agree_on_the_last_good_pair_and_later_ones_too(tmp_path, worker_class):
+    new = make_pair(days=60)
+    with running(tmp_path, f"--worker-class={worker_class}", "--workers=3", "--drain-s=0") as server:
+        new.write(tmp_path)
+        assert served_serial(server) == new.serial, "one worker has read it"
+        Pair(make_pair().certificate[:100], new.key).write(tmp_path)
+        assert {served_serial(server) for _ in range(9)} == {new.serial}
+        os.kill(workers_of(server)[0], signal.SIGKILL)
+        wait_for(lambda: len(workers_of(server)) == 4)
+        server.wait_until_ready()
+        assert {served_serial(server) for _ in range(9)} == {new.serial}
+
+
+@BOTH
+def test_a_replaced_client_ca_ends_connections_of_its_clients(tmp_path, worker_class):
+    old, new = make_pair(name="old"), make_pair(name="new")
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(old.certificate)
+    options = (f"--worker-class={worker_class}", "--workers=1", "--drain-s=0", "--client-ca-file", str(ca))
+    with running(tmp_path, *options) as server, closing(server.connection(old, tmp_path)) as known:
+        assert reviewed(known) == 200
+        ca.write_bytes(old.certificate + new.certificate)
+        with closing(server.connection(new, tmp_path)) as other:
+            assert reviewed(other) == 200
+        assert reviewed(known) == 200, "a CA was added"
+        ca.write_bytes(new.certificate)
+        if worker_class == "fast":
+            known.sock.settimeout(30)
+            assert known.sock.recv(1) == b"", "the server closes an idle connection"
+        known.auto_open = 0  # else the client would connect again
+        with pytest.raises((OSError, HTTPException)):
+            reviewed(known)
+        with closing(server.connection(new, tmp_path)) as other:
+            assert reviewed(other) == 200
 
 
 @BOTH

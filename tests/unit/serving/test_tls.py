@@ -1,0 +1,201 @@
+"""TLS files that change, are torn, or are no files."""
+
+import copy
+import os
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from webhook_process import Pair, make_pair
+
+from berthmaster.model.errors import InputError
+from berthmaster.serving.reloaded_files import MAX_FILE_BYTES
+from berthmaster.serving.tls import TLSFiles, TLSSource
+
+
+@pytest.fixture
+def rotated(tmp_path):
+    """Return a folder with a pair of files, their source, and the lists of loads and failures."""
+    make_pair().write(tmp_path)
+    loads, failures = [], []
+    files = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key")
+    source = TLSSource(files, on_load=loads.append, on_failure=failures.append)
+    return tmp_path, source, loads, failures
+
+
+def test_unchanged_files_keep_the_context(rotated):
+    _, source, loads, failures = rotated
+    assert source.context() is source.context()
+    assert (len(loads), failures) == (1, [])
+
+
+def test_a_new_pair_gives_a_new_context(rotated):
+    folder, source, loads, _ = rotated
+    old = source.context()
+    make_pair(days=90).write(folder)
+    assert source.context() is not old
+    assert loads[1] > loads[0]
+    assert source.expires_at == loads[1]
+
+
+def test_no_connection_of_a_burst_gets_the_old_pair(rotated):
+    folder, source, _, _ = rotated
+    with ThreadPoolExecutor(8) as threads:
+        for _ in range(10):
+            old = source.context()
+            make_pair().write(folder)
+            assert old not in list(threads.map(lambda _: source.context(), range(8)))
+
+
+@pytest.mark.parametrize(
+    "tear",
+    [
+        pytest.param(lambda old, new: Pair(new.certificate, old.key), id="a new certificate with the old key"),
+        pytest.param(lambda old, new: Pair(old.certificate, new.key), id="a new key with the old certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate[:200], new.key), id="a half-written certificate"),
+        pytest.param(lambda _old, new: Pair(b"", new.key), id="an empty certificate"),
+        pytest.param(lambda _old, new: Pair(new.certificate, b"\xff"), id="a key that is not text"),
+    ],
+)
+def test_a_torn_pair_is_reported_once_and_not_used(rotated, tear):
+    folder, source, loads, failures = rotated
+    good, new = source.context(), make_pair()
+    tear(Pair((folder / "tls.crt").read_bytes(), (folder / "tls.key").read_bytes()), new).write(folder)
+    assert [source.context() for _ in range(3)] == [good] * 3
+    assert (len(loads), len(failures)) == (1, 1)
+    new.write(folder)
+    assert source.context() is not good
+    assert (len(loads), len(failures)) == (2, 1)
+
+
+def test_missing_files_keep_the_context(rotated):
+    folder, source, _, failures = rotated
+    good = source.context()
+    (folder / "tls.key").unlink()
+    assert source.context() is good
+    assert len(failures) == 1
+
+
+def test_a_start_without_a_usable_pair_is_an_error(tmp_path):
+    with pytest.raises(InputError, match="TLS cannot be set up"):
+        TLSSource(TLSFiles(tmp_path / "no.crt", tmp_path / "no.key"))
+
+
+def test_a_client_ca_makes_client_certificates_required(tmp_path):
+    make_pair().write(tmp_path)
+    crt, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    assert TLSSource(TLSFiles(crt, key, client_ca=crt)).context().verify_mode is ssl.CERT_REQUIRED
+    assert TLSSource(TLSFiles(crt, key)).context().verify_mode is ssl.CERT_NONE
+    assert TLSSource(TLSFiles(crt, key)).context().minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_an_expired_certificate_does_not_replace_a_valid_one(rotated):
+    folder, source, loads, failures = rotated
+    good = source.context()
+    make_pair(days=-1 / 48).write(folder)
+    assert source.context() is good
+    assert (len(loads), len(failures)) == (1, 1)
+    assert "the certificate expired at 20" in str(failures[0])
+    make_pair(days=60).write(folder)
+    assert source.context() is not good
+
+
+def test_an_expired_certificate_replaces_an_expired_one(tmp_path):
+    make_pair(days=-1 / 48).write(tmp_path)
+    source = TLSSource(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key"))
+    first = source.context()
+    make_pair(days=-1 / 96).write(tmp_path)
+    assert source.context() is not first
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def link_to_a_device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def large_file(path: Path) -> None:
+    with path.open("wb") as file:
+        file.truncate(MAX_FILE_BYTES + 1)
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
+@pytest.mark.parametrize(
+    ("replace", "problem"),
+    [
+        pytest.param(pipe, "not a regular file", id="a named pipe"),
+        pytest.param(link_to_a_device, "not a regular file", id="a device"),
+        pytest.param(Path.mkdir, "directory|not a regular file", id="a folder"),
+        pytest.param(large_file, "larger than 1048576 bytes", id="a huge file"),
+    ],
+)
+def test_what_is_no_file_of_a_usual_size_is_refused_at_once(tmp_path, name, replace, problem):
+    make_pair().write(tmp_path)
+    (tmp_path / "ca.crt").write_bytes((tmp_path / "tls.crt").read_bytes())
+    files, failures = TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key", tmp_path / "ca.crt"), []
+    source = TLSSource(files, on_failure=failures.append)
+    good = source.context()
+    (tmp_path / name).unlink()
+    replace(tmp_path / name)
+    assert source.context() is good
+    with pytest.raises(InputError, match=problem):
+        TLSSource(files)
+    assert len(failures) == 1
+
+
+def other_process(source: TLSSource) -> TLSSource:
+    """Return the source as another process has it after a fork: state of its own, and the same shared memory."""
+    forked = copy.copy(source)
+    forked._reloaded = copy.copy(source._reloaded)
+    forked._reloaded._load = forked._load
+    return forked
+
+
+def test_a_set_that_one_process_has_read_is_used_by_all_even_if_the_files_are_torn_by_then(rotated):
+    folder, source, _, _ = rotated
+    others = [other_process(source) for _ in range(2)]
+    new = make_pair(days=60)
+    new.write(folder)
+    source.context()
+    Pair(make_pair().certificate, new.key).write(folder)
+    expiries = []
+    for each in (*others, other_process(others[0])):
+        each.context()
+        expiries.append(each.expires_at)
+    assert set(expiries) == {source.expires_at}
+
+
+def test_processes_agree_on_the_newest_set_in_any_order(rotated):
+    folder, source, _, _ = rotated
+    processes = [source, *(other_process(source) for _ in range(2))]
+    for turn in range(6):
+        make_pair(days=60 + turn).write(folder)
+        processes[turn % 3].context()
+        processes[(turn + 1) % 3].context()
+    (folder / "tls.key").write_bytes(b"torn")
+    for each in processes:
+        each.context()
+    assert len({each.expires_at for each in processes}) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "trusted"),
+    [
+        pytest.param("a", "a", True, id="the same CA"),
+        pytest.param("a", "ab", True, id="a CA was added"),
+        pytest.param("ab", "b", False, id="a CA was removed"),
+        pytest.param("a", "b", False, id="a CA was replaced"),
+    ],
+)
+def test_clients_of_a_removed_ca_are_no_longer_trusted(tmp_path, before, after, trusted):
+    make_pair().write(tmp_path)
+    authorities = {"a": make_pair().certificate, "b": make_pair().certificate}
+    ca = tmp_path / "ca.crt"
+    ca.write_bytes(b"".join(authorities[each] for each in before))
+    source = TLSSource(TLSFiles(tmp_path / "tls.crt", tmp_path / "tls.key", ca))
+    context = source.context()
+    ca.write_bytes(b"".join(authorities[each] for each in after))
+    assert source.trusts_clients_of(context) == trusted
