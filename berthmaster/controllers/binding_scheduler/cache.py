@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas, PendingReplicas
+from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
 from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, decide, needs_decision
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import effective, targets
@@ -20,6 +20,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler

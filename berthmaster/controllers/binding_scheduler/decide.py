@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import PendingReplicas
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions, Replacement, eviction_tasks, replacement
 from berthmaster.controllers.binding_scheduler.writes import (
     NO_FIT,
@@ -21,6 +20,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 

@@ -6,18 +6,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from berthmaster.controllers.binding_scheduler.assumed_replicas import (
-    LIFETIME_S,
+from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S, AssumedReplicas
+from berthmaster.model.cluster import AllocatableModeling, Cluster
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.pending_replicas import (
     MAX_NODE_CLASSES,
     MAX_NODES,
     AssumedCluster,
-    AssumedReplicas,
     ModelNodes,
     NodeClass,
     PendingReplicas,
 )
-from berthmaster.model.cluster import AllocatableModeling, Cluster
-from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import Requests
 
 ONE_CPU: Requests = (("cpu", 1000),)
