@@ -14,7 +14,6 @@ import click
 import msgspec
 import yaml
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from berthmaster.model.decode import builtins
@@ -22,7 +21,7 @@ from berthmaster.model.printable import printable, printable_json
 
 FORMATS: Final = ("table", "json", "yaml")
 MAX_TEXT_LENGTH: Final = 65_536
-_PLAIN_WIDTH: Final = 160
+_GAP: Final = "   "
 # GitHub reads `::name ...::` at the start of a line and `##[name]` anywhere as commands. A table can break lines.
 _COMMAND: Final = re.compile(r":(?=:[A-Za-z])|#(?=#\[)")
 _STRING_TAG: Final = "tag:yaml.org,2002:str"
@@ -56,11 +55,8 @@ def joined(*parts: str | Text) -> Text:
 
 
 def stdout() -> Console:
-    """Return standard output: in colour on a terminal unless NO_COLOR is set, and 160 columns wide in a pipe."""
-    terminal = sys.stdout.isatty()
-    return Console(
-        width=None if terminal else _PLAIN_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=False
-    )
+    """Return standard output: in colour on a terminal unless NO_COLOR is set. Lines are never wrapped."""
+    return Console(markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def stderr() -> Console:
@@ -83,15 +79,9 @@ def complain(message: str) -> None:
     echo("berthmaster: ", message, error=True)
 
 
-def print_line(console: Console, *parts: str | Text, wrap: bool = True) -> None:
-    """Print plain and styled parts as one line.
-
-    Args:
-        console: the output.
-        parts: plain parts become inert.
-        wrap: break the line at the width of the output. Lines with commands to copy are not wrapped.
-    """
-    console.print(joined(*parts), soft_wrap=not wrap)
+def print_line(console: Console, *parts: str | Text) -> None:
+    """Print plain and styled parts as one line, however long. Plain parts become inert."""
+    console.print(joined(*parts), soft_wrap=True)
 
 
 def print_data(data: object, output: str) -> None:
@@ -106,18 +96,30 @@ def print_data(data: object, output: str) -> None:
 def print_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str | Text]]) -> None:
     """Print a table without borders, like kubectl, and without columns that are empty in every row.
 
+    Every row is one line, however wide, so that no name is broken.
+
     Args:
         console: the output.
         columns: their names; ``NAME:right`` for numbers.
         rows: one cell for each column. Plain cells become inert.
     """
     used = [index for index in range(len(columns)) if any(row[index] for row in rows)]
-    table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="bold")
-    for name, _, align in (columns[index].partition(":") for index in used):
-        table.add_column(name, justify="right" if align else "left", overflow="fold", no_wrap=bool(align))
-    for row in rows:
-        table.add_row(*(joined(row[index]) for index in used))
-    console.print(table)
+    names = [columns[index].partition(":") for index in used]
+    lines = [[styled(name, "bold") for name, _, _ in names]]
+    lines += [[joined(row[index]) for index in used] for row in rows]
+    widths = [max(line[column].cell_len for line in lines) for column in range(len(used))]
+    rights = [bool(align) for _, _, align in names]
+    text = Text("\n").join(_aligned(line, widths, rights) for line in lines)
+    console.print(text, soft_wrap=True)
+
+
+def _aligned(cells: Sequence[Text], widths: Sequence[int], rights: Sequence[bool]) -> Text:
+    line = Text()
+    for cell, width, right in zip(cells, widths, rights, strict=True):
+        space = " " * (width - cell.cell_len)
+        line.append_text(Text.assemble(space, cell, _GAP) if right else Text.assemble(cell, space, _GAP))
+    line.rstrip()
+    return line
 
 
 def json_line(value: object) -> bytes:

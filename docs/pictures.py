@@ -22,7 +22,7 @@ def draw(name: str, title: str, calls: list[tuple[click.Command, str]]) -> None:
     )
     explain.stdout = tables.stdout = lambda: console
     for command, line in calls:
-        print_line(console, styled("$", "bold cyan"), f" berthmaster {command.name} {line}", wrap=False)
+        print_line(console, styled("$", "bold cyan"), f" berthmaster {command.name} {line}")
         command.main(line.split(), standalone_mode=False)
         console.print()
     console.save_svg(str(IMAGES / f"{name}.svg"), title=title)

@@ -180,7 +180,7 @@ def print_findings(console: Console, found: Sequence[Finding], *, verbose: bool 
         _print_line(console, finding.severity, f"{finding.check}: {finding.message}")
         if finding.remedy:
             # Not wrapped, so that commands can be copied.
-            print_line(console, f"{'':<{_WIDTH}} -> {finding.remedy}", wrap=False)
+            print_line(console, f"{'':<{_WIDTH}} -> {finding.remedy}")
     for group in () if verbose else GROUPS:
         passed = [each.name for each in found if each.severity is Severity.OK and each.group == group]
         if passed:
@@ -198,4 +198,4 @@ def _counts(found: Sequence[Finding]) -> dict[str, int]:
 
 
 def _print_line(console: Console, severity: Severity, text: str) -> None:
-    print_line(console, styled(f"{severity.value:<{_WIDTH}}", _STYLES[severity]), f" {text}", wrap=False)
+    print_line(console, styled(f"{severity.value:<{_WIDTH}}", _STYLES[severity]), f" {text}")

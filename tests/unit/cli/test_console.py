@@ -61,7 +61,7 @@ def test_lines_show_any_text_as_data(one, other):
     console, capture = captured()
     with capture as printed:
         print_line(console, one, styled(other, "bold"), joined(other, styled(one, "red")))
-        print_line(console, one, wrap=False)
+        print_line(console, one)
     check(printed.get())
 
 

@@ -83,3 +83,23 @@ def test_the_diagnosis_names_every_cluster_of_every_tried_group():
     capacity = {each["cluster"]: (each["capacity"], each["boundBy"]) for each in groups["any-production"]["clusters"]}
     assert capacity["member1"] == (2, "cpu")
     assert capacity["member2"] == (1, "memory")
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        pytest.param(
+            f"simulate {FLEET} -f examples/priorities", "PropagationPolicy default/production-first", id="simulate"
+        ),
+        pytest.param(f"simulate {FLEET} -f examples/groups --down member1", "member1 2→0, member2 0→2", id="what if"),
+        pytest.param(
+            f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+            "ClusterAffinity: label accelerator=gpu does not hold (it is not set)",
+            id="explain",
+        ),
+    ],
+)
+@pytest.mark.parametrize("columns", ["20", "200"])
+def test_no_name_is_broken_in_a_narrow_terminal(monkeypatch, line, names, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    assert any(names in text for text in run(line).stdout.splitlines())
