@@ -103,6 +103,10 @@ bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python bench/hostile.py $(ARGS)
 
+.PHONY: bench-live
+bench-live: $(VENV)/.e2e ## Time simulate and explain on a live control plane (after e2e-assets)
+	@PYTHONPATH=tests $(BIN)/python bench/live.py $(ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)

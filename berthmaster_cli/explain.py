@@ -28,7 +28,7 @@ from berthmaster_cli.inputs import (
     remote_from,
     workload_affinity_on,
 )
-from berthmaster_cli.names import name_in, resource_argument
+from berthmaster_cli.names import completed_types, name_in, resource_argument
 from berthmaster_cli.present import present_options, present_world
 from berthmaster_cli.sources import read_workload_manifests
 from berthmaster_cli.tables import assignment_text, print_group, without_zeros
@@ -43,7 +43,7 @@ from berthmaster_cli.tables import assignment_text, print_group, without_zeros
 )  # fmt: skip
 @output_option
 @namespace_option
-@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True)
+@click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
 def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any) -> None:  # noqa: ANN401 - click's values
     """Show why one workload is placed where it is, and why not elsewhere.
 

@@ -72,7 +72,7 @@ namespace_option: Final = click.option(
 )  # fmt: skip
 input_options: Final = option_group(
     click.option(
-        "-f", "--filename", "paths", multiple=True, metavar="PATH",
+        "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
         help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
     ),
     live_options,

@@ -93,13 +93,17 @@ def completion(shell: str) -> None:
         click.echo(script(main, {}, _PROGRAM, f"_{_PROGRAM.upper()}_COMPLETE").source())
 
 
-def run() -> None:
-    """Run the command. Print each error of Berthmaster as one line on standard error."""
+def run(program: str = _PROGRAM) -> None:
+    """Run the command. Print each error of Berthmaster as one line on standard error.
+
+    Args:
+        program: how the user called the command, for usage messages.
+    """
     if sys.__stderr__ is not None:  # the parent process may have closed it
         faulthandler.enable(sys.__stderr__)  # otherwise a crash in C code leaves no trace
     try:
         # Not click's standalone mode, which has no separate exit code for an interruption.
-        sys.exit(main.main(prog_name=_PROGRAM, standalone_mode=False))
+        sys.exit(main.main(prog_name=program, standalone_mode=False))
     except click.ClickException as error:
         error.message = inert(error.message)  # type: ignore[misc]  # the only place that all of them read
         error.show()

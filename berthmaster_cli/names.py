@@ -5,9 +5,18 @@ from collections.abc import Sequence
 import click
 
 from berthmaster.manifests import Manifests
-from berthmaster.model.kind_names import BUILT_IN_NAMES, guessed_names, resolve
-from berthmaster.model.kinds import Scope, group_of, scope_of_group
+from berthmaster.model.kind_names import BUILT_IN_NAMES, KindNames, guessed_names, resolve
+from berthmaster.model.kinds import Scope, group_of, reason_not_propagated, scope_of_group
 from berthmaster.simulation.world import ResourceName
+
+
+def completed_types(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the types that complete a word. The user adds ``/NAME`` or a space and the name."""
+    return [names.plural for names in BUILT_IN_NAMES if names.plural.startswith(incomplete) and _is_propagated(names)]
+
+
+def _is_propagated(names: KindNames) -> bool:
+    return reason_not_propagated(f"{names.group}/v1" if names.group else "v1", names.kind) is None
 
 
 def resource_name(text: str) -> ResourceName:

@@ -1,5 +1,6 @@
 """A small Karmada control plane for tests: what it serves, and objects in the shapes that Karmada gives them."""
 
+import json
 from typing import Any
 
 from kube_in_memory import KubeInMemory
@@ -128,6 +129,7 @@ def binding(template: JSON, by: JSON, **clusters: int) -> JSON:
     namespace = template["metadata"].get("namespace")
     metadata = {"name": f"{template['metadata']['name']}-{template['kind'].lower()}", **claimed(by)}
     placement = by["spec"]["placement"]
+    metadata["annotations"]["policy.karmada.io/applied-placement"] = json.dumps(placement)
     named = {key: value for key, value in template["metadata"].items() if key in ("name", "namespace")}
     return {
         "apiVersion": "work.karmada.io/v1alpha2",
