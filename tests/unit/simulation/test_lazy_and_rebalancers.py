@@ -1,0 +1,137 @@
+"""Lazy policies keep what is until the template changes. Rebalancers reschedule just what they name."""
+
+from datetime import UTC, datetime
+
+import pytest
+from builders import deployment
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.model.decode import convert
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.changes import Rebalance, Scale, SetPolicy
+from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.run import compare
+from berthmaster.simulation.workload import NotScheduled
+from berthmaster.simulation.world import ResourceName, world_of
+
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+WEB = ResourceName("default", "Deployment", "web")
+LAZY = {"activationPreference": "Lazy"}
+FLEET = members("a", "b")
+OLD = stored_policy("p", to=["a"], placement=DIVIDED)
+TEMPLATE = stored_template(held_by=OLD)
+BOUND = stored_binding(TEMPLATE, {"a": 2}, policy=OLD)
+TO_B = stored_policy("p", to=["b"], placement=DIVIDED, **LAZY)
+
+
+def simulated(*objects, over=(), changes=()):
+    compared = compare(world_of(load(*objects, over=over)), changes, PROFILE, NOW)
+    return {each.resource: each for each in change_rows(compared)}
+
+
+def web(*objects, **given):
+    return simulated(*objects, **given)["default/Deployment/web"]
+
+
+@pytest.mark.parametrize(
+    ("objects", "over", "changes", "clusters"),
+    [
+        pytest.param([TO_B, TEMPLATE, BOUND], [], [], {"a": 2}, id="an edit of a Lazy policy waits"),
+        pytest.param([TO_B, BOUND], [TEMPLATE], [], {"b": 2}, id="a change of the template brings the policy"),
+        pytest.param([TO_B, TEMPLATE, BOUND], [], [Scale(WEB, 3)], {"b": 3}, id="a scaling is a change of the template"),
+        pytest.param(
+            [stored_policy("p", to=["b"], placement=DIVIDED), TEMPLATE, BOUND], [], [], {"b": 2},
+            id="an edit of another policy counts at once",
+        ),
+        pytest.param(
+            [OLD, TEMPLATE, BOUND], [], [SetPolicy(defaulted(convert(Policy, TO_B)))], {"a": 2},
+            id="an edit that makes a policy Lazy waits, too",
+        ),
+    ],
+)  # fmt: skip
+def test_when_an_edit_of_a_policy_counts(objects, over, changes, clusters):
+    assert web(*FLEET, *objects, over=over, changes=changes).after.clusters == clusters
+
+
+def test_what_a_lazy_policy_defers_is_reported():
+    assert web(*FLEET, TO_B, TEMPLATE, BOUND).after.notes == [
+        "its policy is Lazy: changes of the policy count when the template changes"
+    ]
+    settled = stored_binding(stored_template(held_by=TO_B), {"b": 2}, policy=TO_B)
+    assert web(*FLEET, TO_B, TEMPLATE, settled).after.notes == []
+
+
+def test_a_stored_resource_of_a_lazy_policy_is_placed_when_it_changes():
+    other = stored_template(held_by=TO_B, name="other")
+    row = simulated(*FLEET, TO_B, TEMPLATE, BOUND, other)["default/Deployment/other"]
+    assert (row.after.clusters, row.after.not_scheduled) == ({}, NotScheduled.DEFERRED)
+    assert "is Lazy" in row.after.message
+    scaled = simulated(
+        *FLEET, TO_B, TEMPLATE, BOUND, other, changes=[Scale(ResourceName("", "Deployment", "other"), 3)]
+    )
+    assert scaled["default/Deployment/other"].after.clusters == {"b": 3}
+
+
+def test_a_new_resource_of_a_lazy_policy_is_placed_at_once():
+    rows = simulated(*FLEET, TO_B, TEMPLATE, BOUND, over=[deployment("new")])
+    assert rows["default/Deployment/new"].after.clusters == {"b": 1}
+
+
+SPREAD = stored_policy(
+    "p",
+    placement={
+        "replicaScheduling": {
+            "replicaSchedulingType": "Divided",
+            "replicaDivisionPreference": "Weighted",
+            "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+        }
+    },
+)
+
+
+def uneven(name):
+    template = stored_template(held_by=SPREAD, name=name, replicas=4)
+    return [template, stored_binding(template, {"a": 4}, policy=SPREAD, replicas=4)]
+
+
+def rebalancer(*names, created=None, observed=()):
+    workloads = [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "name": each, "namespace": "default"} for each in names
+    ]
+    return convert(
+        WorkloadRebalancer,
+        {
+            "metadata": {"name": "now", **({"creationTimestamp": created} if created else {})},
+            "spec": {"workloads": workloads},
+            "status": {"observedWorkloads": [{"workload": workloads[0], "result": each} for each in observed]},
+        },
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "moves", "trigger"),
+    [
+        pytest.param({}, True, Trigger.RESCHEDULED, id="a new rebalancer"),
+        pytest.param({"created": "2026-04-01T00:00:00Z"}, True, Trigger.RESCHEDULED, id="one that is in progress"),
+        pytest.param({"created": "2025-12-01T00:00:00Z"}, False, Trigger.NONE, id="older than the last scheduling"),
+        pytest.param({"observed": ["Successful"]}, False, Trigger.NONE, id="a workload that is finished"),
+        pytest.param({"observed": ["Failed"]}, False, Trigger.NONE, id="a workload that failed"),
+        pytest.param({"observed": [""]}, True, Trigger.RESCHEDULED, id="a workload that is pending"),
+    ],
+)
+def test_a_rebalancer_reschedules_just_what_it_names(given, moves, trigger):
+    objects = [*FLEET, SPREAD, *uneven("web"), *uneven("other")]
+    rows = simulated(*objects, changes=[Rebalance(rebalancer("web", **given))])
+    named = rows["default/Deployment/web"]
+    assert (named.after.clusters == {"a": 2, "b": 2}, named.after.trigger) == (moves, trigger)
+    assert rows["default/Deployment/other"].after.clusters == {"a": 4}
+
+
+def test_a_rebalancer_names_workloads_without_a_binding():
+    change = Rebalance(rebalancer("web", "gone"))
+    (missing,) = change.without_binding(world_of(load(*FLEET, SPREAD, *uneven("web"))))
+    assert missing.name == "gone"
