@@ -6,7 +6,9 @@ from typing import Any
 import click
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.errors import FieldError
 from berthmaster.model.interpretation import check_replica_paths
+from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.changes import Change, Rebalance
 from berthmaster.simulation.eligibility import SCHEDULERS
@@ -19,6 +21,10 @@ present_options = option_group(
         "--scheduler-name", "schedulers", multiple=True, metavar="NAME",
         help=f"Also simulate the scheduler of this name, as Karmada's. Known are {', '.join(sorted(SCHEDULERS))}. "
         "Repeatable.",
+    ),
+    click.option(
+        "--lenient", is_flag=True,
+        help="Warn about misspelled fields and about policies that the webhook would refuse, and go on.",
     ),
 )  # fmt: skip
 
@@ -37,6 +43,7 @@ def present_world(
     Raises:
         InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.
     """
+    _check_policies(manifests, lenient=given["lenient"])
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
     return world_of(
         manifests,
@@ -44,6 +51,28 @@ def present_world(
         workload_affinity=workload_affinity,
         schedulers=SCHEDULERS | set(given.get("schedulers") or ()),
     )
+
+
+def _check_policies(manifests: Manifests, *, lenient: bool) -> None:
+    """Refuse the policies of files that the webhook would refuse. A stored policy is only reported.
+
+    Raises:
+        ManifestError: a policy of a file is refused.
+    """
+    if not manifests.policy_documents:
+        return
+    from webhook.admission.lint import lint  # noqa: PLC0415 - importing all rules takes a while
+    from webhook.admission.rule_catalog import AdmissionContext  # noqa: PLC0415
+    from webhook.admission.settings import AdmissionSettings  # noqa: PLC0415
+
+    context = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: "")
+    for document in manifests.policy_documents:
+        found = lint(document.raw, context, DEFAULT_NAMESPACE)
+        for problem in found.errors if found is not None else ():
+            error = document.error(FieldError(problem.path, problem.detail))
+            if not (lenient or document.stored):
+                raise error
+            complain(f"{error} (the webhook would refuse this policy)")
 
 
 def rebalances(manifests: Manifests, world: World) -> list[Change]:

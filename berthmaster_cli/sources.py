@@ -96,7 +96,7 @@ def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
 
 
 def _from_files(given: Mapping[str, Any]) -> Manifests:
-    manifests = load_manifests(given["paths"], stdin=sys.stdin.buffer)
+    manifests = load_manifests(given["paths"], stdin=sys.stdin.buffer, lenient=given["lenient"])
     _print_gaps(manifests)
     return manifests
 
@@ -107,7 +107,7 @@ def _laid_over(live: "LiveDocuments", over: list[Document], given: Mapping[str, 
 
     if given["dump"] is not None:
         write_dump(live, given["dump"], redact=given["redact"])
-    manifests = manifests_of(overlaid(live.all(), over), live.snapshot.name)
+    manifests = manifests_of(overlaid(live.all(), over), live.snapshot.name, lenient=given["lenient"])
     _print_gaps(manifests)
     return manifests
 

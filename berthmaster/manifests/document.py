@@ -68,6 +68,11 @@ class Document:
         return str(self.raw["metadata"].get("namespace") or "")
 
     @property
+    def stored(self) -> bool:
+        """Whether an API server has stored the object as it is written: it has a UID, and no file changes it."""
+        return bool(self.raw["metadata"].get("uid")) and not self.applied
+
+    @property
     def place(self) -> str:
         """The position of the object for messages."""
         place = f"{self.source}: document {self.number}" if self.number else self.source

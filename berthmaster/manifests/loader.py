@@ -14,7 +14,7 @@ from berthmaster.manifests.overlay import over_dumps
 from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
-from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.decode import convert, is_misspelled, unknown_fields
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -72,6 +72,7 @@ class Manifests:
     Attributes:
         clusters: the Karmada clusters, or the nodes that represent clusters; names are unique.
         policies: the Karmada policies of both kinds, with their defaults (``policy.defaulted``).
+        policy_documents: the same policies as they are written, in the same order.
         bindings: the bindings, which hold the current assignments.
         templates: all other resources. A namespaced resource has its namespace in ``raw``.
         ignored: resources that Karmada never propagates.
@@ -88,6 +89,7 @@ class Manifests:
 
     clusters: list[Cluster] = field(default_factory=list)
     policies: list[Policy] = field(default_factory=list)
+    policy_documents: list[Document] = field(default_factory=list)
     bindings: list[Binding] = field(default_factory=list)
     templates: list[Document] = field(default_factory=list)
     ignored: list[Ignored] = field(default_factory=list)
@@ -102,9 +104,13 @@ class Manifests:
 
 
 def load_manifests(
-    paths: Iterable[str | Path], *, stdin: BinaryIO | None = None, limits: ManifestLimits = DEFAULT_LIMITS
+    paths: Iterable[str | Path],
+    *,
+    stdin: BinaryIO | None = None,
+    limits: ManifestLimits = DEFAULT_LIMITS,
+    lenient: bool = False,
 ) -> Manifests:
-    """Load all manifests of the paths; see ``read_documents`` for paths.
+    """Load all manifests of the paths; see ``read_documents`` for paths, and ``manifests_of`` for ``lenient``.
 
     Raises:
         ManifestError, InputError: as ``manifests_of``.
@@ -112,10 +118,10 @@ def load_manifests(
     given = [str(path) for path in paths]
     with _collector_paused():
         documents = list(read_documents(given, stdin=stdin, limits=limits))
-        return manifests_of(documents, ", ".join(given))
+        return manifests_of(documents, ", ".join(given), lenient=lenient)
 
 
-def manifests_of(documents: Iterable[Document], origin: str) -> Manifests:
+def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = False) -> Manifests:
     """Return the manifests of documents, wherever they were read: files, an API server, a dump.
 
     Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters. Objects of files
@@ -124,12 +130,14 @@ def manifests_of(documents: Iterable[Document], origin: str) -> Manifests:
     Args:
         documents: the documents.
         origin: where they were read, for errors.
+        lenient: whether a misspelled field of a policy is a warning. A field without a similar known one is a warning
+            in any case, and so is one of a stored policy: both come from another version of Karmada.
 
     Raises:
         ManifestError: at the first invalid or duplicate document.
         InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
-    loader = _Loader()
+    loader = _Loader(lenient=lenient)
     with _collector_paused():
         for document in over_dumps([each.with_namespace() for each in documents]):
             loader.add(document)
@@ -164,8 +172,9 @@ def _collector_paused() -> Iterator[None]:
 class _Loader:
     """Adds documents to manifests and rejects duplicates."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, lenient: bool = False) -> None:
         self.manifests = Manifests()
+        self._lenient = lenient
         self._documents: dict[Identity, Document] = {}
 
     def add(self, document: Document) -> None:
@@ -209,10 +218,20 @@ class _Loader:
         self._append(self.manifests.clusters, cluster, document)
 
     def _policy(self, document: Document) -> None:
-        _reject(document, unknown_fields(Policy, document.raw))
+        self._check_fields(document)
         policy = defaulted(_decoded(Policy, document, _POLICY))
         _reject(document, policy_errors(policy))
+        self.manifests.policy_documents.append(document)
         self._append(self.manifests.policies, policy, document)
+
+    def _check_fields(self, document: Document) -> None:
+        """Reject misspelled fields of a policy, and warn about fields that another version of Karmada may have."""
+        for error in unknown_fields(Policy, document.raw):
+            if error.path.partition(".")[0] == "status":
+                continue
+            if is_misspelled(error) and not (self._lenient or document.stored):
+                raise document.error(error)
+            self.manifests.warnings.append(f"{document.error(error)}; it is ignored")
 
     def _binding(self, document: Document) -> None:
         binding = _decoded(Binding, document, _BINDING)

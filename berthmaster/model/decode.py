@@ -38,6 +38,9 @@ MAX_UNKNOWN_FIELDS: Final = 50
 _MAX_COMPARED: Final = 64  # characters of an unknown name
 
 # A message may contain values of the document, so only its end is a location.
+_SIMILAR_FIELD: Final = "did you mean "
+_MISSPELLED: Final = 0.8
+"""The similarity of names (``difflib``) from which an unknown field counts as misspelled."""
 _LOCATION: Final = re.compile(r" - at `(?:key in )?\$((?:\.[^.\[\]`\s]+|\[\d+\]|\[\.\.\.\])*)`\Z")
 _SEGMENT: Final = re.compile(r"\.([^.\[]+)|\[(\d+)\]|\[\.\.\.\]")
 _MISMATCH: Final = re.compile(r"Expected `(?P<expected>[^`]+)`, got `(?P<got>[^`]+)`")
@@ -138,7 +141,17 @@ def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError
 
 def _unknown_field(path: str, key: str, known: Iterable[str]) -> FieldError:
     close = get_close_matches(key[:_MAX_COMPARED], known, n=1)
-    return FieldError(path, f"unknown field; did you mean {close[0]}?" if close else "unknown field")
+    return FieldError(path, f"unknown field; {_SIMILAR_FIELD}{close[0]}?" if close else "unknown field")
+
+
+def is_misspelled(error: FieldError) -> bool:
+    """Return whether an error of ``unknown_fields`` is about a name that differs little from a known one.
+
+    Other unknown fields are more likely those of another version of the API.
+    """
+    key = error.path.rpartition(".")[2][:_MAX_COMPARED]
+    known = error.problem.partition(_SIMILAR_FIELD)[2].removesuffix("?")
+    return bool(known) and bool(get_close_matches(key, [known], n=1, cutoff=_MISSPELLED))
 
 
 def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:

@@ -146,10 +146,30 @@ def test_errors_name_file_document_and_path(write, raw, message):
 
 
 def test_errors_in_a_list_name_the_item(write):
-    path = write({"apiVersion": "v1", "kind": "List", "items": [MEMBER, changed(POLICY, "spec.speck", 1)]})
+    path = write({"apiVersion": "v1", "kind": "List", "items": [MEMBER, changed(POLICY, "spec.priorty", 1)]})
     with pytest.raises(ManifestError) as caught:
         load_manifests([path])
-    assert str(caught.value) == f"{path}: document 1: items[1].spec.speck: unknown field"
+    assert str(caught.value) == f"{path}: document 1: items[1].spec.priorty: unknown field; did you mean priority?"
+
+
+@pytest.mark.parametrize(
+    ("field", "uid", "lenient", "refused"),
+    [
+        pytest.param("priorty", None, False, True, id="a misspelled field"),
+        pytest.param("priorty", None, True, False, id="a misspelled field, leniently"),
+        pytest.param("priorty", "1", False, False, id="a similar field of a stored policy"),
+        pytest.param("orbit", None, False, False, id="a field of another version of Karmada"),
+    ],
+)
+def test_unknown_fields_of_policies(write, field, uid, lenient, refused):
+    path = write(MEMBER, changed(changed(POLICY, f"spec.{field}", 1), "metadata.uid", uid))
+    if refused:
+        with pytest.raises(ManifestError, match="did you mean priority"):
+            load_manifests([path], lenient=lenient)
+        return
+    (warning,) = load_manifests([path], lenient=lenient).warnings
+    assert warning.startswith(f"{path}: document 2: spec.{field}: unknown field")
+    assert warning.endswith("; it is ignored")
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def web(*objects, **given):
     [
         pytest.param([TO_B, TEMPLATE, BOUND], [], [], {"a": 2}, id="an edit of a Lazy policy waits"),
         pytest.param([TO_B, BOUND], [TEMPLATE], [], {"b": 2}, id="a change of the template brings the policy"),
-        pytest.param([TO_B, TEMPLATE, BOUND], [], [Scale(WEB, 3)], {"b": 3}, id="a scaling is a change of the template"),
+        pytest.param([TO_B, TEMPLATE, BOUND], [], [Scale(WEB, 3)], {"b": 3}, id="a scaling changes the template"),
         pytest.param(
             [stored_policy("p", to=["b"], placement=DIVIDED), TEMPLATE, BOUND], [], [], {"b": 2},
             id="an edit of another policy counts at once",

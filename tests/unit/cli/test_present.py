@@ -1,0 +1,106 @@
+"""`simulate` and `explain` of a fleet in use: what they print, refuse and report."""
+
+import json
+import shlex
+
+import pytest
+import yaml
+from builders import deployment
+from click.testing import CliRunner
+from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
+
+from berthmaster_cli.main import main
+
+POLICY = stored_policy("p", to=["a"], placement=DIVIDED)
+OTHER = stored_policy("q", to=["b"], placement=DIVIDED, priority=9)
+TEMPLATE = stored_template(held_by=POLICY)
+SETTLED = [*members("a", "b"), POLICY, OTHER, TEMPLATE, stored_binding(TEMPLATE, {"a": 2}, policy=POLICY)]
+LASTS = "it does not preempt, and a claim lasts (spec.preemption is Never)"
+REGIONS_ONLY = {"spreadConstraints": [{"spreadByField": "region", "minGroups": 1, "maxGroups": 1}]}
+REBALANCER = {
+    "apiVersion": "apps.karmada.io/v1alpha1",
+    "kind": "WorkloadRebalancer",
+    "metadata": {"name": "now"},
+    "spec": {
+        "workloads": [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "namespace": "default"}
+            for name in ("web", "gone")
+        ]
+    },
+}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """A function that runs a command on objects."""
+
+    def call(line, *objects):
+        path = tmp_path / "fleet.yaml"
+        path.write_text(yaml.safe_dump_all(objects))
+        command, *flags = shlex.split(line)
+        return CliRunner().invoke(main, [command, "-f", str(path), *flags], prog_name="berthmaster")
+
+    return call
+
+
+def test_explain_says_who_holds_a_workload_and_why_another_policy_does_not(run):
+    lines = run("explain Deployment/web", *SETTLED).stdout.splitlines()
+    assert lines[1:3] == [
+        "claimed by PropagationPolicy default/p (priority 0, by kind)",
+        f"also matches PropagationPolicy default/q (priority 9, by kind): {LASTS}",
+    ]
+    assert lines[-1] == "stays on a=2: nothing triggers rescheduling"
+
+
+def test_simulate_notes_where_a_workload_is_now(run):
+    moving = [*members("a", "b"), POLICY, TEMPLATE, stored_binding(TEMPLATE, {"b": 2}, policy=POLICY, applied=False)]
+    assert "First: now on b=2" in run("simulate", *moving).stdout
+
+
+def test_a_rebalancer_among_the_input_is_a_change(run):
+    result = run("simulate -o json", *SETTLED, REBALANCER)
+    (web,) = json.loads(result.stdout)
+    assert (web["before"]["trigger"], web["after"]["trigger"]) == ("None", "Rescheduled")
+    assert "WorkloadRebalancer now: apps/v1 Deployment default/gone has no binding" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("policy", "flags", "code"),
+    [
+        pytest.param(stored_policy("p", placement=REGIONS_ONLY, new=True), "", 1, id="a policy of a file is refused"),
+        pytest.param(stored_policy("p", placement=REGIONS_ONLY, new=True), "--lenient", 0, id="leniently"),
+        pytest.param(stored_policy("p", placement=REGIONS_ONLY), "", 0, id="a stored policy is reported"),
+    ],
+)
+def test_a_policy_that_the_webhook_would_refuse(run, policy, flags, code):
+    result = run(f"simulate {flags}", *members("a"), policy, deployment("web"))
+    assert result.exit_code == code
+    message = "spec.placement.spreadConstraints: 'region': a constraint by field requires another constraint by cluster"
+    assert message in result.output + str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        pytest.param(
+            "apps/v1/Deployment=spec.sise", "no Deployment in the input has the field spec.sise", id="a field"
+        ),
+        pytest.param("v1/Widget=spec.size", "there is no Widget of v1 in the input", id="a kind"),
+        pytest.param("apps/v2/Deployment=spec.size", "the input has apps/v1/Deployment", id="a version"),
+        pytest.param("apps/v1/Deployment=spec.replicas,spec.pod", "has the field spec.pod", id="a pod template"),
+    ],
+)
+def test_a_wrong_replica_path_is_an_error(run, path, message):
+    result = run(f"simulate --replica-path {path}", *SETTLED)
+    assert message in str(result.exception)
+
+
+def test_a_kind_without_replicas_can_be_named(run):
+    widgets = stored_policy("p", selects="example.io/v1/Widget", new=True)
+    widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}}
+    served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
+    objects = [*members("a", **served), widgets, widget]
+    (unknown,) = json.loads(run("simulate -o json", *objects).stdout)
+    assert (unknown["clusters"], unknown["notScheduled"]) == ({}, "UnknownReplicas")
+    (named,) = json.loads(run("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)
+    assert (named["clusters"], named["notScheduled"]) == ({"a": 0}, None)
