@@ -7,7 +7,7 @@ from typing import Final
 import click
 
 from berthmaster.model.kinds import Scope
-from berthmaster_cli.options import option_group
+from berthmaster_cli.options import option_group, placement_limits_option
 from webhook.admission.rule_catalog import RULE_IDS
 from webhook.admission.settings import Level
 
@@ -24,6 +24,7 @@ rule_options: Final = option_group(
         "--namespaced-kind", "namespaced_kinds", multiple=True, metavar="[GROUP/]KIND",
         help="A custom kind that is namespaced. Repeatable.",
     ),
+    placement_limits_option,
 )  # fmt: skip
 
 

@@ -51,6 +51,10 @@ _GATES: Final = (POLICY_PREEMPTION,)
     help="Feature gates, as NAME=true|false. With PolicyPreemption, which the controllers have too, a priority drop "
     f"causes a warning. {gates_help(_GATES)}.",
 )  # fmt: skip
+@click.option(
+    "--max-object-values", type=click.IntRange(1000, 10_000_000), default=200_000, show_default=True,
+    help="The largest number of JSON values of an object. Larger objects are denied.",
+)  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
@@ -59,6 +63,8 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         peer_checks=given["peer_checks"],
         levels=rule_levels(given["rules"]),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
+        limits=given["placement_limits"],
+        max_values=given["max_object_values"],
         drop_handlers=frozenset(given["drop_handlers"]),
         policy_preemption=FeatureGates.parse(given["feature_gates"], _GATES).on(POLICY_PREEMPTION),
     )

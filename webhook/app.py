@@ -3,6 +3,7 @@
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final
@@ -16,11 +17,12 @@ from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_head
 from webhook import metrics
 from webhook.admission import wire
+from webhook.admission.large import review_body
 from webhook.admission.outcome import ReviewOutcome
-from webhook.admission.reviews import ROUTES, ReviewRoute, review
+from webhook.admission.reviews import ROUTES, ReviewRoute
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
-from webhook.admission.wire import AdmissionRequest, NotAReview
+from webhook.admission.wire import NotAReview, RequestHead
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -93,17 +95,16 @@ class Reviewer:
         if content_type.partition(";")[0].strip().lower() != _JSON:
             return self.refuse(path, 415, f"content type {content_type[:64]!r} is not {_JSON}", body)
         try:
-            request = wire.decode(body)
+            reply = self._review(path, ROUTES[path], body)
         except NotAReview as error:
             return self._refused(path, error.status, error.uid, str(error))
-        try:
-            reply = self._review(path, ROUTES[path], request)
         except Exception:  # noqa: BLE001 - the crash handler: the API server must get an answer with its UID
-            _LOG.exception("review failed", extra=fields(uid=request.uid, path=path))
+            uid = wire.find_uid(body)
+            _LOG.exception("review failed", extra=fields(uid=uid, path=path))
             metrics.REFUSED.labels("500").inc()
             problem = "the webhook failed on this object; its log has the details"
             # The HTTP status is 200: a failurePolicy is for webhooks that the API server cannot reach.
-            return HTTPReply(200, _HEADERS, wire.encode_failure(request.uid, 500, _REASONS[500], problem))
+            return HTTPReply(200, _HEADERS, wire.encode_failure(uid, 500, _REASONS[500], problem))
         self._seconds[path].observe(time.perf_counter() - started)
         return reply
 
@@ -111,14 +112,14 @@ class Reviewer:
         """Answer a request that is not a review. The answer carries the UID if the body contains one."""
         return self._refused(path, status, wire.find_uid(body), problem)
 
-    def _review(self, path: str, route: ReviewRoute, request: AdmissionRequest) -> HTTPReply:
-        outcome = review(route, request, self._context)
+    def _review(self, path: str, route: ReviewRoute, content: bytes) -> HTTPReply:
+        request, outcome = review_body(route, content, self._context)
         body = wire.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
         _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
-        for rule in outcome.rules:
-            _rule_hits(rule).inc()
+        for rule, findings in Counter(outcome.rules).items():
+            _rule_hits(rule).inc(findings)
         if not outcome.allowed:
             self._log_refusal(f"review {verdict}", _review_fields(path, verdict, request, outcome))
         elif _LOG.isEnabledFor(logging.DEBUG):
@@ -136,7 +137,7 @@ class Reviewer:
             _LOG.info(message, extra={**log_fields, "suppressed": suppressed})
 
 
-def _review_fields(path: str, verdict: str, request: AdmissionRequest, outcome: ReviewOutcome) -> dict[str, object]:
+def _review_fields(path: str, verdict: str, request: RequestHead, outcome: ReviewOutcome) -> dict[str, object]:
     """Return the log fields of a review. They identify the object and contain none of its values."""
     return fields(
         uid=request.uid,
@@ -146,7 +147,7 @@ def _review_fields(path: str, verdict: str, request: AdmissionRequest, outcome: 
         name=request.name,
         dry_run=bool(request.dry_run),
         verdict=verdict,
-        denied_fields=[each.path for each in outcome.denials][:_MAX_LOGGED_FIELDS],
+        denied_fields=[each.field for each in outcome.denials][:_MAX_LOGGED_FIELDS],
         rules=sorted(set(outcome.rules)),
         patched=len(outcome.patch),
     )

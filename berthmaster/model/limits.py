@@ -181,17 +181,21 @@ def _size_of(*lists: tuple[SelectorRequirement, ...]) -> _Size:
     )
 
 
-def _over_expressions(path: str, sizes: Iterable[_Size], limits: PlacementLimits) -> Iterator[FieldError]:
+def _over_expressions(path: str, sizes: Iterable[_Size], limits: PlacementLimits) -> tuple[FieldError, ...]:
     expressions = values = 0
     for size in sizes:
         expressions += size.expressions
         values += size.values
-    yield from _over(path, expressions, "expressions in its selectors", "expressions", limits)
-    yield from _over(path, values, "values in the expressions of its selectors", "values", limits)
+    return (
+        *_over(path, expressions, "expressions in its selectors", "expressions", limits),
+        *_over(path, values, "values in the expressions of its selectors", "values", limits),
+    )
 
 
-def _over(path: str, found: int, noun: str, name: str, limits: PlacementLimits) -> Iterator[FieldError]:
+def _over(path: str, found: int, noun: str, name: str, limits: PlacementLimits) -> tuple[FieldError, ...]:
+    # Not a generator: the webhook calls this function eight times for each review.
     accepted: int = getattr(limits, LIMIT_NAMES[name])
-    if found > accepted:
-        remedy = f"use fewer, or raise {name} in {OPTION}"
-        yield FieldError(path, f"{found:,} {noun}; at most {accepted:,} are scheduled; {remedy}")
+    if found <= accepted:
+        return ()
+    remedy = f"use fewer, or raise {name} in {OPTION}"
+    return (FieldError(path, f"{found:,} {noun}; at most {accepted:,} are scheduled; {remedy}"),)

@@ -61,6 +61,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         peer_checks=True,
         levels=rule_levels(given["rules"], ACROSS_RULE_IDS),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
+        limits=given["placement_limits"],
     )
     if given["list_rules"]:
         _list_rules(settings, given["output"])

@@ -93,6 +93,8 @@ def _reviewed(
             break
         errors.extend(outcome.denials)
         warnings.extend(map(_as_problem, outcome.warnings))
+        if outcome.denials:
+            break  # an API server calls no other webhook then
         document = outcome.mutated if outcome.mutated is not None else document
     return Linted(tuple(errors), tuple(warnings))
 

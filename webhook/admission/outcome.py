@@ -1,10 +1,16 @@
 """The outcome of a review, and the problems that it reports."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.errors import shown
+from berthmaster.model.errors import MAX_PATH_LENGTH, shown
+from berthmaster.model.printable import printable
 from webhook.admission.patch import Operation
+
+MAX_PROBLEMS: Final = 50
+_MAX_DETAIL_LENGTH: Final = 1024
 
 
 class _Absent:
@@ -21,7 +27,7 @@ class FieldProblem(NamedTuple):
     """An invalid field, or one that has another effect than expected.
 
     Attributes:
-        path: the field, as in ``spec.placement.spreadConstraints[0]``.
+        path: the field, as in ``spec.placement.spreadConstraints[0]``. It may contain keys of the object.
         value: the value, or ``ABSENT``.
         fault: what is wrong, and the effect.
         remedy: how to correct it.
@@ -36,13 +42,34 @@ class FieldProblem(NamedTuple):
 
     @property
     def detail(self) -> str:
-        """Everything except the path and the rule."""
+        """Everything except the path and the rule, as one printable line."""
         value = "" if self.value is ABSENT else f"{_quoted(self.value)}: "
-        return f"{value}{self.fault}; {self.remedy}"
+        return printable(f"{value}{self.fault}; {self.remedy}", _MAX_DETAIL_LENGTH)
 
     def __str__(self) -> str:
         rule = f" [{self.rule}]" if self.rule else ""
-        return f"{self.path}: {self.detail}{rule}"
+        return f"{self.field}: {self.detail}{rule}"
+
+    @property
+    def field(self) -> str:
+        """The path, as one printable line."""
+        return printable(self.path, MAX_PATH_LENGTH)
+
+
+def bounded(problems: Iterable[FieldProblem], rule: str = "") -> list[FieldProblem]:
+    """Return the first ``MAX_PROBLEMS`` problems, and one that says how many more there are.
+
+    Args:
+        problems: any number of problems. They are made one by one and not all kept.
+        rule: the id of the rule that found them.
+    """
+    remaining = iter(problems)
+    kept = [each._replace(rule=rule) if rule else each for each in islice(remaining, MAX_PROBLEMS)]
+    more = sum(1 for _ in remaining)
+    if more:
+        noun = "problem" if more == 1 else "problems"
+        kept.append(FieldProblem("spec", ABSENT, f"{more:,} more {noun} like these", "correct them too", rule))
+    return kept
 
 
 def _quoted(value: object) -> str:

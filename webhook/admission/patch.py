@@ -2,13 +2,36 @@
 
 A patch contains only the recorded changes. Unknown fields stay unchanged, and an unchanged document has no patch. The
 draft never changes the original: it copies each container before the first change to it.
+
+A list with many changed objects is replaced as a whole if that makes a smaller patch.
 """
 
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
 
 import msgspec
 
 Token = str | int
+
+MAX_PATCH_BYTES: Final = 2**20
+"""The largest patch of a list, in bytes of JSON."""
+_COMPARED_FROM: Final = 16  # changed objects; below, replacing the list saves little
+_FIELD_BYTES: Final = len('"":"",')
+_OPERATION_BYTES: Final = len('{"op":"replace","path":"","value":},')
+
+
+class PatchTooLargeError(Exception):
+    """Too many objects of a list need defaults.
+
+    Attributes:
+        path: the path of the list.
+        objects: how many objects the list has.
+    """
+
+    def __init__(self, path: str, objects: int) -> None:
+        super().__init__(path)
+        self.path = path
+        self.objects = objects
 
 
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +82,48 @@ class Draft:
                 return
             container = child
         self._assign(container, last, value, tokens)
+
+    def complete(self, missing: Callable[[dict[str, Any]], Mapping[str, Any]], *tokens: str) -> None:
+        """Add fields to the objects of a list, by one operation for each field, or one that replaces the list.
+
+        Takes linear time and memory. The memory is at most a small multiple of ``MAX_PATCH_BYTES``.
+
+        Args:
+            missing: returns the fields that an object lacks; it may be empty. Return the same value for equal fields:
+                all of them are kept.
+            tokens: the path of the list. It may be absent.
+
+        Raises:
+            PatchTooLargeError: the patch would be larger than ``MAX_PATCH_BYTES``.
+        """
+        objects = self.get(*tokens) or ()
+        added: list[Mapping[str, Any]] = []
+        changed = added_bytes = operation_bytes = 0
+        per_field = _OPERATION_BYTES + len(pointer(tokens)) + len(f"/{len(objects)}/")
+        for each in objects:
+            fields = missing(each)
+            added.append(fields)
+            if not fields:
+                continue
+            changed += 1
+            field_bytes = sum(len(name) + len(str(value)) + _FIELD_BYTES for name, value in fields.items())
+            added_bytes += field_bytes
+            operation_bytes += field_bytes + len(fields) * per_field
+            if added_bytes > MAX_PATCH_BYTES:
+                raise PatchTooLargeError(".".join(tokens), len(objects))
+        if changed >= _COMPARED_FROM:
+            replaced_bytes = len(msgspec.json.encode(objects)) + added_bytes
+            if min(replaced_bytes, operation_bytes) > MAX_PATCH_BYTES:
+                raise PatchTooLargeError(".".join(tokens), len(objects))
+            if replaced_bytes < operation_bytes:
+                completed = [
+                    {**each, **fields} if fields else each for each, fields in zip(objects, added, strict=True)
+                ]
+                self.set(completed, *tokens)
+                return
+        for index, fields in enumerate(added):
+            for name, value in fields.items():
+                self.set(value, *tokens, index, name)
 
     def append(self, value: Any, *tokens: Token) -> None:  # noqa: ANN401 - any JSON value
         """Append a value to the list at a path. A missing list is added."""

@@ -16,11 +16,12 @@ from webhook.admission.karmada import checks
 from webhook.admission.karmada.defaulting import apply_defaults, set_identity
 from webhook.admission.karmada.policy import read
 from webhook.admission.karmada.priority_drop import review_drop
-from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
-from webhook.admission.patch import Draft
+from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome, bounded
+from webhook.admission.patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
 from webhook.admission.rule_catalog import AdmissionContext
-from webhook.admission.rules.rule import ReviewedPolicy
-from webhook.admission.wire import AdmissionRequest
+from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
+from webhook.admission.rules.size import has_long_list
+from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)
 
@@ -28,8 +29,8 @@ ReviewFunction = Callable[[AdmissionRequest, AdmissionContext], ReviewOutcome]
 Complete = Callable[[Draft], None]
 """Apply the defaults of a kind to a draft."""
 
-_REVIEWED: Final = ("CREATE", "UPDATE")
-_KNOWN_OPERATIONS: Final = (*_REVIEWED, "DELETE", "CONNECT")
+REVIEWED: Final = ("CREATE", "UPDATE")
+_KNOWN_OPERATIONS: Final = (*REVIEWED, "DELETE", "CONNECT")
 
 
 class ReviewRoute(NamedTuple):
@@ -42,10 +43,10 @@ class ReviewRoute(NamedTuple):
 
 def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
     """Review a request. An invalid request gives an outcome too: a malformed one."""
-    problem = _request_problem(route, request)
+    problem = request_problem(route, request)
     if problem:
         return ReviewOutcome(malformed=problem)
-    if request.operation not in _REVIEWED or request.sub_resource:
+    if request.operation not in REVIEWED or request.sub_resource:
         # A deletion has no new object, and a subresource does not change the spec.
         return ALLOWED
     problem = _object_problem(route, request)
@@ -58,13 +59,22 @@ def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionCont
         return route.function(request, context)
     except FieldError as error:
         return ReviewOutcome(malformed=f"the object cannot be read: {error}")
+    except PatchTooLargeError as error:
+        return ReviewOutcome(denials=(_too_many_defaults(error),))
 
 
 def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Apply the defaults of a policy, and maintain its record of priority drops."""
+    """Apply the defaults of a policy, and maintain its record of priority drops.
+
+    A policy that is too large is denied without a patch, which could be much larger than the policy.
+    """
     draft = Draft(request.object or {})
     new, old = read(draft.document), _stored_policy(request)
     namespace = _namespace(request)
+    if has_long_list(new.spec, context.settings.limits):
+        size = context.size_rules.run(ReviewedPolicy(new, old, namespace, context.settings))
+        if size.denials:
+            return _outcome(size.denials, (), request)
     apply_defaults(draft, namespace)
     if context.settings.standalone:
         set_identity(draft, kind=request.kind.kind, creating=old is None, new_id=context.new_id)
@@ -80,12 +90,15 @@ def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) 
 
 
 def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
-    """Run the checks and the rules on a policy."""
+    """Run the checks and the rules on a policy. Only the rule about sizes reviews a policy that is too large."""
     namespace = _namespace(request)
     reviewed = ReviewedPolicy(read(request.object or {}), _stored_policy(request), namespace, context.settings)
     complete = partial(apply_defaults, namespace=namespace)
-    found = context.policy_rules.run(reviewed)
-    refused = tuple(_policy_problems(reviewed))
+    size = context.size_rules.run(reviewed)
+    if size.denials:
+        return _outcome(size.denials, (), request, complete)
+    found = size.joined(context.policy_rules.run(reviewed))
+    refused = bounded(_policy_problems(reviewed))
     if context.settings.standalone:
         # karmada-webhook applies its checks to every update. Only our own rules allow unchanged specs.
         own = _outcome(found.denials, found.warnings, request, complete)
@@ -97,7 +110,7 @@ def validate_rebalancer(request: AdmissionRequest, context: AdmissionContext) ->
     """Run the checks and the rules on a WorkloadRebalancer."""
     spec = _spec(RebalancerSpec, request.object or {})
     found = context.rebalancer_rules.run(rebalancer.ReviewedRebalancer(spec, context.settings))
-    refused = rebalancer.check_spec(spec, context.settings)
+    refused = bounded(rebalancer.check_spec(spec, context.settings))
     return _outcome((*refused, *found.denials), found.warnings, request)
 
 
@@ -114,33 +127,36 @@ def validate_kubeadmiral_policy(request: AdmissionRequest, context: AdmissionCon
     spec = _spec(KubeAdmiralSpec, request.object or {})
     if request.operation == "UPDATE":
         _spec(KubeAdmiralSpec, request.old_object or {})  # `_outcome` applies the defaults to the stored object too
-    found = context.kubeadmiral_rules.run(spec)
-    refused = kubeadmiral.check_spec(spec)
+    size = context.kubeadmiral_size_rules.run(ReviewedKubeAdmiralSpec(spec, context.settings))
+    if size.denials:
+        return _outcome(size.denials, (), request, kubeadmiral.apply_defaults)
+    found = size.joined(context.kubeadmiral_rules.run(spec))
+    refused = bounded(kubeadmiral.check_spec(spec))
     return _outcome((*refused, *found.denials), found.warnings, request, kubeadmiral.apply_defaults)
 
 
-_KARMADA: Final = "policy.karmada.io"
-_KUBEADMIRAL: Final = "core.kubeadmiral.io"
+KARMADA: Final = "policy.karmada.io"
+KUBEADMIRAL: Final = "core.kubeadmiral.io"
 ROUTES: Final[Mapping[str, ReviewRoute]] = {
-    "/mutate-propagationpolicy": ReviewRoute(_KARMADA, "PropagationPolicy", mutate_karmada_policy),
-    "/validate-propagationpolicy": ReviewRoute(_KARMADA, "PropagationPolicy", validate_karmada_policy),
-    "/mutate-clusterpropagationpolicy": ReviewRoute(_KARMADA, "ClusterPropagationPolicy", mutate_karmada_policy),
-    "/validate-clusterpropagationpolicy": ReviewRoute(_KARMADA, "ClusterPropagationPolicy", validate_karmada_policy),
+    "/mutate-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", mutate_karmada_policy),
+    "/validate-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", validate_karmada_policy),
+    "/mutate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", mutate_karmada_policy),
+    "/validate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", validate_karmada_policy),
     "/validate-workloadrebalancer": ReviewRoute("apps.karmada.io", "WorkloadRebalancer", validate_rebalancer),
-    "/mutate-kubeadmiral-propagationpolicy": ReviewRoute(_KUBEADMIRAL, "PropagationPolicy", mutate_kubeadmiral_policy),
+    "/mutate-kubeadmiral-propagationpolicy": ReviewRoute(KUBEADMIRAL, "PropagationPolicy", mutate_kubeadmiral_policy),
     "/validate-kubeadmiral-propagationpolicy": ReviewRoute(
-        _KUBEADMIRAL, "PropagationPolicy", validate_kubeadmiral_policy
+        KUBEADMIRAL, "PropagationPolicy", validate_kubeadmiral_policy
     ),
     "/mutate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
-        _KUBEADMIRAL, "ClusterPropagationPolicy", mutate_kubeadmiral_policy
+        KUBEADMIRAL, "ClusterPropagationPolicy", mutate_kubeadmiral_policy
     ),
     "/validate-kubeadmiral-clusterpropagationpolicy": ReviewRoute(
-        _KUBEADMIRAL, "ClusterPropagationPolicy", validate_kubeadmiral_policy
+        KUBEADMIRAL, "ClusterPropagationPolicy", validate_kubeadmiral_policy
     ),
 }
 
 
-def _request_problem(route: ReviewRoute, request: AdmissionRequest) -> str:
+def request_problem(route: ReviewRoute, request: RequestHead) -> str:
     """Return why the path cannot review the request; empty if it can."""
     kind = request.kind
     if (kind.group, kind.kind) != (route.group, route.kind):
@@ -251,7 +267,20 @@ def _spec_is_unchanged(request: AdmissionRequest, complete: Complete) -> bool:
     new, old = request.object or {}, request.old_object
     if request.operation != "UPDATE" or old is None:
         return False
-    return bool(_completed_spec(new, complete) == _completed_spec(old, complete))
+    if new.get("spec") == old.get("spec"):
+        return True
+    try:
+        return bool(_completed_spec(new, complete) == _completed_spec(old, complete))
+    except PatchTooLargeError:
+        return False  # the mutating webhook denies such an update
+
+
+def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:
+    return FieldProblem(
+        error.path, ABSENT,
+        f"{error.objects:,} entries, and a patch that adds their defaults is larger than {MAX_PATCH_BYTES:,} bytes",
+        "shorten the list, or set the defaults in it",
+    )  # fmt: skip
 
 
 def _completed_spec(raw: dict[str, Any], complete: Complete) -> Any:  # noqa: ANN401 - any JSON value

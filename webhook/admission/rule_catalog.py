@@ -9,13 +9,16 @@ from webhook.admission.rules.affinities import AFFINITY_RULES, TOLERATION_RULES
 from webhook.admission.rules.division import DIVISION_RULES
 from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, RuleSet
 from webhook.admission.rules.selection import SELECTION_RULES
+from webhook.admission.rules.size import KUBEADMIRAL_SIZE_RULE, SIZE_RULES
 from webhook.admission.rules.spreading import SPREADING_RULES
 from webhook.admission.settings import AdmissionSettings
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (
     *SELECTION_RULES, *AFFINITY_RULES, *SPREADING_RULES, *DIVISION_RULES, *TOLERATION_RULES,
 )  # fmt: skip
-ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (*POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES)
+ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (
+    *SIZE_RULES, *POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES,
+)  # fmt: skip
 RULE_IDS: Final = frozenset(rule.id for rule in ALL_RULES)
 
 
@@ -25,14 +28,20 @@ class AdmissionContext:
     Attributes:
         settings: the configuration.
         new_id: makes a permanent id.
-        policy_rules, kubeadmiral_rules, rebalancer_rules: the enabled rules.
+        size_rules, kubeadmiral_size_rules: the rule about the size of policies, if it is enabled.
+        policy_rules, kubeadmiral_rules, rebalancer_rules: the other enabled rules.
     """
 
-    __slots__ = ("kubeadmiral_rules", "new_id", "policy_rules", "rebalancer_rules", "settings")
+    __slots__ = (
+        "kubeadmiral_rules", "kubeadmiral_size_rules", "new_id", "policy_rules", "rebalancer_rules", "settings",
+        "size_rules",
+    )  # fmt: skip
 
     def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str]) -> None:
         self.settings = settings
         self.new_id = new_id
+        self.size_rules = RuleSet(SIZE_RULES, settings)
+        self.kubeadmiral_size_rules = RuleSet([KUBEADMIRAL_SIZE_RULE], settings)
         self.policy_rules = RuleSet(POLICY_RULES, settings)
         self.kubeadmiral_rules = RuleSet(KUBEADMIRAL_RULES, settings)
         self.rebalancer_rules = RuleSet(REBALANCER_RULES, settings)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from berthmaster.model.kinds import Scope, group_of, scope_of
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 
 
 class WebhookMode(StrEnum):
@@ -36,6 +37,8 @@ class AdmissionSettings:
         scopes: the scope of kinds that are not built in, by (group, kind).
         drop_handlers: user names of the controllers that may clear a recorded priority drop.
         policy_preemption: whether policies can take resources over after a priority drop.
+        limits: the largest placement that is scheduled.
+        max_values: the largest number of JSON values of an object that is reviewed.
     """
 
     mode: WebhookMode = WebhookMode.COMPANION
@@ -44,6 +47,8 @@ class AdmissionSettings:
     scopes: Mapping[tuple[str, str], Scope] = field(default_factory=dict)
     drop_handlers: frozenset[str] = frozenset()
     policy_preemption: bool = False
+    limits: PlacementLimits = DEFAULT_LIMITS
+    max_values: int = 200_000
 
     @property
     def standalone(self) -> bool:

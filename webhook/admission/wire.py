@@ -1,19 +1,24 @@
 """AdmissionReviews of ``admission.k8s.io/v1``: the fields that reviews use, decoding and encoding."""
 
 import re
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from berthmaster.model.printable import printable
 from webhook.admission.outcome import FieldProblem, ReviewOutcome
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 _MAX_WARNINGS: Final = 24
-_MAX_WARNING_LENGTH: Final = 256  # API servers cut longer warnings, and drop all after 4,096 characters in total
+# API servers cut warnings of more than 256 characters, and drop all after 4,096 in total.
+_MAX_WARNING_LENGTH: Final = 256
+_MAX_WARNING_BYTES: Final = 4096
 _MAX_DENIALS: Final = 64
+_MAX_PROBLEM_LENGTH: Final = 1024
 _MAX_MESSAGE_LENGTH: Final = 16_384
+_ABSENT: Final = msgspec.Raw(b"null")
 # A broken document may still contain the UID of its review. API servers write the UID first.
 _UID_IN_TEXT: Final = re.compile(rb'"request"\s*:\s*\{\s*"uid"\s*:\s*("(?:[^"\\\x00-\x1f]|\\.){0,512}")')
 
@@ -36,11 +41,8 @@ class UserInfo(_Wire, frozen=True):
     username: str = ""
 
 
-class AdmissionRequest(_Wire, frozen=True):
-    """The request of the API server.
-
-    ``object`` and ``old_object`` are raw documents. A patch must apply to the document as sent, with unknown fields.
-    """
+class RequestHead(_Wire, frozen=True):
+    """The request of the API server without its objects."""
 
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
@@ -49,9 +51,24 @@ class AdmissionRequest(_Wire, frozen=True):
     namespace: str = ""
     operation: str = ""
     user_info: UserInfo = UserInfo()
+    dry_run: bool | None = None
+
+
+class AdmissionRequest(RequestHead, frozen=True, kw_only=True):
+    """The request of the API server.
+
+    ``object`` and ``old_object`` are raw documents. A patch must apply to the document as sent, with unknown fields.
+    """
+
     object: dict[str, Any] | None = None
     old_object: dict[str, Any] | None = None
-    dry_run: bool | None = None
+
+
+class UnreadRequest(RequestHead, frozen=True, kw_only=True):
+    """The request of the API server, with its objects as JSON text."""
+
+    object: msgspec.Raw = _ABSENT
+    old_object: msgspec.Raw = _ABSENT
 
 
 class ReviewRequest(_Wire, frozen=True):
@@ -60,6 +77,14 @@ class ReviewRequest(_Wire, frozen=True):
     api_version: str
     kind: str
     request: AdmissionRequest
+
+
+class UnreadReview(_Wire, frozen=True):
+    """An incoming AdmissionReview that may be large."""
+
+    api_version: str
+    kind: str
+    request: UnreadRequest
 
 
 class StatusCause(_Wire, frozen=True):
@@ -120,7 +145,9 @@ class NotAReview(Exception):  # noqa: N818 - an outcome of decoding, answered li
         self.uid = uid
 
 
+R = TypeVar("R", ReviewRequest, UnreadReview)
 _DECODER: Final = msgspec.json.Decoder(ReviewRequest)
+_UNREAD_DECODER: Final = msgspec.json.Decoder(UnreadReview)
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -130,15 +157,28 @@ def decode(body: bytes) -> AdmissionRequest:
     Raises:
         NotAReview: the body is not a valid AdmissionReview.
     """
+    return _checked(_DECODER, body).request
+
+
+def decode_unread(body: bytes) -> UnreadRequest:
+    """Decode the request of a review, but not its objects. Takes little time and memory.
+
+    Raises:
+        NotAReview: the body is not a valid AdmissionReview. The objects may be invalid.
+    """
+    return _checked(_UNREAD_DECODER, body).request
+
+
+def _checked(decoder: msgspec.json.Decoder[R], body: bytes) -> R:
     try:
-        review = _DECODER.decode(body)
+        review = decoder.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise _not_a_review(body, error) from None
     if review.api_version != API_VERSION or review.kind != KIND:
         raise NotAReview(_wrong_type(review.api_version, review.kind), uid=review.request.uid)
     if not review.request.uid:
         raise NotAReview("request.uid is empty; an API server always sends one")
-    return review.request
+    return review
 
 
 def encode(uid: str, outcome: ReviewOutcome) -> bytes:
@@ -166,48 +206,78 @@ def encode_failure(uid: str, code: int, reason: str, message: str) -> bytes:
 
 def find_uid(body: bytes) -> str:
     """Return the UID in a document that cannot be decoded; empty if there is none."""
-    found = _UID_IN_TEXT.search(body)
-    if found is None:
-        return ""
     try:
-        return msgspec.json.decode(found[1], type=str)
+        return _uid_of(msgspec.json.decode(body, type=_LooseReview)) or ""
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        found = _UID_IN_TEXT.search(body)
+    try:
+        return msgspec.json.decode(found[1], type=str) if found is not None else ""
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 
 
+class _LooseReview(msgspec.Struct, frozen=True, rename="camel"):
+    """Any JSON object. The values are not decoded, whatever their size."""
+
+    api_version: msgspec.Raw = _ABSENT
+    kind: msgspec.Raw = _ABSENT
+    request: msgspec.Raw = _ABSENT
+
+
+class _LooseRequest(msgspec.Struct, frozen=True):
+    uid: msgspec.Raw = _ABSENT
+
+
 def _not_a_review(body: bytes, error: Exception) -> NotAReview:
-    """Return why a body is not a review, with its UID if possible."""
+    """Return why a body is not a review, with its UID if possible. Decodes no part of the body to dicts or lists."""
     if isinstance(error, RecursionError):
         return NotAReview("the body is nested too deeply", uid=find_uid(body))
     try:
-        document: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as not_json:
-        return NotAReview(f"the body is not valid JSON: {not_json}", uid=find_uid(body))
-    if not isinstance(document, dict):
+        found = msgspec.json.decode(body, type=_LooseReview)
+    except msgspec.ValidationError:
         return NotAReview("the body is not an AdmissionReview: it is not a JSON object")
-    request = document.get("request")
-    uid = request.get("uid") if isinstance(request, dict) else None
-    known = uid if isinstance(uid, str) else ""
-    version, kind = document.get("apiVersion"), document.get("kind")
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as not_json:
+        return NotAReview(_brief(f"the body is not valid JSON: {not_json}"), uid=find_uid(body))
+    uid = _uid_of(found)
+    version, kind = _text(found.api_version), _text(found.kind)
     if version != API_VERSION or kind != KIND:
-        return NotAReview(_wrong_type(version, kind), uid=known)
-    if not isinstance(request, dict):
+        return NotAReview(_wrong_type(version, kind), uid=uid or "")
+    if bytes(found.request)[:1] != b"{":
         return NotAReview("request is missing or not an object")
-    if not known:
+    if not uid:
         return NotAReview("request.uid is missing or not a string")
-    return NotAReview(f"the AdmissionReview is malformed: {error}", uid=known)
+    return NotAReview(_brief(f"the AdmissionReview is malformed: {error}"), uid=uid)
 
 
-def _wrong_type(version: object, kind: object) -> str:
+def _uid_of(review: _LooseReview) -> str | None:
+    try:
+        return _text(msgspec.json.decode(review.request, type=_LooseRequest).uid)
+    except msgspec.ValidationError:
+        return None
+
+
+def _wrong_type(version: str | None, kind: str | None) -> str:
     given = f"{str(kind)[:64]!r} of {str(version)[:64]!r}"
     return f"expected {KIND} of {API_VERSION!r}, got {given}; set admissionReviewVersions to [v1]"
+
+
+def _text(raw: msgspec.Raw) -> str | None:
+    """Return a JSON string; None for any other value."""
+    try:
+        return msgspec.json.decode(raw, type=str)
+    except msgspec.ValidationError:
+        return None
+
+
+def _brief(problem: str) -> str:
+    return printable(problem, _MAX_PROBLEM_LENGTH)
 
 
 def _status(outcome: ReviewOutcome) -> AdmissionStatus:
     if outcome.malformed:
         return AdmissionStatus(message=outcome.malformed, reason="BadRequest", code=400)
     denials = outcome.denials[:_MAX_DENIALS]
-    causes = tuple(StatusCause("FieldValueInvalid", each.detail, each.path) for each in denials)
+    causes = tuple(StatusCause("FieldValueInvalid", each.detail, each.field) for each in denials)
     return AdmissionStatus(
         message=_message(outcome.denials), reason="Forbidden", code=403, details=StatusDetails(causes)
     )
@@ -216,7 +286,7 @@ def _status(outcome: ReviewOutcome) -> AdmissionStatus:
 def _message(denials: tuple[FieldProblem, ...]) -> str:
     """Return one problem as a sentence, and several as a list."""
     if len(denials) == 1:
-        return str(denials[0])[:_MAX_MESSAGE_LENGTH]
+        return str(denials[0])
     lines = [f"{len(denials)} problems:", *(f"- {each}" for each in denials[:_MAX_DENIALS])]
     if len(denials) > _MAX_DENIALS:
         lines.append(f"- and {len(denials) - _MAX_DENIALS} more")
@@ -224,12 +294,23 @@ def _message(denials: tuple[FieldProblem, ...]) -> str:
 
 
 def _warnings(warnings: tuple[FieldProblem | str, ...]) -> tuple[str, ...]:
+    """Return the warnings that an API server shows: the first ones, and how many more there are."""
     texts = list(dict.fromkeys(_cut(str(each)) for each in warnings))
-    if len(texts) > _MAX_WARNINGS:
-        texts = [*texts[: _MAX_WARNINGS - 1], f"and {len(texts) - _MAX_WARNINGS + 1} more warnings"]
-    return tuple(texts)
+    kept: list[str] = []
+    size = 0
+    for text in texts:
+        size += len(text.encode())
+        if len(kept) == _MAX_WARNINGS or size > _MAX_WARNING_BYTES:
+            break
+        kept.append(text)
+    while len(kept) < len(texts):
+        more = f"and {len(texts) - len(kept)} more warnings"
+        if len(kept) < _MAX_WARNINGS and sum(len(text.encode()) for text in (*kept, more)) <= _MAX_WARNING_BYTES:
+            return (*kept, more)
+        kept.pop()
+    return tuple(kept)
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_WARNING_LENGTH else f"{text[: _MAX_WARNING_LENGTH - 1]}…"
+    # API servers drop warnings with control characters.
+    return printable(" ".join(text.split()), _MAX_WARNING_LENGTH)[:_MAX_WARNING_LENGTH]

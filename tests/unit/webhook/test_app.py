@@ -28,7 +28,7 @@ def test_a_crash_is_answered_with_the_uid_of_the_review(monkeypatch, app):
     def crash(*_args):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(webhook_app, "review", crash)
+    monkeypatch.setattr(webhook_app, "review_body", crash)
     answer = app.test_client().post(PATH, data=BODY, content_type="application/json")
     assert answer.status_code == 200
     assert answer.json["response"]["uid"] == UID

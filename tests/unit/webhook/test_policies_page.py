@@ -149,7 +149,10 @@ def test_the_table_has_every_default_of_the_examples():
 
 
 def test_the_catalog_has_every_rule_that_a_module_defines():
-    names = ("rules.affinities", "rules.division", "rules.selection", "rules.spreading", "kubeadmiral", "rebalancer")
+    names = (
+        *("rules.affinities", "rules.division", "rules.selection", "rules.size", "rules.spreading"),
+        *("kubeadmiral", "rebalancer"),
+    )
     modules = [importlib.import_module(f"webhook.admission.{name}") for name in names]
     tuples = [value for module in modules for value in vars(module).values() if isinstance(value, tuple)]
     assert {rule.id for rules in tuples for rule in rules if isinstance(rule, AdmissionRule)} == set(RULES)

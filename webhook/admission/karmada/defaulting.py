@@ -1,10 +1,10 @@
 """The defaults of Karmada's policies (karmada ``pkg/webhook/propagationpolicy/mutating.go``).
 
 Each function changes a draft of a document. ``policy.read`` has accepted the shape of the document. All functions are
-idempotent.
+idempotent, and raise PatchTooLargeError if too many objects of a list need defaults.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from berthmaster.model.claims import PERMANENT_ID
@@ -13,6 +13,13 @@ from webhook.admission.patch import Draft
 GRACE_PERIOD_S: Final = 600
 _CRD_TOLERATION_S: Final = 300
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
+_CONSTRAINT_DEFAULTS: Final[Mapping[tuple[bool, bool], Mapping[str, str | int]]] = {
+    (False, False): {},
+    (False, True): {"minGroups": 1},
+    (True, False): {"spreadByField": "cluster"},
+    (True, True): {"spreadByField": "cluster", "minGroups": 1},
+}
+"""The defaults of a spread constraint without a field and a label, and without ``minGroups``."""
 _FINALIZERS: Final = {
     "PropagationPolicy": "karmada.io/propagation-policy-controller",
     "ClusterPropagationPolicy": "karmada.io/cluster-propagation-policy-controller",
@@ -26,9 +33,8 @@ def apply_defaults(draft: Draft, namespace: str) -> None:
     if draft.get("spec", "priority") is None:
         draft.set(0, "spec", "priority")
     if namespace:
-        for index, selector in _objects(draft, "spec", "resourceSelectors"):
-            if not selector.get("namespace"):
-                draft.set(namespace, "spec", "resourceSelectors", index, "namespace")
+        default = {"namespace": namespace}
+        draft.complete(lambda each: default if not each.get("namespace") else {}, "spec", "resourceSelectors")
     _default_placement(draft)
     failover = draft.get("spec", "failover", "application") or {}
     if failover.get("purgeMode") == "Gracefully" and failover.get("gracePeriodSeconds") is None:
@@ -40,7 +46,8 @@ def set_identity(draft: Draft, *, kind: str, creating: bool, new_id: Callable[[]
 
     These are ``propagateDeps`` for ServiceImports, the permanent id and the finalizer.
     """
-    selected = {(each.get("apiVersion"), each.get("kind")) for _, each in _objects(draft, "spec", "resourceSelectors")}
+    selectors = draft.get("spec", "resourceSelectors") or ()
+    selected = {(each.get("apiVersion"), each.get("kind")) for each in selectors}
     if _SERVICE_IMPORT in selected and draft.get("spec", "propagateDeps") is not True:
         draft.set(True, "spec", "propagateDeps")  # noqa: FBT003 - a value of the document
     if not creating:
@@ -70,21 +77,17 @@ def apply_crd_defaults(draft: Draft) -> None:
 
 
 def _default_placement(draft: Draft) -> None:
-    for index, constraint in _objects(draft, "spec", "placement", "spreadConstraints"):
-        here = ("spec", "placement", "spreadConstraints", index)
-        if not constraint.get("spreadByField") and not constraint.get("spreadByLabel"):
-            draft.set("cluster", *here, "spreadByField")
-        if not constraint.get("minGroups"):
-            draft.set(1, *here, "minGroups")
+    draft.complete(_missing_in_constraint, "spec", "placement", "spreadConstraints")
     strategy = draft.get("spec", "placement", "replicaScheduling") or {}
     if strategy.get("replicaSchedulingType") == "Divided" and not strategy.get("replicaDivisionPreference"):
         draft.set("Weighted", "spec", "placement", "replicaScheduling", "replicaDivisionPreference")
 
 
+def _missing_in_constraint(constraint: Mapping[str, Any]) -> Mapping[str, str | int]:
+    by_cluster = not constraint.get("spreadByField") and not constraint.get("spreadByLabel")
+    return _CONSTRAINT_DEFAULTS[by_cluster, not constraint.get("minGroups")]
+
+
 def _default(draft: Draft, value: str | int, *tokens: str) -> None:
     if draft.get(*tokens) is None:
         draft.set(value, *tokens)
-
-
-def _objects(draft: Draft, *tokens: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    yield from enumerate(draft.get(*tokens) or ())

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_or
 
 import msgspec
 
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json
 from berthmaster.model.meta import Value
 from berthmaster.model.placement import ClusterAffinity, ReplicaSchedulingStrategy
 from berthmaster.model.policy import Policy
@@ -26,6 +26,11 @@ def read(raw: dict[str, Any]) -> Policy:
         FieldError: a value has the wrong type.
     """
     return cast("Policy", convert(_lenient_struct(Policy), raw))
+
+
+def decode(document: bytes) -> Policy:
+    """Decode a policy from JSON; see ``read``."""
+    return cast("Policy", decode_json(_lenient_struct(Policy), document))
 
 
 def matches_every_cluster(affinity: ClusterAffinity) -> bool:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.model.cluster import EFFECTS
+from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.placement import ClusterAffinityTerm
+from berthmaster.model.policy import PropagationSpec
 from berthmaster.model.validation import affinities, label_selector_errors, placement_errors
 from webhook.admission.karmada.policy import matches_every_cluster, named_clusters
 from webhook.admission.outcome import ABSENT, FieldProblem
@@ -20,7 +22,7 @@ def _unreachable(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         if first_open:
             yield FieldProblem(
                 f"{_GROUPS}[{index}]", group.affinity_name,
-                f"the earlier group {first_open!r} accepts every cluster, so this group is never used",
+                f"the earlier group {shown(first_open)} accepts every cluster, so this group is never used",
                 "put the open group last, or restrict it",
             )  # fmt: skip
         elif matches_every_cluster(group):
@@ -34,7 +36,7 @@ def _repeated(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         if meaning in seen and not matches_every_cluster(group):
             yield FieldProblem(
                 f"{_GROUPS}[{index}]", group.affinity_name,
-                f"matches the same clusters as group {seen[meaning]!r}, and fails whenever that group fails",
+                f"matches the same clusters as group {shown(seen[meaning])}, and fails whenever that group fails",
                 "change or remove one of them",
             )  # fmt: skip
         seen.setdefault(meaning, group.affinity_name)
@@ -70,17 +72,20 @@ def _excluded_by_name(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 
 
 def _broken_selector(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
-    spec = reviewed.policy.spec
-    errors = [error.below("spec.placement") for error in placement_errors(spec.placement)]
-    for index, selector in enumerate(spec.resource_selectors):
-        if selector.label_selector is not None:
-            path = f"spec.resourceSelectors[{index}].labelSelector"
-            errors += [error.below(path) for error in label_selector_errors(selector.label_selector)]
-    for error in errors:
+    for error in _selector_errors(reviewed.policy.spec):
         expression = error.path[: error.path.rindex("]") + 1]
         yield FieldProblem(
             expression, ABSENT, f"{error.problem}, so the whole selector matches nothing", "correct the expression"
         )
+
+
+def _selector_errors(spec: PropagationSpec) -> Iterator[FieldError]:
+    for error in placement_errors(spec.placement):
+        yield error.below("spec.placement")
+    for index, selector in enumerate(spec.resource_selectors):
+        if selector.label_selector is not None:
+            for error in label_selector_errors(selector.label_selector):
+                yield error.below(f"spec.resourceSelectors[{index}].labelSelector")
 
 
 def _everything(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
@@ -100,7 +105,7 @@ def _keyless(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
         if not toleration.key and toleration.operator in {"", "Equal"}:
             yield FieldProblem(
                 f"{_TOLERATIONS}[{index}].key", toleration.key,
-                f"without a key it tolerates every taint with the value {toleration.value!r}", "set the key",
+                f"without a key it tolerates every taint with the value {shown(toleration.value)}", "set the key",
             )  # fmt: skip
 
 

@@ -65,9 +65,11 @@ def _unmatched_weight(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
 def _incomplete_weights(reviewed: ReviewedPolicy) -> Iterator[FieldProblem]:
     possible = _possible_clusters(reviewed.policy.spec.placement)
     named = [named_clusters(target) for target in _weighted_clusters(reviewed.policy.spec.placement)]
-    if not named or possible is None or None in named:
+    if not named or possible is None or any(each is None for each in named):
         return
-    missing = possible.difference(*filter(None, named))
+    weighted: set[str] = set()
+    weighted.update(*filter(None, named))
+    missing = possible - weighted
     if missing and missing != possible:
         yield FieldProblem(
             f"{_PATH}.weightPreference.staticWeightList", ", ".join(sorted(missing)),
@@ -105,13 +107,13 @@ def _possible_clusters(placement: Placement) -> frozenset[str] | None:
     """Return the only clusters that the policy can match; None if it does not list names."""
     single = () if placement.cluster_affinity is None else (placement.cluster_affinity,)
     affinities = [*single, *(placement.cluster_affinities or ())]
-    possible: frozenset[str] = frozenset()
+    possible: set[str] = set()
     for affinity in affinities:
         named = named_clusters(affinity)
         if named is None:
             return None
-        possible |= named
-    return possible if affinities else None
+        possible |= named  # in place: a new set for each affinity would take quadratic time
+    return frozenset(possible) if affinities else None
 
 
 def _is_disjoint(target: ClusterAffinity, possible: frozenset[str] | None) -> bool:

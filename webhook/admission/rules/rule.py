@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.policy import Policy
-from webhook.admission.outcome import FieldProblem
+from webhook.admission.outcome import FieldProblem, bounded
 from webhook.admission.settings import AdmissionSettings, Level
 
 S = TypeVar("S")
@@ -24,6 +26,13 @@ class ReviewedPolicy(NamedTuple):
     policy: Policy
     old: Policy | None
     namespace: str
+    settings: AdmissionSettings
+
+
+class ReviewedKubeAdmiralSpec(NamedTuple):
+    """The subject of the rule about the size of KubeAdmiral's policies."""
+
+    spec: KubeAdmiralSpec
     settings: AdmissionSettings
 
 
@@ -59,6 +68,12 @@ class Findings(NamedTuple):
     denials: tuple[FieldProblem, ...]
     warnings: tuple[FieldProblem, ...]
 
+    def joined(self, other: "Findings") -> "Findings":
+        """Return these findings and, after them, others."""
+        if not self.denials and not self.warnings:
+            return other
+        return Findings((*self.denials, *other.denials), (*self.warnings, *other.warnings))
+
 
 class RuleSet(Generic[S]):
     """The enabled rules with their levels."""
@@ -70,9 +85,11 @@ class RuleSet(Generic[S]):
         self._checks = [(rule.id, rule.check, level is Level.DENY) for rule, level in levels if level is not Level.OFF]
 
     def run(self, subject: S) -> Findings:
+        """Return the problems of a subject. The number of problems of each rule is bounded."""
         denials: list[FieldProblem] = []
         warnings: list[FieldProblem] = []
         for rule_id, check, denies in self._checks:
-            for problem in check(subject):
-                (denials if denies else warnings).append(problem._replace(rule=rule_id))
+            problems = check(subject)
+            for first in problems:  # most rules find nothing
+                (denials if denies else warnings).extend(bounded(chain((first,), problems), rule_id))
         return Findings(tuple(denials), tuple(warnings))

@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import jsonpatch
 import msgspec
@@ -6,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from webhook.admission import patch
 from webhook.admission.patch import Draft, pointer
 
 KEYS = st.sampled_from(["a", "b", "a/b", "~", "~1", "", "-"])
@@ -39,6 +41,71 @@ def test_the_patch_of_the_original_gives_the_draft_and_the_original_is_unchanged
             draft.remove(*path)
     assert json.dumps(original) == before
     assert jsonpatch.apply_patch(original, encoded(draft.operations)) == draft.document
+
+
+ENTRIES = st.fixed_dictionaries({}, optional={"x": SCALARS, "y": SCALARS, "unknown": VALUES})
+
+
+DEFAULTS = {"x": 1}
+
+
+def missing_x(entry):
+    return DEFAULTS if entry.get("x") is None else {}
+
+
+@given(st.lists(ENTRIES, max_size=4), st.integers(0, 20), st.booleans())
+def test_completed_lists_are_patched_exactly_and_once(entries, repeated, nested):
+    original = {"spec": {"list": entries * repeated}} if nested else {"list": entries * repeated}
+    path = ("spec", "list") if nested else ("list",)
+    before = json.dumps(original)
+    draft = Draft(original)
+    draft.complete(missing_x, *path)
+    assert json.dumps(original) == before
+    assert jsonpatch.apply_patch(original, encoded(draft.operations)) == draft.document
+    assert all(each["x"] is not None for each in draft.get(*path))
+    again = Draft(draft.document)
+    again.complete(missing_x, *path)
+    assert again.operations == ()
+
+
+def test_a_list_is_replaced_by_one_operation_if_that_is_smaller():
+    draft = Draft({"list": [{} for _ in range(1000)]})
+    draft.complete(missing_x, "list")
+    assert [(each.op, each.path) for each in draft.operations] == [("replace", "/list")]
+    long = Draft({"list": [{"y": "z" * 1000} for _ in range(16)]})
+    long.complete(missing_x, "list")
+    assert [each.path for each in long.operations] == [f"/list/{index}/x" for index in range(16)]
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        pytest.param([{}] * 10_000, id="many entries that need a default"),
+        pytest.param([{"y": "z" * 100}] * 2500, id="long entries and many operations"),
+    ],
+)
+def test_the_patch_of_a_list_is_bounded(monkeypatch, entries):
+    monkeypatch.setattr(patch, "MAX_PATCH_BYTES", 2**16)
+    draft = Draft({"list": entries})
+    tracemalloc.start()
+    with pytest.raises(patch.PatchTooLargeError) as caught:
+        draft.complete(missing_x, "list")
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert (caught.value.path, caught.value.objects) == ("list", len(entries))
+    assert peak < 16 * patch.MAX_PATCH_BYTES
+
+
+def test_memory_grows_in_proportion_to_the_list():
+    def peak(count):
+        document = {"list": [{} for _ in range(count)]}
+        tracemalloc.start()
+        Draft(document).complete(missing_x, "list")
+        _, found = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return found
+
+    assert peak(8000) < 2.5 * peak(4000)
 
 
 def test_an_unchanged_draft_has_no_patch():

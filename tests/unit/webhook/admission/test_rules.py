@@ -3,6 +3,7 @@
 import pytest
 from reviews import admission_review, answer
 
+from berthmaster.model.limits import PlacementLimits
 from webhook.admission.rule_catalog import ALL_RULES, RULE_IDS
 from webhook.admission.settings import AdmissionSettings, Level
 
@@ -121,7 +122,7 @@ def test_rule(kind, rule, bad, where, good):
     assert "warnings" not in reviewed(kind, good, {rule: Level.WARN})
 
 
-ELSEWHERE = {"lazy-change", "rebalancer-scope-unknown"}
+ELSEWHERE = {"lazy-change", "rebalancer-scope-unknown", "too-large"}
 
 
 def test_every_rule_has_a_case():
@@ -137,14 +138,75 @@ def test_an_update_of_a_lazy_policy_gives_a_warning():
     assert "warnings" not in answer(path, admission_review(new))
 
 
-def test_all_rules_but_one_warn_by_default():
+def test_all_rules_but_two_warn_by_default():
     assert {rule.id for rule in ALL_RULES if rule.level(AdmissionSettings()) is not Level.WARN} == {
-        "preemption-without-namespace"
+        "preemption-without-namespace",
+        "too-large",
     }
 
 
 def test_warnings_are_bounded():
-    spec = placed(clusterTolerations=[{"operator": "Exists"} for _ in range(1000)])
+    spec = placed(clusterTolerations=[{"operator": "Exists"} for _ in range(200)])
     warnings = answer("/validate-propagationpolicy", admission_review(made(PP, spec)))["warnings"]
     assert len(warnings) <= 24
+    assert sum(len(each.encode()) for each in warnings) <= 4096
     assert warnings[-1].startswith("and ")
+
+
+def validated(kind, spec, settings=None, old=None):
+    path = {KPP: "kubeadmiral-propagationpolicy"}.get(kind, kind.lower())
+    stored = made(kind, old) if old is not None else None
+    return answer(f"/validate-{path}", admission_review(made(kind, spec), stored), settings or AdmissionSettings())
+
+
+TOLERATIONS = placed(clusterTolerations=[{"operator": "Exists"} for _ in range(300)])
+TERMS = {"tolerations": [{"operator": "Exists"} for _ in range(300)]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "path", "better"),
+    [
+        pytest.param(PP, TOLERATIONS, "spec.placement.clusterTolerations", {}, id="Karmada"),
+        pytest.param(KPP, TERMS, "spec.tolerations", {}, id="KubeAdmiral"),
+    ],
+)
+class TestTooLarge:
+    def test_no_other_rule_runs_on_a_policy_that_is_denied(self, kind, spec, path, better):
+        found = validated(kind, spec)["status"]
+        assert [cause["field"] for cause in found["details"]["causes"]] == [path]
+        assert "300 tolerations; at most 256 are scheduled" in found["message"]
+        assert "[too-large]" in found["message"]
+        assert validated(kind, better)["allowed"] is True
+
+    def test_limit_and_level_are_configurable(self, kind, spec, path, better):
+        large = AdmissionSettings(limits=PlacementLimits(tolerations=300))
+        assert validated(kind, spec, large)["allowed"] is True
+        small = AdmissionSettings(limits=PlacementLimits(tolerations=299))
+        assert validated(kind, spec, small)["allowed"] is False
+        assert validated(kind, better, small)["allowed"] is True
+        found = validated(kind, spec, AdmissionSettings(levels={"too-large": Level.WARN}))
+        assert found["allowed"] is True
+        assert found["warnings"][0].startswith(f"{path}: 300 tolerations")
+
+    def test_an_update_that_changes_nothing_is_allowed_with_a_warning(self, kind, spec, path, better):
+        assert validated(kind, spec, old=spec)["allowed"] is True
+        assert validated(kind, spec, old=spec)["warnings"][0].startswith(f"{path}: 300 tolerations")
+        assert validated(kind, spec, old=better)["allowed"] is False
+        assert validated(kind, better, old=spec)["allowed"] is True
+
+
+def test_a_rule_reports_its_first_problems_and_their_number():
+    spec = selecting(*(DEPLOYMENT for _ in range(1000)))
+    found = reviewed(PP, spec, {"selector-repeated": Level.DENY})["status"]
+    assert len(found["details"]["causes"]) == 51
+    assert found["details"]["causes"][-1]["message"] == "949 more problems like these; correct them too"
+
+
+def test_messages_do_not_repeat_long_names():
+    """A name of 50 kB, which each of 1,000 problems would repeat."""
+    same = [{"affinityName": "x" * 50_000, "labelSelector": {}}, *({"affinityName": f"g{n}"} for n in range(1000))]
+    found = reviewed(PP, placed(clusterAffinities=same), {"group-unreachable": Level.DENY})["status"]
+    assert len(found["message"]) <= 16_384
+    same = [{**group, "clusterNames": ["a"]} for group in same]
+    found = reviewed(PP, placed(clusterAffinities=same), {"group-repeated": Level.DENY})["status"]
+    assert len(found["message"]) <= 16_384

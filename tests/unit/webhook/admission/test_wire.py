@@ -1,4 +1,5 @@
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -40,6 +41,45 @@ def test_an_invalid_review_is_an_error_with_its_uid(body, message, uid):
     assert caught.value.status == 400
     assert message in str(caught.value)
     assert caught.value.uid == uid
+
+
+HOSTILE = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=300), max_size=40)
+
+
+@given(HOSTILE)
+def test_warnings_are_those_that_api_servers_show(texts):
+    problems = tuple(FieldProblem(f"spec.a[{text}]", text, "bad", "do better") for text in texts)
+    response = json.loads(encode("u", ReviewOutcome(warnings=(*problems, *texts))))["response"]
+    warnings = response.get("warnings", [])
+    assert len(warnings) <= 24
+    assert all(len(each) <= 256 and each.isprintable() for each in warnings)
+    assert sum(len(each.encode()) for each in warnings) <= 4096
+    assert bool(warnings) == bool(texts)
+
+
+@given(HOSTILE)
+def test_denials_are_printable_and_bounded(texts):
+    problems = tuple(FieldProblem(f"spec.a[{text}]", text, f"bad {text}", "do better") for text in texts)
+    status = json.loads(encode("u", ReviewOutcome(denials=problems)))["response"].get("status")
+    lines = status["message"].splitlines() if status else []
+    assert all(line.isprintable() for line in lines)
+    assert len(lines) == (len(texts) + 1 if len(texts) > 1 else len(texts))
+
+
+def test_an_invalid_body_costs_no_more_than_its_size():
+    many = b"{}," * 10**6
+    bodies = [
+        b'{"x":[%b{}]}' % many,
+        b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":7,"x":[%b{}]}}' % many,
+        b'{"apiVersion":"admission.k8s.io/v1","kind":[%b{}],"request":{"uid":"u"}}' % many,
+    ]
+    for body in bodies:
+        tracemalloc.start()
+        with pytest.raises(NotAReview):
+            decode(body)
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 2 * len(body)
 
 
 @given(st.text(max_size=40), st.integers(0, 400))

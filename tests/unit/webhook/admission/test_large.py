@@ -1,0 +1,161 @@
+"""Bodies above 64 KiB: the outcome is that of the usual review, or a cheap refusal."""
+
+import json
+import tracemalloc
+
+import pytest
+from reviews import FRESH_ID, admission_review
+
+from webhook.admission.large import LARGE_BYTES, review_body
+from webhook.admission.reviews import ROUTES, review
+from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings
+from webhook.admission.wire import decode
+
+MUTATE, VALIDATE = "/mutate-propagationpolicy", "/validate-propagationpolicy"
+KUBEADMIRAL = "/validate-kubeadmiral-propagationpolicy"
+REBALANCER = "/validate-workloadrebalancer"
+SELECTOR = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}
+CONTEXT = AdmissionContext(AdmissionSettings(peer_checks=True), lambda: FRESH_ID)
+FILLER = {"filler": "x" * LARGE_BYTES}
+
+
+def policy(annotations=None, **placement):
+    return {
+        "apiVersion": "policy.karmada.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "shop", "annotations": annotations or {}},
+        "spec": {"resourceSelectors": [SELECTOR], "placement": placement},
+    }
+
+
+def kubeadmiral(**spec):
+    return {
+        "apiVersion": "core.kubeadmiral.io/v1alpha1",
+        "kind": "PropagationPolicy",
+        "metadata": {"name": "p", "namespace": "shop"},
+        "spec": {"schedulingMode": "Divide", **spec},
+    }
+
+
+def rebalancer(count, **spec):
+    workloads = [{"apiVersion": "v1", "kind": "Pod", "name": f"n{n}", "namespace": "a"} for n in range(count)]
+    return {
+        "apiVersion": "apps.karmada.io/v1alpha1",
+        "kind": "WorkloadRebalancer",
+        "metadata": {"name": "r"},
+        "spec": {"workloads": workloads, **spec},
+    }
+
+
+GROUPS = [{"affinityName": f"g{n}", "clusterNames": [f"member-{n}"]} for n in range(2000)]
+MANY = policy(spreadConstraints=[{}] * 300_000)
+
+
+def reviewed(path, *objects, context=CONTEXT, **more):
+    body = json.dumps(admission_review(*objects, **more), separators=(",", ":")).encode()
+    return review_body(ROUTES[path], body, context)[1]
+
+
+@pytest.mark.parametrize(
+    ("path", "objects"),
+    [
+        pytest.param(MUTATE, [policy(FILLER)], id="a mutation"),
+        pytest.param(MUTATE, [policy(FILLER, spreadConstraints=[{}] * 20)], id="a mutation of a list"),
+        pytest.param(VALIDATE, [policy(FILLER, clusterAffinities=GROUPS[:3] * 2)], id="a denial"),
+        pytest.param(VALIDATE, [policy(FILLER, clusterTolerations=[{"operator": "Exists"}])], id="a warning"),
+        pytest.param(VALIDATE, [policy(FILLER, clusterAffinities=3)], id="an object that cannot be read"),
+        pytest.param(VALIDATE, [policy(FILLER), policy()], id="an update"),
+        pytest.param(VALIDATE, [rebalancer(1, **FILLER)], id="an object of another kind"),
+        pytest.param(KUBEADMIRAL, [{**kubeadmiral(**FILLER), "spec": None}], id="an object without a spec"),
+        pytest.param(KUBEADMIRAL, [kubeadmiral(**FILLER, maxClusters=-1)], id="KubeAdmiral"),
+        pytest.param(REBALANCER, [rebalancer(1500)], id="a rebalancer"),
+    ],
+)
+def test_the_outcome_is_that_of_a_usual_review(path, objects):
+    body = json.dumps(admission_review(*objects)).encode()
+    assert reviewed(path, *objects) == review(ROUTES[path], decode(body), CONTEXT)
+
+
+@pytest.mark.parametrize(
+    ("path", "objects", "field", "text"),
+    [
+        pytest.param(
+            MUTATE, [policy(clusterAffinities=GROUPS)], "spec.placement.clusterAffinities", "2,000 groups", id="groups"
+        ),
+        pytest.param(MUTATE, [MANY], "request.object", "JSON values; at most 200,000 are reviewed", id="a mutation"),
+        pytest.param(VALIDATE, [MANY], "request.object", "--max-object-values", id="a validation"),
+        pytest.param(
+            KUBEADMIRAL,
+            [kubeadmiral(tolerations=[{"operator": "Exists", "key": f"key-number-{n}"} for n in range(2000)])],
+            "spec.tolerations",
+            "2,000 tolerations",
+            id="KubeAdmiral",
+        ),
+        pytest.param(REBALANCER, [rebalancer(40_000)], "request.object", "JSON values", id="a rebalancer"),
+    ],
+)
+def test_too_large_objects_are_denied(path, objects, field, text):
+    [denial] = reviewed(path, *objects).denials
+    assert (denial.path, denial.rule) == (field, "too-large")
+    assert text in denial.detail
+
+
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE])
+@pytest.mark.parametrize("stored", [MANY, policy(clusterAffinities=GROUPS)], ids=["very many values", "many groups"])
+class TestStoredObjects:
+    """Objects that were stored before the webhook."""
+
+    def test_an_update_that_changes_nothing_is_allowed(self, path, stored):
+        labelled = {**stored, "metadata": {**stored["metadata"], "labels": {"a": "b"}}}
+        outcome = reviewed(path, labelled, stored)
+        assert (outcome.allowed, outcome.patch, [each.rule for each in outcome.warnings]) == (True, (), ["too-large"])
+
+    def test_an_object_that_is_being_deleted_is_allowed(self, path, stored):
+        deleted = {**stored, "metadata": {**stored["metadata"], "deletionTimestamp": "2026-11-22T00:00:00Z"}}
+        assert reviewed(path, {**stored, "spec": {**stored["spec"], "priority": 1}}, deleted).allowed
+        assert reviewed(path, None, stored, operation="DELETE").allowed
+
+    def test_a_smaller_object_is_allowed(self, path, stored):
+        dropped = {**stored, "spec": {**stored["spec"], "priority": 7}}
+        outcome = reviewed(path, policy(), dropped)
+        assert outcome.allowed
+        if path == MUTATE:
+            assert outcome.audit == {"priority-drop": '{"from": 7, "to": 0}'}
+
+    def test_another_change_is_denied(self, path, stored):
+        assert not reviewed(path, {**stored, "spec": {**stored["spec"], "priority": 1}}, stored).allowed
+
+
+def test_the_number_of_values_is_configurable():
+    context = AdmissionContext(AdmissionSettings(max_values=1000), lambda: FRESH_ID)
+    values = {"filler": "x" * LARGE_BYTES, "commas": "," * 1000}
+    assert reviewed(MUTATE, policy(values)).allowed
+    assert not reviewed(MUTATE, policy(values), context=context).allowed
+
+
+@pytest.mark.parametrize("path", [MUTATE, VALIDATE])
+@pytest.mark.parametrize("count", [300_000, 1_000_000])
+def test_a_refusal_costs_less_memory_than_the_body(path, count):
+    body = json.dumps(admission_review(policy(spreadConstraints=[{}] * count)), separators=(",", ":")).encode()
+    tracemalloc.start()
+    _, outcome = review_body(ROUTES[path], body, CONTEXT)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not outcome.allowed
+    assert peak < 1.5 * len(body)
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param({"object": [1] * LARGE_BYTES}, id="an object that is a list"),
+        pytest.param({"object": {"metadata": [], **FILLER}}, id="metadata that is a list"),
+        pytest.param({"object": None, "filler": "x" * LARGE_BYTES}, id="no object"),
+    ],
+)
+def test_an_object_that_cannot_be_read_is_malformed(broken):
+    document = admission_review(policy())
+    document["request"].update(broken)
+    _, outcome = review_body(ROUTES[VALIDATE], json.dumps(document).encode(), CONTEXT)
+    assert outcome.malformed

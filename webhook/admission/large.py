@@ -1,0 +1,140 @@
+"""Reviews of large bodies: what is too large is found before an object becomes dicts and lists.
+
+A dict takes 64 bytes of memory for two bytes of JSON. An object with very many values is refused by their number. The
+sizes of other large objects are checked on typed values, which take less time and memory.
+
+An update that does not change the spec is never refused for its size, and neither is an object that is being deleted:
+objects that were stored before the webhook must stay removable.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kubeadmiral import KubeAdmiralSpec
+from webhook.admission.karmada import policy
+from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
+from webhook.admission.reviews import KARMADA, KUBEADMIRAL, REVIEWED, ReviewRoute, request_problem, review
+from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
+from webhook.admission.rules.size import TOO_LARGE
+from webhook.admission.wire import AdmissionRequest, RequestHead, UnreadRequest, decode, decode_unread
+
+LARGE_BYTES: Final = 64 * 2**10
+"""Bodies above this size are checked before their objects are decoded."""
+_NULL: Final = msgspec.Raw(b"null")
+_MEMBER_VALUES: Final = 1000
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    deletion_timestamp: msgspec.Raw = _NULL
+
+
+class _Object(msgspec.Struct, frozen=True):
+    metadata: msgspec.Raw = _NULL
+    spec: msgspec.Raw = _NULL
+
+
+def review_body(route: ReviewRoute, body: bytes, context: AdmissionContext) -> tuple[RequestHead, ReviewOutcome]:
+    """Review the body of a request.
+
+    Returns:
+        The request, at least without its objects, and the outcome.
+
+    Raises:
+        NotAReview: the body is not an AdmissionReview.
+    """
+    if len(body) <= LARGE_BYTES:
+        request = decode(body)
+        return request, review(route, request, context)
+    unread = decode_unread(body)
+    return unread, _review_unread(route, unread, context) or review(route, _decoded(unread, body, context), context)
+
+
+def values_of(document: msgspec.Raw) -> int:
+    """Return about how many values a JSON document has; never fewer. Characters in strings count too."""
+    text = bytes(document)
+    return 1 + text.count(b",") + text.count(b"{") + text.count(b"[")
+
+
+def _review_unread(route: ReviewRoute, request: UnreadRequest, context: AdmissionContext) -> ReviewOutcome | None:
+    """Return the outcome of a review that needs no object, or is too large; None if it needs a usual review."""
+    problem = request_problem(route, request)
+    if problem:
+        return ReviewOutcome(malformed=problem)
+    if request.operation not in REVIEWED or request.sub_resource:
+        return ALLOWED
+    try:
+        new, old = _members(request.object), _members(request.old_object)
+        deletion = _decoded_as(_Metadata, old.metadata).deletion_timestamp
+    except msgspec.ValidationError:
+        return ReviewOutcome(malformed="the object cannot be read: it, or its metadata, is not a JSON object")
+    if bytes(deletion) != b"null":
+        return ALLOWED
+    try:
+        found = _size_problems(route, request, new, context)
+    except FieldError as error:
+        return ReviewOutcome(malformed=f"the object cannot be read: {error}")
+    if not found:
+        return None
+    # API servers write an object and its stored form in the same way.
+    unchanged = request.operation == "UPDATE" and bytes(new.spec) == bytes(old.spec)
+    return ReviewOutcome(warnings=found) if unchanged else ReviewOutcome(denials=found)
+
+
+def _size_problems(
+    route: ReviewRoute, request: UnreadRequest, new: _Object, context: AdmissionContext
+) -> tuple[FieldProblem, ...]:
+    settings = context.settings
+    values = values_of(request.object)
+    if values > settings.max_values:
+        return (
+            FieldProblem(
+                "request.object", ABSENT, f"about {values:,} JSON values; at most {settings.max_values:,} are reviewed",
+                "write several smaller objects, or raise --max-object-values", TOO_LARGE,
+            ),
+        )  # fmt: skip
+    if route.group == KARMADA:
+        reviewed = ReviewedPolicy(policy.decode(bytes(request.object)), None, request.namespace, settings)
+        return context.size_rules.run(reviewed).denials
+    if route.group == KUBEADMIRAL and bytes(new.spec) != b"null":
+        try:
+            spec = decode_json(KubeAdmiralSpec, bytes(new.spec))
+        except FieldError as error:
+            raise error.below("spec") from None
+        return context.kubeadmiral_size_rules.run(ReviewedKubeAdmiralSpec(spec, settings)).denials
+    return ()
+
+
+def _decoded(request: UnreadRequest, body: bytes, context: AdmissionContext) -> AdmissionRequest:
+    """Decode a request. Of a stored object that is too large, decode only the small members."""
+    if values_of(request.old_object) <= context.settings.max_values:
+        return decode(body)
+    head = {name: getattr(request, name) for name in RequestHead.__struct_fields__}
+    return AdmissionRequest(
+        **head, object=msgspec.json.decode(request.object), old_object=_small_members(_members(request.old_object))
+    )
+
+
+def _small_members(stored: _Object) -> dict[str, Any]:
+    """Return the metadata and the spec of an object without their members that have many values."""
+    return {
+        name: {
+            key: msgspec.json.decode(value)
+            for key, value in (_decoded_as(dict[str, msgspec.Raw], member) or {}).items()
+            if values_of(value) <= _MEMBER_VALUES
+        }
+        for name, member in (("metadata", stored.metadata), ("spec", stored.spec))
+    }
+
+
+def _members(document: msgspec.Raw) -> _Object:
+    members: _Object = _decoded_as(_Object, document)
+    return members
+
+
+def _decoded_as(kind: Any, document: msgspec.Raw) -> Any:  # noqa: ANN401 - a type, and a value of it
+    """Decode a JSON object; null is an empty one."""
+    return msgspec.json.decode(document if bytes(document) != b"null" else b"{}", type=kind)
