@@ -16,7 +16,7 @@ import sys
 import time
 import tracemalloc
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from itertools import combinations, islice
 from typing import Any, NamedTuple
@@ -183,7 +183,8 @@ def too_fast(name: str, where: tuple[Path, ...], costs: tuple[Cost, ...]) -> Ite
     for index, (measure, least) in enumerate((("steps", MIN_STEPS), ("bytes", MIN_BYTES))):
         small, middle, large = (cost[index] for cost in costs)
         first, second = middle - small, large - middle
-        ratio = second / max(first, least / 4)
+        # Costs fall where a limit refuses the larger input. Then only the last two are comparable.
+        ratio = second / max(first, least / 4) if first >= 0 else large / middle
         if second > least and ratio > MAX_RATIO:
             yield Finding(name, where, measure, (small, middle, large), ratio)
 
@@ -211,9 +212,9 @@ def _refusal() -> type[Exception]:
     return InputError
 
 
-def levels(document: JSON) -> Iterator[Case]:
-    """Yield all lists and maps that are equally deep inside others: the outermost first."""
-    containers = _containers(document)
+def levels(document: JSON, environment: Collection[str] = ()) -> Iterator[Case]:
+    """Yield all lists and maps that are equally deep inside others, without the environment: the outermost first."""
+    containers = [path for path in _containers(document) if not path or path[0] not in environment]
     depths = [sum(_contains(each, path) for each in containers) for path in containers]
     for depth in range(max(depths, default=-1) + 1):
         yield Case(tuple(path for path, deep in zip(containers, depths, strict=True) if deep == depth))
@@ -227,10 +228,11 @@ def singles(document: JSON) -> Iterator[Case]:
             yield Case((path,), distinct=False)
 
 
-def pairs(document: JSON) -> Iterator[Case]:
-    """Yield each two lists or maps that do not contain each other."""
+def pairs(document: JSON, environment: Collection[str] = ()) -> Iterator[Case]:
+    """Yield each two lists or maps that do not contain each other, at least one of them outside the environment."""
     for first, second in combinations(_containers(document), 2):
-        if not _contains(first, second) and not _contains(second, first):
+        outside = sum(path[0] not in environment for path in (first, second) if path)
+        if outside and not _contains(first, second) and not _contains(second, first):
             yield Case((first, second))
 
 
@@ -267,14 +269,14 @@ def main() -> None:
     gc.disable()  # a collection in the middle of a measurement would change its bytes
     caches = [each for each in gc.get_objects() if isinstance(each, functools._lru_cache_wrapper)]
     tried, found, begun = 0, 0, time.process_time()
-    for name, document, prepare in inputs():
+    for name, document, prepare, environment in inputs():
         if options.only not in name:
             continue
         chosen = [
-            *(islice(levels(document), 1) if options.core and name in CORE else ()),
-            *(each for each in levels(document) if is_chosen(name, each, options.levels)),
+            *(islice(levels(document, environment), 1) if options.core and name in CORE else ()),
+            *(each for each in levels(document, environment) if is_chosen(name, each, options.levels)),
             *(each for each in singles(document) if is_chosen(name, each, options.singles)),
-            *(each for each in pairs(document) if is_chosen(name, each, options.pairs)),
+            *(each for each in pairs(document, environment) if is_chosen(name, each, options.pairs)),
         ]
         for case in chosen:
             tried += 1

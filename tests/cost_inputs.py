@@ -6,7 +6,7 @@ on the document counts. Each call of ``prepare`` starts with empty caches.
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import NamedTuple
@@ -93,11 +93,14 @@ class Input(NamedTuple):
         name: the entry, in words.
         document: a valid document.
         prepare: returns the work on a document.
+        environment: the top fields that hold the fleet and the other objects. Operators grow them, not one user, and
+            the result of a simulation has an entry for each pair of them.
     """
 
     name: str
     document: JSON
     prepare: Callable[[JSON], Work]
+    environment: Collection[str] = ("fleet", "bindings", "policies")
 
 
 def inputs() -> Iterator[Input]:
@@ -170,15 +173,20 @@ def _manifests() -> Iterator[Input]:
         "spec": {"replicas": 2, "template": {"spec": {"containers": [_container()]}}},
     }  # fmt: skip
     policy = manifest(Policy, _KARMADA, "PropagationPolicy")
-    yield Input("simulate manifests of Karmada", [cluster(), policy, binding(), deployment], _simulate)
+    yield Input(
+        "simulate manifests of Karmada", {"fleet": [cluster()], "objects": [policy, binding(), deployment]}, _simulate
+    )
     member = manifest(FederatedCluster, _KUBEADMIRAL, "FederatedCluster", **{"metadata.name": "member-0"})
     bound = {**deployment["metadata"]["labels"], "kubeadmiral.io/propagation-policy-name": "name-0"}
     yield Input(
         "simulate manifests of KubeAdmiral",
-        [
-            member, manifest(KubeAdmiralPolicy, _KUBEADMIRAL, "PropagationPolicy"),
-            {**deployment, "metadata": {**deployment["metadata"], "labels": bound}},
-        ],
+        {
+            "fleet": [member],
+            "objects": [
+                manifest(KubeAdmiralPolicy, _KUBEADMIRAL, "PropagationPolicy"),
+                {**deployment, "metadata": {**deployment["metadata"], "labels": bound}},
+            ],
+        },
         _simulate_federation,
     )  # fmt: skip
 
@@ -188,7 +196,9 @@ def _container() -> JSON:
 
 
 def _stream(given: JSON) -> BytesIO:
-    return BytesIO("\n---\n".join(msgspec.json.encode(each).decode() for each in given).encode())
+    return BytesIO(
+        "\n---\n".join(msgspec.json.encode(each).decode() for each in (*given["fleet"], *given["objects"])).encode()
+    )
 
 
 def _simulate(given: JSON) -> Work:
