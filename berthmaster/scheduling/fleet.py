@@ -81,10 +81,12 @@ class Fleet:
         """Add a cluster, or replace the one with the same name. Only what differs is updated.
 
         Raises:
-            InputError: the fleet is full.
+            InputError: the fleet is full, or its columns cannot hold the resources of the cluster.
         """
         row = self.row_of.get(cluster.name)
         old = None if row is None else self.clusters[row]
+        if old is None or _resources_differ(old, cluster):
+            self.resources.require_space(cluster)
         if row is None:
             row = self._take_row(cluster.name)
         self.clusters[row] = cluster
@@ -209,7 +211,7 @@ def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
 
     Raises:
         FieldError: a cluster has no name, or the name of another one. The path starts at the list.
-        InputError: there are too many clusters.
+        InputError: there are too many clusters, or too many names of resources.
     """
     fleet = Fleet()
     for index, cluster in enumerate(clusters):
@@ -217,7 +219,10 @@ def fleet_of(clusters: Sequence[Cluster]) -> Fleet:
             raise FieldError(f"[{index}].metadata.name", "is missing; accepted is a cluster's name")
         if cluster.name in fleet.row_of:
             raise FieldError(f"[{index}].metadata.name", f"{cluster.name!r} is a duplicate; names are unique")
-        fleet.apply(cluster)
+        try:
+            fleet.apply(cluster)
+        except FieldError as error:
+            raise error.below(f"[{index}]") from None
     return fleet
 
 

@@ -3,13 +3,14 @@
 Amounts are int64: CPU in millicores, all other resources in whole units.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.errors import FieldError
 from berthmaster.model.meta import INT32_MAX, INT64_MAX, INT64_MIN
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.bounded_cache import ArrayBudget
@@ -23,6 +24,10 @@ UNLIMITED: Final = INT32_MAX
 _PODS_OF_A_MODEL_NODE: Final = 110
 _MAX_MODEL_COUNT: Final = INT32_MAX
 _COLUMNS_KEPT: Final = 512
+MAX_RESOURCE_NAMES: Final = 512
+"""The most names of resources in a fleet. Each has a column, so names and clusters together need their product."""
+MAX_GRADES: Final = 64
+"""The most resource models of a cluster. Karmada's default is 9."""
 
 Requests = tuple[tuple[str, int], ...]
 """Positive amounts of resources that one replica needs, sorted by name."""
@@ -88,6 +93,26 @@ class Resources:
         self._nothing = _grown(self._nothing, capacity)
         self._models.grow(capacity)
         self.journal.reset()
+
+    def require_space(self, cluster: Cluster) -> None:
+        """Check that the columns can hold a cluster.
+
+        Raises:
+            FieldError: the fleet would have too many names of resources, or the cluster has too many grades.
+        """
+        summary, models = cluster.status.resource_summary, cluster.spec.resource_models
+        if summary is not None and not summary.allocatable.keys() <= self._free.keys():
+            self._require_names("status.resourceSummary.allocatable", self._free.keys() | summary.allocatable.keys())
+        if len(models) > MAX_GRADES:
+            raise FieldError("spec.resourceModels", f"{len(models)} grades; at most {MAX_GRADES} are scheduled")
+        named = {each.name for model in models for each in model.ranges}
+        self._require_names("spec.resourceModels", self._models.names() | named if named else named)
+
+    @staticmethod
+    def _require_names(path: str, names: Collection[str]) -> None:
+        if len(names) > MAX_RESOURCE_NAMES:
+            problem = f"the clusters have {len(names)} names of resources; at most {MAX_RESOURCE_NAMES} are scheduled"
+            raise FieldError(path, f"{problem}; remove names that no workload requests")
 
     def set(self, row: int, cluster: Cluster) -> None:
         summary = cluster.status.resource_summary
@@ -177,6 +202,10 @@ class _ModelColumns:
     def any(self) -> bool:
         return bool(self._present.any())
 
+    def names(self) -> set[str]:
+        """Return the names of resources that any model has."""
+        return set(self._minima)
+
     def present(self, row: int) -> bool:
         return bool(self._present[row])
 
@@ -244,7 +273,11 @@ class _ModelColumns:
 
     def _node_capacity(self, name: str) -> IntArray:
         """Return what a node of each grade and row has: nothing of a resource that no model names."""
-        return np.full_like(self._counts, _PODS_OF_A_MODEL_NODE) if name == PODS else self._minimum(name)
+        if name == PODS:
+            return np.full_like(self._counts, _PODS_OF_A_MODEL_NODE)
+        # A name that only a request has gets no column: users choose the names of requests.
+        minima = self._minima.get(name)
+        return np.zeros_like(self._counts) if minima is None else minima
 
 
 def counts_for_nodes(request: tuple[str, int]) -> bool:

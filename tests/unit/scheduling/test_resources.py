@@ -2,6 +2,7 @@ import pytest
 from builders import cluster, quantities
 
 from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
+from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.resources import UNLIMITED, Estimate, requests_of
 
@@ -276,3 +277,30 @@ def test_resources_that_are_only_requested_add_no_columns():
     for index in range(9):
         assert int(resources.estimate(((f"example.com/r{index}", 1),)).current()[0]) == 0
     assert len(resources._free) == kept
+
+
+def test_a_fleet_has_a_bounded_number_of_names_of_resources():
+    fleet = Fleet([cluster("first", resource_summary=summary({f"x.io/r{each}": 1 for each in range(512)}))])
+    fleet.apply(cluster("same", resource_summary=summary({"x.io/r0": 1})))
+    with pytest.raises(FieldError, match=r"the clusters have 513 names of resources; at most 512 are scheduled"):
+        fleet.apply(cluster("more", resource_summary=summary({"x.io/other": 1})))
+    assert set(fleet.row_of) == {"first", "same"}
+
+
+def test_a_cluster_has_a_bounded_number_of_grades():
+    fleet = Fleet([cluster("most", models=[{"cpu": each} for each in range(64)])])
+    with pytest.raises(FieldError, match=r"spec\.resourceModels: 65 grades; at most 64 are scheduled"):
+        fleet.apply(cluster("more", models=[{"cpu": each} for each in range(65)]))
+    with pytest.raises(FieldError, match=r"spec\.resourceModels: the clusters have 513 names of resources"):
+        fleet.apply(cluster("names", models=[{f"x.io/r{each}": 1 for each in range(513)}]))
+    assert set(fleet.row_of) == {"most"}
+
+
+def test_names_that_only_requests_have_need_no_memory():
+    """Users choose the names of requests: a column for each would never go away."""
+    reported = summary({"pods": 9}, nodes=[(0, 1)])
+    resources = Fleet([cluster(resource_summary=reported, models=MODELS)]).resources
+    for each in range(5):
+        asked = requests_of(quantities({f"x.io/r{each}": 1}))
+        assert resources.estimate(asked).current()[0] == resources.estimate_row(0, asked).replicas == 0
+    assert resources._models.names() == {"cpu", "memory"}
