@@ -17,8 +17,10 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.kubeadmiral import FederatedCluster, KubeAdmiralSpec, as_cluster
+from berthmaster.model.limits import PlacementLimits
 from berthmaster.model.meta import Count, ObjectMeta
 from berthmaster.model.quantity import Quantity
+from berthmaster.scheduling.decision import Decision, FailureKind
 from berthmaster.scheduling.fleet import Fleet, fleet_of
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, policy_unit
 from berthmaster.scheduling.kubeadmiral.profile import kubeadmiral_profile
@@ -30,7 +32,6 @@ from berthmaster_cli.console import json_line, stderr
 
 MAX_LINE_BYTES: Final = 256 * 2**20
 _LINES_PER_UPDATE: Final = 16
-_KUBEADMIRAL_PROFILE: Final = kubeadmiral_profile()
 LineID = str | int | None
 
 
@@ -51,12 +52,13 @@ class KarmadaLine(msgspec.Struct):
 
 
 class BindingResult(msgspec.Struct):
-    """The decision on one binding."""
+    """The decision on one binding. A placement that is too large has a message, too."""
 
     name: str
     affinity: str | None
     clusters: dict[str, int]
     error: str | None
+    message: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class KarmadaAnswer(msgspec.Struct):
@@ -96,10 +98,14 @@ class FederationLine(msgspec.Struct):
 
 
 class FederationResult(msgspec.Struct):
-    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error."""
+    """The decision on the object: replicas by cluster, None where the mode assigns no numbers, or an error.
+
+    A policy that is too large has a message, too.
+    """
 
     clusters: dict[str, int | None]
     error: str | None
+    message: str | msgspec.UnsetType = msgspec.UNSET
 
 
 class FederationAnswer(msgspec.Struct):
@@ -144,7 +150,7 @@ def answer(line: bytes, profile: Profile) -> KarmadaAnswer | FederationAnswer | 
         return LineError(None, LineProblem("", f"the line is longer than {MAX_LINE_BYTES} bytes"))
     try:
         if _is_federation(line):
-            return _answer_federation(decode_json(FederationLine, line))
+            return _answer_federation(decode_json(FederationLine, line), profile.limits)
         parsed = decode_json(KarmadaLine, line)
         scheduler = Scheduler(_fleet(parsed.clusters), profile)
         return KarmadaAnswer(parsed.id, [_decide(scheduler, binding) for binding in parsed.bindings])
@@ -172,10 +178,10 @@ def _fleet(clusters: Sequence[Cluster]) -> Fleet:
 def _decide(scheduler: Scheduler, named: NamedBinding) -> BindingResult:
     decision = scheduler.schedule(Request.of(Binding(named.spec, ObjectMeta(named.name), named.status)))
     error = decision.failure.kind.value if decision.failure is not None else None
-    return BindingResult(named.name, decision.group, decision.assignment, error)
+    return BindingResult(named.name, decision.group, decision.assignment, error, _message(decision))
 
 
-def _answer_federation(line: FederationLine) -> FederationAnswer:
+def _answer_federation(line: FederationLine, limits: PlacementLimits) -> FederationAnswer:
     fleet, wanted = _fleet([as_cluster(each) for each in line.clusters]), line.object
     workload = UnitWorkload(
         api_version=wanted.api_version,
@@ -187,9 +193,16 @@ def _answer_federation(line: FederationLine) -> FederationAnswer:
         current=wanted.current,
     )
     unit = policy_unit(workload, line.policy)
-    decision = Scheduler(fleet, _KUBEADMIRAL_PROFILE).schedule(request_of(unit))
+    profile = kubeadmiral_profile(limits=limits)
+    decision = Scheduler(fleet, profile).schedule(request_of(unit))
     error = decision.failure.kind.value if decision.failure is not None else None
-    return FederationAnswer(line.id, FederationResult(placed(unit, decision), error))
+    return FederationAnswer(line.id, FederationResult(placed(unit, decision), error, _message(decision)))
+
+
+def _message(decision: Decision) -> str | msgspec.UnsetType:
+    """Return why a decision is too large. Other failures have no message here."""
+    failure = decision.failure
+    return failure.message if failure is not None and failure.kind is FailureKind.TOO_LARGE else msgspec.UNSET
 
 
 def _is_federation(line: bytes) -> bool:

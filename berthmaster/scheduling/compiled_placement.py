@@ -14,6 +14,7 @@ from berthmaster.model.placement import (
     Placement,
     ReplicaSchedulingStrategy,
 )
+from berthmaster.model.selector import LABEL_OPERATORS, Requirement
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
@@ -46,7 +47,7 @@ class AffinityColumn(Column[np.bool_]):
         for requirement in term.fields:
             mask &= fleet.fields.matching(requirement, length)
         for requirement in term.zones:
-            mask &= self._zones_matching(requirement.operator, fleet.zones.matching(requirement, length))
+            mask &= self._zones_matching(requirement, length)
         mask[[fleet.row_of[name] for name in term.excluded if name in fleet.row_of]] = False
         return mask
 
@@ -64,10 +65,11 @@ class AffinityColumn(Column[np.bool_]):
             + sum(fleet.zones.steps(each, rows) for each in term.zones)
         )
 
-    @staticmethod
-    def _zones_matching(operator: str, mask: BoolArray) -> BoolArray:
-        """Match nothing for Gt and Lt, which zones do not support."""
-        return mask if operator in {"In", "NotIn", "Exists", "DoesNotExist"} else np.zeros_like(mask)
+    def _zones_matching(self, requirement: Requirement, length: int) -> BoolArray:
+        """Match nothing for an operator that zones do not support. Stored objects may have any operator and values."""
+        if requirement.operator not in LABEL_OPERATORS:
+            return np.zeros(length, dtype=np.bool_)
+        return self._fleet.zones.matching(requirement, length)
 
 
 class Affinities:

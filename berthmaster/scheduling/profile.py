@@ -82,6 +82,11 @@ class Reasons(Protocol):
         """Return how many more replicas fit, and the resource that limits them. None if the profile has no limit."""
 
 
+def binding_excess(placement: Placement, limits: PlacementLimits) -> list[FieldError]:
+    """Return what exceeds the limits in the placement of a binding. Paths start at the binding."""
+    return [error.below("spec.placement") for error in placement_excess(placement, limits)]
+
+
 @dataclass(frozen=True, slots=True)
 class Stages(Generic[Compiled]):
     """What a profile does at the stages that are not switchable plugins.
@@ -104,7 +109,7 @@ class Stages(Generic[Compiled]):
     select: Callable[[Context, Compiled, Candidates], Candidates | Failure]
     assign: Callable[[Context, Compiled, Candidates], dict[str, int] | Failure]
     reasons: Callable[[Context, Compiled, Attempt], Reasons]
-    excess: Callable[[Placement, PlacementLimits], list[FieldError]] = placement_excess
+    excess: Callable[[Placement, PlacementLimits], list[FieldError]] = binding_excess
 
 
 @dataclass(frozen=True, slots=True)

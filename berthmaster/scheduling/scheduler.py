@@ -137,7 +137,7 @@ class Scheduler:
         if compiled is None:
             excess = self._stages.excess(placement, self.profile.limits)
             if excess:
-                raise TooLargeError(str(excess[0].below("spec.placement")))
+                raise TooLargeError(str(excess[0]))
             compiled = self._stages.compile(placement, self.fleet, self._affinities)
             self._compiled.add(key, compiled, BYTES_OF_JSON * len(key))
         return compiled

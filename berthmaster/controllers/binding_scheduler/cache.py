@@ -19,15 +19,17 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.runtime.clock import Clock
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import TooLargeError
 
 RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
 CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
-_MAX_SHARED_PLACEMENTS: Final = 4096
+_PLACEMENT_BYTES: Final = 32 * 2**20
 
 Ask = Callable[[EstimatorQuery], Mapping[str, int]]
 
@@ -45,7 +47,7 @@ class BindingCache:
     """
 
     def __init__(self, context: ControllerContext) -> None:
-        self._placements: dict[bytes, Placement] = {}
+        self._placements: BoundedCache[bytes, Placement] = BoundedCache(_PLACEMENT_BYTES)
         self._informers = [
             context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
         ]
@@ -104,10 +106,10 @@ class BindingCache:
         placement = binding.spec.placement
         if placement is None:
             return binding
-        if len(self._placements) >= _MAX_SHARED_PLACEMENTS:
-            self._placements.clear()
-        shared = self._placements.setdefault(encode_json(placement), placement)
-        if shared is placement:
+        key = encode_json(placement)
+        shared = self._placements.get(key)
+        if shared is None:
+            self._placements.add(key, placement, BYTES_OF_JSON * len(key))
             return binding
         return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
 
@@ -237,13 +239,20 @@ class ClusterCache:
             return len(self._assumed)
 
     def could_host(self, placement: Placement, clusters: Iterable[str]) -> bool:
-        """Whether any of these clusters is in a group of a placement, or in a group's overflow."""
+        """Whether any of these clusters is in a group of a placement, or in a group's overflow.
+
+        No cluster can host a placement above the limits.
+        """
         with self._lock:
             fleet = self._scheduler.fleet
             rows = [fleet.row_of[name] for name in clusters if name in fleet.row_of]
+            try:
+                groups = self._scheduler.compile(placement).groups
+            except TooLargeError:
+                return False
             return any(
                 affinity is None or bool(affinity.current()[rows].any())
-                for group in self._scheduler.compile(placement).groups
+                for group in groups
                 for affinity in (group.own, *(group.overflow or ()))
             )
 

@@ -1,7 +1,7 @@
 """The event handlers: which changes queue which bindings (karmada ``event_handler.go``, with additions)."""
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
@@ -12,7 +12,9 @@ from berthmaster.controllers.estimators.estimators import Estimators
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, ResourceSummary
-from berthmaster.model.placement import AffinityTerm, ClusterAffinity
+from berthmaster.model.decode import encode_json
+from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.resources import amount_of
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
@@ -23,7 +25,7 @@ MANAGED_BY: Final = (
 )
 """A binding without any of these labels follows another binding, and is not scheduled itself."""
 _HEALTHY: Final = "Healthy"
-_MAX_TERMS: Final = 4096
+_TERM_BYTES: Final = 16 * 2**20
 
 
 def names_scheduler(binding: Binding, scheduler_name: str) -> bool:
@@ -56,7 +58,8 @@ class EventHandlers:
         self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._estimators = estimators
-        self._terms: dict[int, tuple[ClusterAffinity, AffinityTerm]] = {}
+        self._terms: BoundedCache[int, tuple[ClusterAffinity, AffinityTerm]] = BoundedCache(_TERM_BYTES)
+        self._groups: BoundedCache[int, tuple[Placement, Mapping[str, ClusterAffinityTerm]]] = BoundedCache(_TERM_BYTES)
         self._gained: set[str] = set()
         self._gaining = threading.Lock()
 
@@ -120,10 +123,16 @@ class EventHandlers:
             self._clusters.adopt(key, before, latest)
 
     def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
+        # Bindings of one policy share one placement, which this dict keeps alive.
+        known: dict[int, tuple[Placement, bool]] = {}
         for key in keys:
             binding = self._bindings.get(key)
             placement = binding.spec.placement if binding is not None else None
-            if placement is not None and self._clusters.could_host(placement, clusters):
+            if placement is None:
+                continue
+            if id(placement) not in known:
+                known[id(placement)] = placement, self._clusters.could_host(placement, clusters)
+            if known[id(placement)][1]:
                 yield key
 
     def _push(self, key: Key, event: str) -> None:
@@ -154,16 +163,24 @@ class EventHandlers:
                 return True
             observed = effective(binding).status.scheduler_observing_affinity_name
             terms = placement.cluster_affinities
-            affinity = next((each for each in terms if each.affinity_name == observed), terms[0] if terms else None)
+            affinity = self._groups_of(placement).get(observed, terms[0] if terms else None)
         return affinity is None or self._term(affinity).matches(cluster)
 
     def _term(self, affinity: ClusterAffinity) -> AffinityTerm:
         known = self._terms.get(id(affinity))
         if known is None:
-            if len(self._terms) >= _MAX_TERMS:
-                self._terms.clear()
             # The entry keeps the affinity alive, so that no other object gets its id.
-            known = self._terms[id(affinity)] = affinity, AffinityTerm(affinity)
+            known = affinity, AffinityTerm(affinity)
+            self._terms.add(id(affinity), known, BYTES_OF_JSON * len(encode_json(affinity)))
+        return known[1]
+
+    def _groups_of(self, placement: Placement) -> Mapping[str, ClusterAffinityTerm]:
+        """Return the groups of a placement by name. Of equal names the first one counts."""
+        known = self._groups.get(id(placement))
+        if known is None:
+            groups = {each.affinity_name: each for each in reversed(placement.cluster_affinities or ())}
+            known = placement, groups
+            self._groups.add(id(placement), known, BYTES_OF_JSON * len(encode_json(placement)))
         return known[1]
 
 

@@ -12,9 +12,10 @@ import msgspec.structs
 from berthmaster.model.binding import Binding, GracefulEvictionTask
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.compiled_placement import Strategy, strategy_of
-from berthmaster.scheduling.decision import Decision
+from berthmaster.scheduling.decision import Decision, Failure, FailureKind
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import GROUP_STEPS, TooLargeError, Work
 
 REASON = "ClusterNotReady"
 
@@ -55,6 +56,18 @@ def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) ->
         request: the workload with its whole assignment.
         lost: the assigned clusters to replace.
     """
+    try:
+        return _replacement(scheduler, request, lost, Work(scheduler.profile.limits.steps))
+    except TooLargeError as error:
+        return str(error)
+
+
+def _replacement(scheduler: Scheduler, request: Request, lost: frozenset[str], work: Work) -> Replacement | str:
+    """See ``replacement``.
+
+    Raises:
+        TooLargeError: the placement exceeds a limit, or all groups together take too many steps.
+    """
     kept = {name: replicas for name, replicas in request.current.items() if name not in lost}
     remaining = replace(request, current=kept, fresh=False, evicted_from=request.evicted_from | lost)
     unready = frozenset(each.name for each in scheduler.fleet.clusters if each is not None and not each.ready)
@@ -64,7 +77,8 @@ def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) ->
         if index and kept and not _divided(request):
             break  # kept copies belong to the first group: its next decision would remove copies in other groups
         asked = replace(remaining, placement=placement)
-        found = _rest(scheduler, asked, unready) if index else _whole(scheduler, asked, unready)
+        work.spend(GROUP_STEPS * len(placement.cluster_affinities or ()))
+        found = _rest(scheduler, asked, unready, work) if index else _whole(scheduler, asked, unready, work)
         if isinstance(found, str):
             problems.append(found)
             continue
@@ -109,7 +123,7 @@ _Found = tuple[dict[str, int], str] | str
 """Replicas by cluster and their group, or the reason why there are none."""
 
 
-def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
+def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str], work: Work) -> _Found:
     """Schedule the whole workload in one group.
 
     The result may take replicas from healthy clusters: static weights ignore the assignment, and labels may have
@@ -118,25 +132,37 @@ def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _
     kept = request.current
     full = {**(request.bounds or {}), **dict.fromkeys(unready & kept.keys(), 0)}
     elsewhere = request.evicted_from | (unready - kept.keys())
-    decision = scheduler.schedule(replace(request, evicted_from=elsewhere, bounds=full or None))
+    decision = scheduler.schedule(replace(request, evicted_from=elsewhere, bounds=full or None), work)
     if decision.failure is not None:
-        return decision.failure.message
+        return _message(decision.failure)
     if _keeps(request, decision.assignment, unready):
         return _gaining(request, decision.assignment, decision.group)
     strategy = strategy_of(request.placement.replica_scheduling)
     if request.placement.spread_constraints and strategy is not Strategy.STATIC_WEIGHT:
         return "healthy replicas would have to move"
-    return _rest(scheduler, request, unready)
+    return _rest(scheduler, request, unready, work)
 
 
-def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str]) -> _Found:
+def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str], work: Work) -> _Found:
     """Keep the healthy replicas, and schedule only the missing ones in one group."""
     missing = request.replicas - sum(request.current.values()) if _divided(request) else request.replicas
     elsewhere = request.evicted_from | unready
-    decision = scheduler.schedule(replace(request, current={}, replicas=max(0, missing), evicted_from=elsewhere))
+    missing_only = replace(request, current={}, replicas=max(0, missing), evicted_from=elsewhere)
+    decision = scheduler.schedule(missing_only, work)
     if decision.failure is not None:
-        return decision.failure.message
+        return _message(decision.failure)
     return _gaining(request, _together(request, decision), decision.group)
+
+
+def _message(failure: Failure) -> str:
+    """Return the message of a failure of one group.
+
+    Raises:
+        TooLargeError: no further group can be tried.
+    """
+    if failure.kind is FailureKind.TOO_LARGE:
+        raise TooLargeError(failure.message)
+    return failure.message
 
 
 def _keeps(request: Request, clusters: dict[str, int], unready: frozenset[str]) -> bool:

@@ -24,6 +24,7 @@ from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.scheduling.work import TooLargeError, Work
 
 if TYPE_CHECKING:  # gRPC is an optional dependency
     from berthmaster.controllers.estimators.channels import GRPCConnector
@@ -81,17 +82,21 @@ class EstimatorQuery:
 
 
 def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
-    """Return the query for a decision; None if capacity does not matter for it.
+    """Return the query for a decision; None if capacity does not matter for it, or the decision is too large.
 
     The function reads the scheduler: the caller must not change it at the same time.
     """
     if not request.replicas:
         return None
-    compiled = scheduler.compile(request.placement)
-    groups = compiled.groups[0 if request.fresh else compiled.group_index(request.observed_group) :]
-    if not _needs_capacity(request, groups):
+    work = Work(scheduler.profile.limits.steps)
+    try:
+        compiled = scheduler.compile(request.placement)
+        groups = compiled.groups[0 if request.fresh else compiled.group_index(request.observed_group) :]
+        if not _needs_capacity(request, groups):
+            return None
+        rows = {row for group in groups for row in scheduler.fitting(request, group, work).tolist()}
+    except TooLargeError:
         return None
-    rows = {row for group in groups for row in scheduler.fitting(request, group).tolist()}
     clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
     resource = spec.resource
     name = f"{resource.namespace}/{resource.name}" if resource.namespace else resource.name

@@ -36,6 +36,7 @@ from berthmaster.scheduling.kubeadmiral.allocation import Allocation
 from berthmaster.scheduling.kubeadmiral.terms import InvalidTermError, any_matches, labels_matching, rows_matching
 from berthmaster.scheduling.kubeadmiral.unit import GPU, ReplicasStrategy, SchedulingUnit, UnitPlacement, unit_of
 from berthmaster.scheduling.scores import MAX_SCORE, ColumnScore, RelativeScore, Score
+from berthmaster.scheduling.work import PYTHON_STEPS
 
 READY: Final = "Ready"
 _PLAIN_RESOURCES: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -93,6 +94,13 @@ class SelectorColumn(Column[np.bool_]):
         if placement.required is not None:
             mask &= rows_matching(placement.required, fleet)
         return mask & fleet.occupied
+
+    def steps(self, rows: int) -> int:
+        placement = self._placement
+        expressions = len(placement.cluster_selector) + sum(
+            len(term.match_expressions) + len(term.match_fields) for term in placement.required or ()
+        )
+        return super().steps(rows) * (1 + expressions) + PYTHON_STEPS * expressions
 
     def compute_row(self, row: int) -> bool:
         cluster = self._fleet.clusters[row]

@@ -11,6 +11,7 @@ from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
 from berthmaster.model.kubeadmiral import PluginReference, PluginSet, SchedulingProfile
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
 from berthmaster.scheduling.fleet import Fleet
@@ -26,6 +27,7 @@ from berthmaster.scheduling.kubeadmiral.plugins import (
     scored,
     select,
 )
+from berthmaster.scheduling.kubeadmiral.unit import unit_excess
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
 
 _WEBHOOK: Final = "Webhook"
@@ -45,7 +47,7 @@ class PluginNames:
 DEFAULT_PLUGINS: Final = PluginNames()
 
 
-def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
+def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS, limits: PlacementLimits = DEFAULT_LIMITS) -> Profile:
     """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made."""
     return Profile(
         Plugins(tuple(FILTERS[name] for name in names.filters), tuple(SCORES[name] for name in names.scores)),
@@ -56,7 +58,9 @@ def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS) -> Profile:
             select=partial(select, names.selectors),
             assign=assign,
             reasons=UnitReasons,
+            excess=unit_excess,
         ),
+        limits=limits,
     )
 
 

@@ -6,7 +6,9 @@ from enum import Enum
 from typing import Final
 
 from berthmaster.model.cluster import Toleration
-from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement
+from berthmaster.model.errors import FieldError
+from berthmaster.model.kubeadmiral import ClusterSelectorTerm, DesiredPlacement, KubeAdmiralSpec
+from berthmaster.model.limits import PlacementLimits, kubeadmiral_excess, placement_excess
 from berthmaster.model.placement import ClusterAffinity, Placement
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.context import Context
@@ -114,6 +116,20 @@ class UnitPlacement(Placement, frozen=True):
 
     cluster_selector: dict[str, str] = {}
     required: tuple[ClusterSelectorTerm, ...] | None = None
+
+
+def unit_excess(placement: Placement, limits: PlacementLimits) -> list[FieldError]:
+    """Return what exceeds the limits in the placement of a unit. Paths are those of a KubeAdmiral policy's spec."""
+    if not isinstance(placement, UnitPlacement):
+        return placement_excess(placement, limits)
+    affinity = placement.cluster_affinity
+    spec = KubeAdmiralSpec(
+        cluster_selector=placement.cluster_selector,
+        cluster_affinity=placement.required or (),
+        tolerations=placement.cluster_tolerations,
+        placement=tuple(map(DesiredPlacement, affinity.cluster_names)) if affinity is not None else (),
+    )
+    return kubeadmiral_excess(spec, limits)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

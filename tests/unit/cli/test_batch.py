@@ -113,3 +113,37 @@ def test_a_bad_federation_has_an_error_with_its_path(change, path):
     }
     (error_answer,) = answers(json.dumps({**line, **change}).encode())
     assert (error_answer["id"], error_answer["error"]["path"]) == (7, path)
+
+
+def test_a_placement_above_a_limit_has_a_message_and_the_others_are_answered():
+    groups = {"clusterAffinities": [{"affinityName": f"g{index}"} for index in range(1025)]}
+    zone = {
+        "clusterAffinity": {"fieldSelector": {"matchExpressions": [{"key": "zone", "operator": "Gt", "values": []}]}}
+    }
+    resource = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "namespace": "shop"}
+    bindings = [
+        {"name": name, "spec": {"resource": resource, "placement": placement}}
+        for name, placement in (("large", groups), ("wrong", zone), ("fine", {}))
+    ]
+    serves = {
+        "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
+    }
+    line = {"clusters": [{"metadata": {"name": "a"}, "status": serves}], "bindings": bindings}
+    [answer] = answers(json.dumps(line).encode() + b"\n")
+    large, wrong, fine = answer["results"]
+    assert large["error"] == "TooLarge"
+    assert large["message"].startswith("spec.placement.clusterAffinities: 1,025 groups; at most 1,024 are scheduled")
+    assert (wrong["error"], fine["error"], fine["clusters"]) == ("NoFit", None, {"a": 0})
+    assert "message" not in fine
+
+
+def test_a_policy_above_a_limit_has_a_message():
+    member = {"metadata": {"name": "a"}, "status": {"conditions": [{"type": "Joined", "status": "True"}]}}
+    line = {
+        "clusters": [member],
+        "policy": {"tolerations": [{"key": f"k{index}"} for index in range(257)]},
+        "object": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+    }
+    [answer] = answers(json.dumps(line).encode() + b"\n")
+    assert answer["result"]["error"] == "TooLarge"
+    assert answer["result"]["message"].startswith("spec.tolerations: 257 tolerations; at most 256 are scheduled")

@@ -99,3 +99,15 @@ def test_work_within_the_limit_is_only_counted():
     work.spend(10)
     with pytest.raises(TooLargeError):
         work.spend(1)
+
+
+@pytest.mark.parametrize("values", [[], ["a"], ["a", "b"], ["1", "2"]], ids=lambda values: f"{len(values)} values")
+@pytest.mark.parametrize("operator", ["Equals", "Gt", "", "in"])
+def test_a_zone_with_an_operator_that_is_not_supported_matches_no_cluster(operator, values):
+    """Stored objects may have any operator. One of them must not end the decisions on all others."""
+    expression = {"key": "zone", "operator": operator, "values": values}
+    wrong = asked(clusterAffinity={"fieldSelector": {"matchExpressions": [expression]}})
+    one = Scheduler(Fleet([*CLUSTERS, cluster("zoned", zones=["a", "1"])]), karmada_profile())
+    decision = one.schedule(Request.of(wrong))
+    assert decision.failure.kind is FailureKind.NO_FIT
+    assert len(explain(one, Request.of(wrong), decision).groups[0].clusters) == 51

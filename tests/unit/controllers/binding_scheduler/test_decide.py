@@ -172,3 +172,33 @@ def test_a_binding_that_is_too_large_keeps_its_clusters_and_is_not_retried(limit
     assert (decision.write, decision.clusters, decision.requeue_after_s) == (None, None, None)
     assert decision.attempted
     assert not decision.waits_for_capacity
+
+
+def test_a_placement_that_is_too_large_is_reported_by_failover_and_estimators_and_hosts_nothing(clock: FakeClock):
+    profile = karmada_profile(limits=DEFAULT_LIMITS._replace(groups=1))
+    asked_for: list[object] = []
+    clusters = ClusterCache(profile, clock, FailoverOptions(TOLERATION_S), lambda query: asked_for.append(query) or {})
+    set_ready(clusters, a=False, b=True)
+    clock.pass_by(TOLERATION_S + 1)
+    groups = [{"affinityName": "x"}, {"affinityName": "y"}]
+    binding = wanting(replicas=2, groups=groups, clusters={"a": 2}, scheduling=AGGREGATED)
+    decision = clusters.decide_and_assume(KEY, binding)
+    assert decision.result.reason == "PlacementTooLarge"
+    assert "2 groups; at most 1 are scheduled" in decision.warning
+    assert asked_for == []
+    assert not clusters.could_host(binding.spec.placement, ["b"])
+
+
+def test_failover_counts_the_steps_of_all_groups_together(clock: FakeClock):
+    def warning(steps: int) -> str:
+        clusters = ClusterCache(
+            karmada_profile(limits=DEFAULT_LIMITS._replace(steps=steps)), clock, FailoverOptions(TOLERATION_S)
+        )
+        set_ready(clusters, a=False, b=True)
+        clock.pass_by(TOLERATION_S + 1)
+        groups = [{"affinityName": f"g{index}", "clusterNames": ["a"]} for index in range(30)]
+        binding = wanting(replicas=2, groups=groups, clusters={"a": 2}, scheduling=AGGREGATED)
+        return clusters.decide_and_assume(KEY, binding).warning
+
+    assert "takes more than 20,000 steps" in warning(20_000)
+    assert "steps" not in warning(10_000_000)
