@@ -13,7 +13,7 @@ from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
 from berthmaster.model.placement import ClusterAffinity
 from berthmaster.model.policy import Policy
 from berthmaster_cli.lint.sources import SourceObject
-from webhook.admission.outcome import ABSENT, FieldProblem
+from webhook.admission.outcome import ABSENT, FieldProblem, bounded
 
 CLUSTER_UNKNOWN: Final = "cluster-unknown"
 CLAIMED_TWICE: Final = "claimed-twice"
@@ -81,15 +81,18 @@ class Across:
     def _unknown_clusters(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
         known = sorted(self._clusters)
         remedies: dict[str, str] = {}
-        for found in self._policies:
-            for path, name in _named_clusters(found):
+
+        def problems(policy: SourceObject) -> Iterator[FieldProblem]:
+            for path, name in _named_clusters(policy):
                 if name in self._clusters:
                     continue
                 if name not in remedies:
                     # Similar names take time proportional to the fleet, so only the first names get them.
                     remedies[name] = _remedy(name, known if len(remedies) < _HINTS else ())
-                fault = "the fleet has no cluster of this name"
-                yield found, FieldProblem(path, name, fault, remedies[name], CLUSTER_UNKNOWN)
+                yield FieldProblem(path, name, "the fleet has no cluster of this name", remedies[name])
+
+        for found in self._policies:
+            yield from ((found, each) for each in bounded(problems(found), CLUSTER_UNKNOWN))
 
     def _claimed_twice(self) -> Iterator[tuple[SourceObject, FieldProblem]]:
         claimed: dict[tuple[str, str, int, _Resource], list[tuple[str, SourceObject]]] = defaultdict(list)

@@ -50,6 +50,13 @@ def rules(tmp_path):
     return call
 
 
+def test_the_findings_of_one_object_are_bounded(rules):
+    unknown = policy(placement={"clusterAffinity": {"clusterNames": [f"other{index}" for index in range(1000)]}})
+    found = rules(unknown, policy("b", {"clusterAffinity": {"clusterNames": ["x"]}}, resource="b"), cluster("member1"))
+    assert [each[0] for each in found] == ["cluster-unknown"] * 52
+    assert found[50][3] == "950 more problems like these; correct them too"
+
+
 NAMED = {
     "an affinity": ({"clusterAffinity": {"clusterNames": ["membr1"]}}, "clusterAffinity.clusterNames[0]"),
     "an exclusion": ({"clusterAffinity": {"exclude": ["member1", "membr1"]}}, "clusterAffinity.exclude[1]"),
