@@ -121,11 +121,12 @@ CASES: Final[dict[str, Values]] = {
     },
     "each-component-placed": {
         "pods": {"nodeSelector": {"disk": "ssd"}, "labels": {"team": "fleet"}},
-        "webhook": {"pods": {"nodeSelector": {"pool": "edge"}, "hostNetwork": True, "antiAffinity": "required"}},
+        "webhook": {"pods": {"nodeSelector": {"pool": "edge"}, "antiAffinity": "required"}},
         "controllers": {"pods": {"priorityClassName": "fleet-critical", "labels": {"team": "placement"}}},
         "certs": {"pods": {"tolerations": [{"key": "control-plane", "operator": "Exists"}], "dnsPolicy": "Default"}},
         "registration": {"pods": {"nodeSelector": {}, "annotations": {"sidecar.istio.io/inject": "false"}}},
     },
+    "host-network": {"webhook": {"pods": {"hostNetwork": True}}},
     "openshift": {"pods": {"securityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}},
     "extras": {
         "global": {"imageRegistry": "registry.example.org:5000"},

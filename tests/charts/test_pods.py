@@ -65,7 +65,7 @@ PROMISES: dict[str, Callable[[Spec], bool]] = {
 
 BY_CONFIGURATION = {
     "runs as an unprivileged user": "openshift",
-    "shares nothing with its node": "each-component-placed",
+    "shares nothing with its node": "host-network",
 }
 """The cases whose values give up a promise."""
 
