@@ -59,6 +59,7 @@ CASES: Final[dict[str, Values]] = {
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
     "single-with-everything": {
         "mode": "single",
+        "placementLimits": {"groups": 2048, "steps": 50_000_000},
         "extender": EXTENDER,
         "controllers": {"enable": ["*", "workload-rebalancer"], "featureGates": {"PolicyPreemption": True}},
     },

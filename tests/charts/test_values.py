@@ -8,6 +8,7 @@ import yaml
 from charts.cases import CASES
 from charts.values_table import readme, table
 
+from berthmaster.model.limits import LIMIT_NAMES, MAX_LIMIT
 from berthmaster.version import __version__
 from charts import helm
 
@@ -45,12 +46,19 @@ def test_every_value_has_a_comment():
 def test_every_value_of_the_schema_has_a_default():
     beyond = {
         *(f"controllers.featureGates.{gate}" for gate in SCHEMA["properties"]["controllers"]["properties"]["featureGates"]["properties"]),
+        *(f"placementLimits.{name}" for name in LIMIT_NAMES),
         *(path for path in paths(SCHEMA) if path.startswith("target.componentKubeconfigSecrets.") and path.count(".") == 3),
         *(path for path in paths(SCHEMA) if path.startswith("serviceAccounts.names.")),
         "pods.affinity.nodeAffinity", "pods.affinity.podAffinity",
     }  # fmt: skip
     groups = {path for path in paths(SCHEMA) if any(other.startswith(f"{path}.") for other in paths(SCHEMA))}
     assert set(paths(SCHEMA)) - groups - beyond <= documented_paths()
+
+
+def test_the_limits_of_placements_are_those_of_the_option():
+    limits = SCHEMA["properties"]["placementLimits"]["properties"]
+    assert list(limits) == list(LIMIT_NAMES)
+    assert {(each["minimum"], each["maximum"]) for each in limits.values()} == {(1, MAX_LIMIT)}
 
 
 def test_the_schema_is_closed_at_every_level():
@@ -69,6 +77,8 @@ def test_the_schema_is_closed_at_every_level():
     ("values", "message"),
     [
         pytest.param({"webook": {}}, "webook", id="a misspelt group"),
+        pytest.param({"placementLimits": {"group": 1}}, "placementLimits", id="an unknown limit of placements"),
+        pytest.param({"placementLimits": {"groups": 0}}, r"placementLimits[./]groups", id="a limit of 0"),
         pytest.param({"webhook": {"replica": 2}}, "replica", id="a misspelt value"),
         pytest.param({"mode": "kubeadmiral"}, r"mode", id="an unknown mode"),
         pytest.param({"webhook": {"rules": {"group-repeated": False}}}, r"webhook[./]rules", id="a level that YAML made a boolean"),

@@ -66,3 +66,12 @@ spec:
       {{- include "berthmaster.selector" . | nindent 6 }}
 {{- end }}
 {{- end -}}
+
+{{- /* The option for the largest placements, the same for all components that read them. */ -}}
+{{- define "berthmaster.placementLimits" -}}
+{{- if .Values.placementLimits }}
+{{- $limits := list }}
+{{- range $name, $number := .Values.placementLimits }}{{ $limits = append $limits (printf "%s=%d" $name (int64 $number)) }}{{ end }}
+- --placement-limits={{ join "," $limits }}
+{{- end }}
+{{- end }}
