@@ -1,7 +1,7 @@
 """Loading of manifests: clusters, policies, bindings, and the resources to place."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,12 +10,12 @@ from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.overlay import over_dumps
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
+from berthmaster.manifests.overlay import dump_sources, over_dumps
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, is_misspelled, unknown_fields
-from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.errors import FieldError, InputError, ManifestError
 from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
@@ -136,7 +136,8 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
     """Return the manifests of documents, wherever they were read: files, an API server, a dump.
 
     Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters. Objects of files
-    replace those of a dump (``overlay``).
+    replace those of a dump (``overlay``). An object that a control plane stores is left out if it is invalid, and
+    reported as a gap: the user cannot correct it in a file.
 
     Args:
         documents: the documents.
@@ -145,12 +146,13 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
             in any case, and so is one of a stored policy: both come from another version of Karmada.
 
     Raises:
-        ManifestError: at the first invalid or duplicate document.
+        ManifestError: at the first invalid or duplicate document of a file.
         InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
-    loader = _Loader(lenient=lenient)
     with _collector_paused():
-        for document in over_dumps([each.with_namespace() for each in documents]):
+        given = [each.with_namespace() for each in documents]
+        loader = _Loader(dump_sources(given), lenient=lenient)
+        for document in over_dumps(given):
             loader.add(document)
     manifests = loader.manifests
     if not manifests.clusters and not manifests.federation.clusters:
@@ -183,8 +185,9 @@ def _collector_paused() -> Iterator[None]:
 class _Loader:
     """Adds documents to manifests and rejects duplicates."""
 
-    def __init__(self, *, lenient: bool = False) -> None:
+    def __init__(self, dumps: Container[str], *, lenient: bool = False) -> None:
         self.manifests = Manifests()
+        self._dumps = dumps
         self._lenient = lenient
         self._documents: dict[Identity, Document] = {}
         self._readers: Mapping[tuple[str, str], Callable[[Document], None]] = {
@@ -205,6 +208,15 @@ class _Loader:
         }
 
     def add(self, document: Document) -> None:
+        try:
+            self._add(document)
+        except ManifestError as error:
+            is_stored = document.is_live or document.source in self._dumps
+            if document.applied or is_snapshot(document) or not is_stored:
+                raise
+            self.manifests.gaps.append(f"{error}; the object is left out")
+
+    def _add(self, document: Document) -> None:
         if document.applied:
             self.manifests.applied.add(document.identity)
         group = group_of(document.api_version)
