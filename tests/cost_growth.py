@@ -27,14 +27,16 @@ import msgspec
 JSON = Any
 EMBEDDED = "<json>"
 """The part of a path that enters a text that is a JSON document, such as an annotation."""
-MAX_RATIO = 2.5
+MAX_RATIOS = {"steps": 2.5, "bytes": 3.0}
 """n log n has 2.3 at these sizes, and n squared 4. Linear work in addition hides small squares; greater lengths show
-them."""
+them. Bytes grow in the larger jumps of lists and maps."""
+MIN_DOUBLING = 2.2
+"""If the last doubling of the size does not cost more than this factor, it does not grow too fast."""
+LEAST = {"steps": 400, "bytes": 131_072}
+"""Smaller differences say nothing."""
 LENGTH = 32
 TEXT_FACTOR = 16
 """Texts grow to so many times more characters."""
-MIN_STEPS = 400
-MIN_BYTES = 65_536
 _PATHS_SHOWN = 4
 _NUMBERED = re.compile(r"-0\b")
 
@@ -180,12 +182,12 @@ def measured(work: Work) -> Cost:
 
 def too_fast(name: str, where: tuple[Path, ...], costs: tuple[Cost, ...]) -> Iterator[Finding]:
     """Yield a finding for steps and for bytes if they grow faster than n log n."""
-    for index, (measure, least) in enumerate((("steps", MIN_STEPS), ("bytes", MIN_BYTES))):
+    for index, (measure, least) in enumerate(LEAST.items()):
         small, middle, large = (cost[index] for cost in costs)
         first, second = middle - small, large - middle
-        # Costs fall where a limit refuses the larger input. Then only the last two are comparable.
-        ratio = second / max(first, least / 4) if first >= 0 else large / middle
-        if second > least and ratio > MAX_RATIO:
+        ratio = second / max(first, least / 4)
+        # Where a limit refuses the larger inputs, only these two are comparable.
+        if second > least and ratio > MAX_RATIOS[measure] and large > MIN_DOUBLING * middle:
             yield Finding(name, where, measure, (small, middle, large), ratio)
 
 
@@ -228,11 +230,18 @@ def singles(document: JSON) -> Iterator[Case]:
             yield Case((path,), distinct=False)
 
 
-def pairs(document: JSON, environment: Collection[str] = ()) -> Iterator[Case]:
-    """Yield each two lists or maps that do not contain each other, at least one of them outside the environment."""
+def pairs(document: JSON, environment: Collection[str] = (), bounded: Collection[str] = ()) -> Iterator[Case]:
+    """Yield each two lists or maps that do not contain each other.
+
+    Args:
+        document: the document.
+        environment: the top fields of the environment; two of its parts are not combined.
+        bounded: the names of lists that are not combined with the environment either.
+    """
     for first, second in combinations(_containers(document), 2):
-        outside = sum(path[0] not in environment for path in (first, second) if path)
-        if outside and not _contains(first, second) and not _contains(second, first):
+        outside = [path for path in (first, second) if not path or path[0] not in environment]
+        combined = len(outside) == 2 or (len(outside) == 1 and not set(outside[0]) & set(bounded))
+        if combined and not _contains(first, second) and not _contains(second, first):
             yield Case((first, second))
 
 
@@ -246,7 +255,7 @@ def _contains(outer: Path, inner: Path) -> bool:
 
 def is_chosen(name: str, case: Case, share: float) -> bool:
     """Return whether a case belongs to a share of all cases. The choice depends on the case alone."""
-    return zlib.crc32(f"{name} {case}".encode()) < share * 2**32
+    return share > 0 and zlib.crc32(f"{name} {case}".encode()) < share * 2**32
 
 
 def main() -> None:
@@ -262,7 +271,7 @@ def main() -> None:
     parser.add_argument("--only", default="", help="only inputs whose name has this text")
     options = parser.parse_args()
     counted_work.install()
-    from cost_inputs import CORE, inputs  # noqa: PLC0415 - the counters must be there first
+    from cost_inputs import BOUNDED, CORE, inputs  # noqa: PLC0415 - the counters must be there first
 
     tracemalloc.start(1)
     gc.collect()
@@ -276,7 +285,11 @@ def main() -> None:
             *(islice(levels(document, environment), 1) if options.core and name in CORE else ()),
             *(each for each in levels(document, environment) if is_chosen(name, each, options.levels)),
             *(each for each in singles(document) if is_chosen(name, each, options.singles)),
-            *(each for each in pairs(document, environment) if is_chosen(name, each, options.pairs)),
+            *(
+                each
+                for each in pairs(document, environment, BOUNDED)
+                if options.pairs and is_chosen(name, each, options.pairs)
+            ),
         ]
         for case in chosen:
             tried += 1

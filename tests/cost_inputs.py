@@ -12,6 +12,7 @@ from io import BytesIO
 from typing import NamedTuple
 
 import msgspec
+from cost_growth import EMBEDDED
 from cost_samples import JSON, OMITTED, sample
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
@@ -66,15 +67,20 @@ _SERVES = {
     "apiEnablements": [{"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}]
 }
 
+BOUNDED = frozenset(
+    {
+        "clusterAffinities", "clusterTolerations", "matchExpressions", "matchFields", "overflowAffinities",
+        "spreadConstraints", "staticWeightList", "tolerations", EMBEDDED,
+    }
+)  # fmt: skip
+"""Lists that ``PlacementLimits`` bounds. A decision may look at each cluster for each entry: its steps have a limit."""
 CORE = frozenset(
     {
         "create through /validate-propagationpolicy",
-        "create through /mutate-propagationpolicy",
         "create through /validate-kubeadmiral-propagationpolicy",
         "create through /validate-workloadrebalancer",
         "POST /v1/schedule with clusters",
         "kube-scheduler filter, nodes",
-        "kube-scheduler prioritize, nodes",
         "KubeAdmiral filter",
         "KubeAdmiral select",
         "decide a binding",
@@ -93,14 +99,14 @@ class Input(NamedTuple):
         name: the entry, in words.
         document: a valid document.
         prepare: returns the work on a document.
-        environment: the top fields that hold the fleet and the other objects. Operators grow them, not one user, and
-            the result of a simulation has an entry for each pair of them.
+        environment: the top fields that hold the clusters and the other objects. The result of a simulation has an
+            entry for each pair of them. The limits of a placement bound its product with the clusters, see ``BOUNDED``.
     """
 
     name: str
     document: JSON
     prepare: Callable[[JSON], Work]
-    environment: Collection[str] = ("fleet", "bindings", "policies")
+    environment: Collection[str] = ("fleet", "bindings", "policies", "clusters", "clusterScores")
 
 
 def inputs() -> Iterator[Input]:

@@ -15,6 +15,10 @@ from berthmaster.model.quantity import Quantity
 JSON = Any
 VALUES: Mapping[str, JSON] = {
     "affinityName": "group-0",
+    # A fleet has at most 512 names of resources. Below this limit, each name needs a number for each cluster.
+    "allocatable": {"cpu": "1"},
+    "allocated": {"cpu": "1"},
+    "allocating": {"cpu": "1"},
     "clusterAffinity.matchFields.key": "metadata.name",
     "clusterAffinity.matchFields.values": "member-0",
     "clusterNames": "member-0",
@@ -37,6 +41,7 @@ VALUES: Mapping[str, JSON] = {
     "podUnschedulableFor": "1m",
     "priorityClassSource": "KubePriorityClass",
     "purgeMode": "Gracefully",
+    "ranges.name": "cpu",
     "replicaDivisionPreference": "Weighted",
     "replicasStrategy": "Spread",
     "requiredDuringSchedulingIgnoredDuringExecution": {

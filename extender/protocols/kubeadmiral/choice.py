@@ -52,6 +52,8 @@ def capacity_of(
     for name, amount in requests:
         free = free_amount(summary, name) if summary is not None else 0
         fits = min(fits, max(0, free) // amount)
+        if not fits:
+            break  # a workload may request many resources that no cluster has
     running = _running(unit, cluster.name)
     fits = running if repelled else min(INT64_MAX, fits + running)
     return fits if maximum is None else min(fits, maximum)

@@ -1,1 +1,0 @@
-"""Interpreter scripts of a control plane (``ResourceInterpreterCustomization``), run in a sandbox."""
