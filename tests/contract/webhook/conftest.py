@@ -6,8 +6,8 @@ from webhook_process import running
 
 @pytest.fixture(scope="session", params=["fast", "gthread"])
 def server(request, tmp_path_factory):
-    """A webhook with two workers, a small body limit and short deadlines."""
-    options = ("--workers=2", "--threads=4", "--max-body-bytes=65536", "--request-timeout-s=0.7", "--drain-s=0")
+    """A webhook with two workers, a small body limit and deadlines that only a client that waits exceeds."""
+    options = ("--workers=2", "--threads=4", "--max-body-bytes=65536", "--request-timeout-s=2.5", "--drain-s=0")
     with running(tmp_path_factory.mktemp("webhook"), *options, f"--worker-class={request.param}") as shared:
         yield shared
 

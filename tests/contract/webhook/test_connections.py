@@ -15,7 +15,7 @@ from webhook_process import running
 POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "kind": "PropagationPolicy", "metadata": {}, "spec": {}}
 REVIEW = json.dumps(admission_review(POLICY)).encode()
 CHUNKED = b"%x\r\n%b\r\n0\r\n\r\n" % (len(REVIEW), REVIEW)
-SOON_S = 6  # far above all deadlines of the server, so that a busy machine fails no test
+SOON_S = 30  # far above all deadlines of the server, so that a busy machine fails no test
 
 
 def opened(server):
@@ -131,6 +131,23 @@ def test_connections_are_shared_among_the_workers(tmp_path):
         deadline = time.monotonic() + SOON_S
         while min(taken := shares(server, workers, 12)) < 3:  # the last worker may not be ready yet
             assert time.monotonic() < deadline, taken
+
+
+def test_at_the_limit_idle_connections_are_closed_and_handshakes_are_not(tmp_path):
+    options = ("--workers=1", "--max-connections=16", "--request-timeout-s=30", "--drain-s=0")
+    with running(tmp_path, *options) as server, ExitStack() as stack:
+        address = ("127.0.0.1", server.port)
+        halves = [stack.enter_context(socket.create_connection(address, timeout=30)) for _ in range(4)]
+        for number in range(40):
+            client = stack.enter_context(closing(opened(server)))
+            client.settimeout(30)
+            client.sendall(request())
+            assert answers(client, 1) == [True], f"connection {number} is served"
+        for half in halves:
+            half.sendall(b"not a handshake\r\n")
+        deadline = time.monotonic() + SOON_S
+        while server.metric("berthmaster_webhook_tls_handshake_failures_total", reason="refused") < len(halves):
+            assert time.monotonic() < deadline
 
 
 def shares(server, workers, connections):

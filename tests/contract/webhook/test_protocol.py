@@ -14,7 +14,7 @@ from servers import FAST_ONLY
 from webhook.admission.reviews import ROUTES
 
 PATH = "/mutate-propagationpolicy"
-SOON_S = 6  # far above all deadlines of the server, so that a busy machine fails no test
+SOON_S = 30  # far above all deadlines of the server, so that a busy machine fails no test
 POLICY = {
     "apiVersion": "policy.karmada.io/v1alpha1",
     "kind": "PropagationPolicy",
