@@ -18,7 +18,7 @@ from berthmaster.simulation.report import Explanation, explanation
 from berthmaster.simulation.run import explained
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
 from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
-from berthmaster_cli.federation import explain_in_federation, print_federation_explanation
+from berthmaster_cli.federation import duplicate_limits_option, explain_in_federation, print_federation_explanation
 from berthmaster_cli.inputs import (
     current_time,
     explain_remotely,
@@ -41,6 +41,7 @@ from berthmaster_cli.tables import assignment_text, print_group, without_zeros
     "--limit", default=20, show_default=True, type=click.IntRange(0),
     help="The number of clusters to show for each group; 0 for all.",
 )  # fmt: skip
+@duplicate_limits_option
 @output_option
 @namespace_option
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
@@ -60,7 +61,7 @@ def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any)
         return
     manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
     if manifests.federation.clusters:
-        explained = explain_in_federation(manifests, replica_paths, name)
+        explained = explain_in_federation(manifests, replica_paths, name, duplicate_limits=given["duplicate_limits"])
         print_federation_explanation(stdout(), explained, limit) if output == "table" else print_data(explained, output)
         return
     profile = profile_from(given, workload_affinity=workload_affinity)

@@ -1,8 +1,9 @@
 """``simulate`` and ``explain`` for the manifests of a KubeAdmiral federation."""
 
 from collections.abc import Sequence
-from datetime import timedelta
+from typing import Final
 
+import click
 import msgspec
 from rich.console import Console
 
@@ -12,7 +13,12 @@ from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 from berthmaster.simulation.changes import Change
-from berthmaster.simulation.federation import FederatedResult, apply_to_federation, federation_of, run_federation
+from berthmaster.simulation.federation import (
+    FederatedResult,
+    compare_federation,
+    federation_of,
+    run_federation,
+)
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.console import print_line, styled
 from berthmaster_cli.inputs import current_time
@@ -25,6 +31,12 @@ from berthmaster_cli.tables import (
     print_results,
 )
 
+duplicate_limits_option: Final = click.option(
+    "--duplicate-limits", is_flag=True,
+    help="For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
+    "manual says. Its scheduler ignores them.",
+)  # fmt: skip
+
 
 class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     """The explanation of the decision on one workload.
@@ -32,7 +44,7 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         workload: the result.
         mode: the mode and strategy of the policy; None if the workload was not scheduled.
-        replicas: the replicas to divide; None in other modes.
+        replicas: the replicas that are divided, or in mode Duplicate those of each cluster; None without replicas.
         diagnosis: the result for each cluster; None if the workload was not scheduled.
     """
 
@@ -43,23 +55,27 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def simulate_federation(
-    manifests: Manifests, replica_paths: Sequence[ReplicaPath], changes: Sequence[Change], output: str
+    manifests: Manifests,
+    replica_paths: Sequence[ReplicaPath],
+    changes: Sequence[Change],
+    output: str,
+    *,
+    duplicate_limits: bool = False,
 ) -> bool:
-    """Print where workloads are placed, or what changes move, and return whether every workload is placed."""
-    start = manifests.read_at or current_time()
-    federation, before = run_federation(federation_of(manifests, replica_paths), start)
-    last = before
+    """Print where workloads are placed, or what changes move, and return whether every replica is placed."""
+    federation = federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits)
+    compared = compare_federation(federation, changes, manifests.read_at or current_time())
     if changes:
-        later = start + timedelta(seconds=1)
-        _, last = run_federation(apply_to_federation(changes, federation, later), later)
-        print_changes([_change(*pair) for pair in zip(before, last, strict=True)], output)
+        print_changes([_change(*pair) for pair in zip(compared.before, compared.after, strict=True)], output)
     else:
-        print_results([_row(each) for each in before], output)
-    return not any(each.decision is not None and each.decision.failure is not None for each in last)
+        print_results([_row(each) for each in compared.settled], output)
+    return not any(
+        each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
+    )
 
 
 def explain_in_federation(
-    manifests: Manifests, replica_paths: Sequence[ReplicaPath], name: ResourceName
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath], name: ResourceName, *, duplicate_limits: bool = False
 ) -> FederationExplanation:
     """Explain the decision on one workload of a federation.
 
@@ -67,7 +83,9 @@ def explain_in_federation(
         InputError: no workload or several workloads have the name.
     """
     _, results = run_federation(
-        federation_of(manifests, replica_paths), manifests.read_at or current_time(), diagnose=True
+        federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits),
+        manifests.read_at or current_time(),
+        diagnose=True,
     )
     found = [each for each in results if _has_name(each.bound.name, name)]
     if len(found) != 1:
@@ -75,9 +93,8 @@ def explain_in_federation(
         raise InputError(f"{name} matches {len(found) or 'no'} resources of the manifests; known are {known}")
     (result,) = found
     unit = result.unit
-    replicas = unit.replicas if unit is not None and unit.divide else None
     mode = _mode(unit) if unit is not None else None
-    return FederationExplanation(_row(result), mode, replicas, result.diagnosis)
+    return FederationExplanation(_row(result), mode, result.bound.workload.replicas, result.diagnosis)
 
 
 def print_federation_explanation(console: Console, explained: FederationExplanation, limit: int) -> None:
@@ -122,9 +139,13 @@ def _row(result: FederatedResult) -> FederationRow:
     failure = decision.failure if decision is not None else None
     policy = bound.policy
     messages = [failure.message] if failure is not None else []
+    if result.unplaced:
+        messages.append(f"{result.unplaced} of {bound.workload.replicas} replicas have no cluster")
     return FederationRow(
         resource=str(bound.name),
         policy=f"{policy.kind} {policy.metadata.name}" if policy is not None else None,
+        replicas=bound.workload.replicas,
+        unplaced=result.unplaced,
         clusters=dict(bound.workload.current),
         trigger=result.trigger.value,
         error=failure.kind.value if failure is not None else None,

@@ -1,13 +1,15 @@
 """The world of simulate and explain: the present that manifests describe, and what is not known about it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
 import click
 
+from berthmaster.interpreters.lua import LuaInterpreter
+from berthmaster.interpreters.worker import ScriptProcess, is_available
 from berthmaster.manifests import Manifests
 from berthmaster.model.errors import FieldError
-from berthmaster.model.interpretation import check_replica_paths
+from berthmaster.model.interpretation import Interpreter, UnknownReplicas, check_replica_paths, replica_scripts
 from berthmaster.model.policy import DEFAULT_NAMESPACE
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.changes import Change, Rebalance
@@ -15,6 +17,8 @@ from berthmaster.simulation.eligibility import SCHEDULERS
 from berthmaster.simulation.world import World, world_of
 from berthmaster_cli.console import complain
 from berthmaster_cli.options import option_group
+
+_EXTRA: Final = "the extra `interpreters` (pip install 'berthmaster[interpreters]')"
 
 present_options = option_group(
     click.option(
@@ -45,12 +49,37 @@ def present_world(
     """
     _check_policies(manifests, lenient=given["lenient"])
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
-    return world_of(
-        manifests,
-        replica_paths,
-        workload_affinity=workload_affinity,
-        schedulers=SCHEDULERS | set(given.get("schedulers") or ()),
-    )
+    with ScriptProcess() as run:
+        return world_of(
+            manifests,
+            replica_paths,
+            workload_affinity=workload_affinity,
+            interpreter=_interpreter(manifests, run),
+            schedulers=SCHEDULERS | set(given["schedulers"]),
+        )
+
+
+class _MissingInterpreter:
+    """Takes the place of the interpreter if Lua is not installed: the replicas of its kinds are not known."""
+
+    def __init__(self, kinds: Collection[tuple[str, str]]) -> None:
+        self._kinds = frozenset(kinds)
+
+    def replicas(self, raw: Mapping[str, Any]) -> UnknownReplicas | None:
+        kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+        if kind not in self._kinds:
+            return None
+        return UnknownReplicas(
+            f"a script of a ResourceInterpreterCustomization computes the replicas of {kind[1]}: install {_EXTRA}"
+        )
+
+
+def _interpreter(manifests: Manifests, run: ScriptProcess) -> Interpreter | None:
+    """Return the interpreter of the scripts of a control plane; None without scripts."""
+    kinds = replica_scripts(manifests.customizations)
+    if not kinds:
+        return None
+    return LuaInterpreter(manifests.customizations, run) if is_available() else _MissingInterpreter(kinds)
 
 
 def _check_policies(manifests: Manifests, *, lenient: bool) -> None:

@@ -16,7 +16,7 @@ from berthmaster.simulation.run import compare, unplaced
 from berthmaster.simulation.world import World
 from berthmaster_cli.batch import answer_lines
 from berthmaster_cli.console import output_option
-from berthmaster_cli.federation import simulate_federation
+from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
     input_options,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input.",
 )
+@duplicate_limits_option
 @output_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Show where workloads are placed, and what changes would move.
@@ -89,7 +90,9 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     else:
         manifests, replica_paths = read_manifests(given)
         if manifests.federation.clusters:
-            all_placed = simulate_federation(manifests, replica_paths, changes, given["output"])
+            all_placed = simulate_federation(
+                manifests, replica_paths, changes, given["output"], duplicate_limits=given["duplicate_limits"]
+            )
         else:
             world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
             now = manifests.read_at or current_time()

@@ -33,7 +33,9 @@ class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
     Attributes:
         resource: ``NAMESPACE/KIND/NAME``.
         policy: the policy that its labels name; None without one.
-        clusters: replicas by cluster; None where the mode assigns no numbers.
+        replicas: the number in the template; None for a kind without replicas.
+        unplaced: the replicas that are divided and no cluster has.
+        clusters: replicas by cluster; None where the number of the template applies.
         trigger: why it was scheduled.
         error: the stage that failed; None if none did, or if it was not scheduled.
         message: the failure or another remark; None if there is none.
@@ -41,6 +43,8 @@ class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
 
     resource: str
     policy: str | None
+    replicas: int | None
+    unplaced: int
     clusters: dict[str, int | None]
     trigger: str
     error: str | None

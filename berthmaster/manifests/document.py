@@ -73,6 +73,11 @@ class Document:
         return bool(self.raw["metadata"].get("uid")) and not self.applied
 
     @property
+    def is_live(self) -> bool:
+        """Whether the object was read from an API server, not from a file."""
+        return self.number == 0
+
+    @property
     def place(self) -> str:
         """The position of the object for messages."""
         place = f"{self.source}: document {self.number}" if self.number else self.source

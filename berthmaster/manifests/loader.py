@@ -1,7 +1,7 @@
 """Loading of manifests: clusters, policies, bindings, and the resources to place."""
 
 import gc
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -10,12 +10,13 @@ from typing import BinaryIO, Final, NamedTuple, TypeVar
 
 from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
 from berthmaster.manifests.files import read_documents
-from berthmaster.manifests.overlay import over_dumps
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
+from berthmaster.manifests.overlay import dump_sources, over_dumps
+from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot, is_snapshot
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import convert, is_misspelled, unknown_fields
-from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.errors import FieldError, InputError, ManifestError
+from berthmaster.model.federated_object import FederatedObject
 from berthmaster.model.interpretation import ResourceInterpreterCustomization
 from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.kubeadmiral import (
@@ -36,7 +37,8 @@ V = TypeVar("V")
 
 _CLUSTER: Final = "cluster.karmada.io/v1alpha1"
 _POLICY: Final = "policy.karmada.io/v1alpha1"
-_FEDERATION: Final = "core.kubeadmiral.io/v1alpha1"
+_KUBEADMIRAL: Final = "core.kubeadmiral.io"
+_FEDERATION: Final = f"{_KUBEADMIRAL}/v1alpha1"
 _BINDING: Final = "work.karmada.io/v1alpha2"
 _REBALANCER: Final = "apps.karmada.io/v1alpha1"
 _CUSTOMIZATION: Final = "config.karmada.io/v1alpha1"
@@ -50,6 +52,13 @@ class Ignored(NamedTuple):
     reason: str
 
 
+class FederatedDocument(NamedTuple):
+    """A FederatedObject or ClusterFederatedObject, and the document that it was read from."""
+
+    document: Document
+    federated: FederatedObject
+
+
 @dataclass(slots=True)
 class FederationManifests:
     """The KubeAdmiral objects of a set of files.
@@ -58,11 +67,13 @@ class FederationManifests:
         clusters: the member clusters, converted to ``Cluster``.
         policies: the policies of both kinds, with the defaults of their CRDs.
         profiles: the scheduling profiles.
+        objects: the federated objects of both kinds.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
     policies: list[KubeAdmiralPolicy] = field(default_factory=list)
     profiles: list[SchedulingProfile] = field(default_factory=list)
+    objects: list[FederatedDocument] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -125,7 +136,8 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
     """Return the manifests of documents, wherever they were read: files, an API server, a dump.
 
     Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters. Objects of files
-    replace those of a dump (``overlay``).
+    replace those of a dump (``overlay``). An object that a control plane stores is left out if it is invalid, and
+    reported as a gap: the user cannot correct it in a file.
 
     Args:
         documents: the documents.
@@ -134,12 +146,13 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
             in any case, and so is one of a stored policy: both come from another version of Karmada.
 
     Raises:
-        ManifestError: at the first invalid or duplicate document.
+        ManifestError: at the first invalid or duplicate document of a file.
         InputError: there is no cluster and no node, or there are clusters of both control planes.
     """
-    loader = _Loader(lenient=lenient)
     with _collector_paused():
-        for document in over_dumps([each.with_namespace() for each in documents]):
+        given = [each.with_namespace() for each in documents]
+        loader = _Loader(dump_sources(given), lenient=lenient)
+        for document in over_dumps(given):
             loader.add(document)
     manifests = loader.manifests
     if not manifests.clusters and not manifests.federation.clusters:
@@ -172,35 +185,48 @@ def _collector_paused() -> Iterator[None]:
 class _Loader:
     """Adds documents to manifests and rejects duplicates."""
 
-    def __init__(self, *, lenient: bool = False) -> None:
+    def __init__(self, dumps: Container[str], *, lenient: bool = False) -> None:
         self.manifests = Manifests()
+        self._dumps = dumps
         self._lenient = lenient
         self._documents: dict[Identity, Document] = {}
+        self._readers: Mapping[tuple[str, str], Callable[[Document], None]] = {
+            ("cluster.karmada.io", "Cluster"): self._cluster,
+            ("policy.karmada.io", "PropagationPolicy"): self._policy,
+            ("policy.karmada.io", "ClusterPropagationPolicy"): self._policy,
+            ("work.karmada.io", "ResourceBinding"): self._binding,
+            ("work.karmada.io", "ClusterResourceBinding"): self._binding,
+            ("apps.karmada.io", "WorkloadRebalancer"): self._rebalancer,
+            ("config.karmada.io", "ResourceInterpreterCustomization"): self._customization,
+            (_KUBEADMIRAL, "FederatedCluster"): self._federated_cluster,
+            (_KUBEADMIRAL, "PropagationPolicy"): self._federated_policy,
+            (_KUBEADMIRAL, "ClusterPropagationPolicy"): self._federated_policy,
+            (_KUBEADMIRAL, "SchedulingProfile"): self._profile,
+            (_KUBEADMIRAL, "FederatedObject"): self._federated_object,
+            (_KUBEADMIRAL, "ClusterFederatedObject"): self._federated_object,
+            (SNAPSHOT_GROUP, FleetSnapshot.__name__): self._snapshot,
+        }
 
     def add(self, document: Document) -> None:
+        try:
+            self._add(document)
+        except ManifestError as error:
+            is_stored = document.is_live or document.source in self._dumps
+            if document.applied or is_snapshot(document) or not is_stored:
+                raise
+            self.manifests.gaps.append(f"{error}; the object is left out")
+
+    def _add(self, document: Document) -> None:
         if document.applied:
             self.manifests.applied.add(document.identity)
-        match group_of(document.api_version), document.kind:
-            case "cluster.karmada.io", "Cluster":
-                self._cluster(document)
-            case "policy.karmada.io", "PropagationPolicy" | "ClusterPropagationPolicy":
-                self._policy(document)
-            case "work.karmada.io", "ResourceBinding" | "ClusterResourceBinding":
-                self._binding(document)
-            case "apps.karmada.io", "WorkloadRebalancer":
-                self._rebalancer(document)
-            case "config.karmada.io", "ResourceInterpreterCustomization":
-                self._customization(document)
-            case "core.kubeadmiral.io", "FederatedCluster":
-                self._federated_cluster(document)
-            case "core.kubeadmiral.io", "PropagationPolicy" | "ClusterPropagationPolicy":
-                self._federated_policy(document)
-            case "core.kubeadmiral.io", "SchedulingProfile":
-                self._profile(document)
-            case _ if document.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__):
-                self._snapshot(document)
-            case _:
-                self._template(document)
+        group = group_of(document.api_version)
+        read = self._readers.get((group, document.kind))
+        if read is not None:
+            read(document)
+        elif group == _KUBEADMIRAL:
+            self.manifests.ignored.append(Ignored(document, "an object of KubeAdmiral itself, not a workload"))
+        else:
+            self._template(document)
 
     def use_nodes_as_clusters(self) -> None:
         documents, self.manifests.templates = self.manifests.templates, []
@@ -262,6 +288,10 @@ class _Loader:
         _reject(document, unknown_fields(SchedulingProfile, document.raw))
         profile = _decoded(SchedulingProfile, document, _FEDERATION)
         self._append(self.manifests.federation.profiles, profile, document)
+
+    def _federated_object(self, document: Document) -> None:
+        federated = _decoded(FederatedObject, document, _FEDERATION)
+        self._append(self.manifests.federation.objects, FederatedDocument(document, federated), document)
 
     def _snapshot(self, document: Document) -> None:
         snapshot = FleetSnapshot.of(document)

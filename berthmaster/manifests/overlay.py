@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from berthmaster.manifests.document import Document, Identity
-from berthmaster.manifests.snapshot import SNAPSHOT_GROUP, FleetSnapshot
+from berthmaster.manifests.snapshot import is_snapshot
 
 _CONTROL_PLANES: Final = ("karmada.io", "kubeadmiral.io")
 _SERVER_FIELDS: Final = ("uid", "creationTimestamp", "generation", "resourceVersion")
@@ -36,14 +36,18 @@ def overlaid(base: Iterable[Document], top: Sequence[Document]) -> list[Document
 
 
 def over_dumps(documents: Sequence[Document]) -> Sequence[Document]:
-    """Overlay the documents of other files on those of dumps. A dump is a file with a ``FleetSnapshot``."""
-    records = [each for each in documents if each.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__)]
-    dumps = {each.source for each in records if each.number}  # the record of a live read has no number
+    """Overlay the documents of other files on those of dumps."""
+    dumps = dump_sources(documents)
     if not dumps:
         return documents
     base = [document for document in documents if document.source in dumps]
     top = [document for document in documents if document.source not in dumps]
     return overlaid(base, top)
+
+
+def dump_sources(documents: Iterable[Document]) -> frozenset[str]:
+    """Return the files that are dumps. A dump has a ``FleetSnapshot``."""
+    return frozenset(each.source for each in documents if is_snapshot(each) and not each.is_live)
 
 
 def _applied(stored: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,11 @@ SNAPSHOT_GROUP: Final = "berthmaster.io"
 _API_VERSION: Final = f"{SNAPSHOT_GROUP}/v1alpha1"
 
 
+def is_snapshot(document: Document) -> bool:
+    """Return whether a document is the record of a dump, in any version."""
+    return document.identity[:2] == (SNAPSHOT_GROUP, FleetSnapshot.__name__)
+
+
 class ListRecord(msgspec.Struct, frozen=True, rename="camel"):
     """One list that was read. Lists of a snapshot have different resource versions: they are not one moment.
 

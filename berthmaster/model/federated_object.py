@@ -1,9 +1,13 @@
-"""The annotations of KubeAdmiral's federated objects: its own state, and the overrides of users for one workload."""
+"""KubeAdmiral's federated objects: the workload, where it is placed, and annotations.
 
-from typing import Final
+The annotations hold KubeAdmiral's own state, and the overrides of users for one workload.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
 
 from berthmaster.model.kubeadmiral import ClusterSelectorTerm
-from berthmaster.model.meta import Int64, Timestamp, Value
+from berthmaster.model.meta import Int64, ObjectMeta, Timestamp, Value
 
 _PREFIX: Final = "kubeadmiral.io/"
 
@@ -20,6 +24,10 @@ DRY_RUN: Final = f"{_PREFIX}dry-run"
 MIGRATION_CONFIGURATION: Final = f"{_PREFIX}migration-configuration"
 APPLIED_MIGRATION: Final = f"{_PREFIX}applied-migration-configuration"
 AUTO_MIGRATION_INFO: Final = f"{_PREFIX}auto-migration-info"
+SCHEDULING_TRIGGERS: Final = f"{_PREFIX}scheduling-triggers"
+"""KubeAdmiral's record of the inputs of the last scheduling."""
+GLOBAL_SCHEDULER: Final = f"{_PREFIX}global-scheduler"
+"""The controller name of the scheduler's own placement and overrides."""
 
 
 class PreferredTerm(Value, frozen=True):
@@ -49,9 +57,90 @@ class AffinityOverride(Value, frozen=True):
 
 
 class ClusterReference(Value, frozen=True):
-    """The cluster name of an entry of the annotation ``placements``."""
+    """The name of a cluster."""
 
     cluster: str = ""
+
+
+class ControllerPlacement(Value, frozen=True):
+    """The clusters that one controller places an object on. The object goes to the clusters of all controllers."""
+
+    controller: str
+    placement: tuple[ClusterReference, ...] = ()
+
+
+class OverridePatch(Value, frozen=True):
+    """One change of the template for one cluster. An empty operation means ``replace``."""
+
+    path: str
+    op: str = ""
+    value: Any = None
+
+
+class ClusterPatches(Value, frozen=True):
+    """The changes of the template for one cluster."""
+
+    cluster: str
+    patches: tuple[OverridePatch, ...] = ()
+
+
+class ControllerOverride(Value, frozen=True):
+    """The changes of one controller."""
+
+    controller: str
+    clusters: tuple[ClusterPatches, ...] = ()
+
+
+class FederatedObjectSpec(Value, frozen=True):
+    """The workload, its clusters and its changes by cluster."""
+
+    template: dict[str, Any]
+    placements: tuple[ControllerPlacement, ...] = ()
+    overrides: tuple[ControllerOverride, ...] = ()
+
+
+class FederatedObject(Value, frozen=True):
+    """A FederatedObject or ClusterFederatedObject: a workload as KubeAdmiral propagates it."""
+
+    metadata: ObjectMeta
+    spec: FederatedObjectSpec
+    api_version: str = "core.kubeadmiral.io/v1alpha1"
+    kind: str = "FederatedObject"
+
+    def assignment(self, replicas_path: str) -> Mapping[str, int | None]:
+        """Return the scheduler's assignment: replicas by cluster, None where the template's number applies.
+
+        Args:
+            replicas_path: the path of the replicas in the template, such as ``spec.replicas``; empty without replicas.
+        """
+        pointer = f"/{replicas_path.replace('.', '/')}" if replicas_path else ""
+        numbers = {
+            entry.cluster: patch.value
+            for override in self.spec.overrides
+            if override.controller == GLOBAL_SCHEDULER
+            for entry in override.clusters
+            for patch in entry.patches
+            if pointer and patch.path == pointer and patch.op in {"", "replace"}
+        }
+        return {
+            each.cluster: number if isinstance(number := numbers.get(each.cluster), int) else None
+            for placement in self.spec.placements
+            if placement.controller == GLOBAL_SCHEDULER
+            for each in placement.placement
+        }
+
+    def placed_by_others(self) -> tuple[str, ...]:
+        """Return the clusters that other controllers than the scheduler place the object on, sorted."""
+        return tuple(
+            sorted(
+                {
+                    each.cluster
+                    for placement in self.spec.placements
+                    if placement.controller != GLOBAL_SCHEDULER
+                    for each in placement.placement
+                }
+            )
+        )
 
 
 class AutoMigrationInfo(Value, frozen=True):

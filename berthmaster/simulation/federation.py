@@ -6,20 +6,30 @@ therefore keeps the snapshots of these inputs that KubeAdmiral would keep.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
-from typing import Any, Final
+from datetime import datetime, timedelta
+from typing import Any, Final, NamedTuple
 
 from berthmaster.manifests import Manifests
+from berthmaster.manifests.loader import FederatedDocument
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.federated_object import SCHEDULING_TRIGGERS
+from berthmaster.model.kinds import group_of
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy, SchedulingProfile
-from berthmaster.model.replicas import ReplicaPath, Template, replica_path_of, replicas_of, template_of
+from berthmaster.model.replicas import ReplicaPath, replica_path_of, replicas_of, template_of
 from berthmaster.scheduling.decision import Decision, Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import GroupDiagnosis, explain_groups
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.preparation import UnitWorkload, prepare, with_migration_applied
 from berthmaster.scheduling.kubeadmiral.profile import DEFAULT_PLUGINS, PluginNames, kubeadmiral_profile, plugin_names
-from berthmaster.scheduling.kubeadmiral.trigger import ClusterHashes, ObjectTrigger, hashes_of, snapshot_of, trigger_of
+from berthmaster.scheduling.kubeadmiral.trigger import (
+    ClusterHashes,
+    ObjectTrigger,
+    adopted,
+    hashes_of,
+    snapshot_of,
+    trigger_of,
+)
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
@@ -28,6 +38,10 @@ from berthmaster.simulation.world import ResourceName, World
 
 POLICY_LABEL: Final = "kubeadmiral.io/propagation-policy-name"
 CLUSTER_POLICY_LABEL: Final = "kubeadmiral.io/cluster-propagation-policy-name"
+LIMITS_IGNORED: Final = (
+    "KubeAdmiral's scheduler ignores minReplicas and maxReplicas in mode Duplicate, although its manual promises them; "
+    "--duplicate-limits applies them"
+)
 UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to a policy"
 
 
@@ -42,6 +56,8 @@ class BoundWorkload:
         missing: a message that the named policy or profile does not exist, or empty. Nothing is scheduled then.
         plugins: the plugins of the profile, or why the profile is invalid, which fails every attempt.
         snapshot: the inputs of the last scheduling, as text.
+        others: the clusters that other controllers of KubeAdmiral place the object on.
+        present: whether a FederatedObject says where the workload is.
     """
 
     workload: UnitWorkload
@@ -50,6 +66,8 @@ class BoundWorkload:
     missing: str = ""
     plugins: PluginNames | FieldError = DEFAULT_PLUGINS
     snapshot: str | None = None
+    others: tuple[str, ...] = ()
+    present: bool = False
 
     @property
     def name(self) -> ResourceName:
@@ -65,11 +83,14 @@ class Federation:
         clusters: the clusters by name.
         workloads: the workloads, in the order of scheduling.
         forced: whether the next run schedules every workload, even without a trigger.
+        duplicate_limits: in mode Duplicate, ``minReplicas`` and ``maxReplicas`` limit the replicas of each cluster, as
+            KubeAdmiral's manual says. KubeAdmiral's scheduler ignores them.
     """
 
     clusters: Mapping[str, Cluster]
     workloads: Sequence[BoundWorkload]
     forced: bool = False
+    duplicate_limits: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +104,7 @@ class FederatedResult:
         decision: the decision; None if the workload was not scheduled.
         diagnosis: the explanation of the decision; None without a decision or if no cluster was considered.
         notes: remarks: ignored annotations, and changes that do not trigger scheduling.
+        unplaced: the replicas that the policy divides and no cluster has.
     """
 
     bound: BoundWorkload
@@ -91,24 +113,43 @@ class FederatedResult:
     decision: Decision | None = None
     diagnosis: GroupDiagnosis | None = None
     notes: tuple[str, ...] = ()
+    unplaced: int = 0
 
 
-def federation_of(manifests: Manifests, replica_paths: Sequence[ReplicaPath] = ()) -> Federation:
+def federation_of(
+    manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (), *, duplicate_limits: bool = False
+) -> Federation:
     """Build the federation that manifests describe.
+
+    FederatedObjects hold the present: their placements, the replicas in their overrides and the inputs of the last
+    scheduling. A resource without one was never scheduled.
+
+    Args:
+        manifests: the clusters, policies, profiles, federated objects and resources.
+        replica_paths: where custom resources keep their replicas.
+        duplicate_limits: see ``Federation``.
 
     Raises:
         ManifestError: a field of a resource that affects decisions is invalid.
     """
     given = manifests.federation
-    policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
-    profiles = {each.metadata.name: _plugins(each) for each in given.profiles}
+    binder = _Binder(manifests, replica_paths)
     bound = []
+    for federated in given.objects:
+        try:
+            bound.append(binder.federated(federated))
+        except FieldError as error:
+            raise federated.document.error(error) from None
+    propagated = {_identity(each.workload) for each in bound}
     for document in manifests.templates:
         try:
-            bound.append(_bound(document.raw, policies, profiles, replica_paths))
+            source = binder.bound(document.raw)
         except FieldError as error:
             raise document.error(error) from None
-    return Federation({cluster.name: cluster for cluster in given.clusters}, bound)
+        if _identity(source.workload) not in propagated:
+            bound.append(source)
+    clusters = {cluster.name: cluster for cluster in given.clusters}
+    return Federation(clusters, bound, duplicate_limits=duplicate_limits)
 
 
 def run_federation(
@@ -129,10 +170,40 @@ def run_federation(
     return replace(federation, workloads=[each.bound for each in results], forced=False), results
 
 
+class FederatedComparison(NamedTuple):
+    """The results before and after changes, in the order of the workloads.
+
+    Attributes:
+        before: where FederatedObjects say that workloads are. Without any, the first scheduling of the manifests.
+        settled: after the scheduling that is due without the changes.
+        after: after the changes.
+    """
+
+    before: list[FederatedResult]
+    settled: list[FederatedResult]
+    after: list[FederatedResult]
+
+
+def compare_federation(federation: Federation, changes: Iterable[Change], now: datetime) -> FederatedComparison:
+    """Schedule a federation before and after changes.
+
+    Raises:
+        InputError: a change names a cluster or resource that does not exist.
+    """
+    settled_federation, settled = run_federation(federation, now)
+    later = now + timedelta(seconds=1)
+    _, after = run_federation(apply_to_federation(changes, settled_federation, later), later)
+    if not any(bound.present for bound in federation.workloads):
+        return FederatedComparison(settled, settled, after)
+    run = _Run(federation, now, diagnose=False)
+    return FederatedComparison([run.present(bound) for bound in federation.workloads], settled, after)
+
+
 def apply_to_federation(changes: Iterable[Change], federation: Federation, now: datetime) -> Federation:
     """Return the federation after all changes. Each change has the effect that it has in KubeAdmiral.
 
-    A failed cluster is only marked as not ready, because KubeAdmiral does not evict its workloads.
+    A failed cluster is only marked as not ready, because KubeAdmiral does not evict its workloads. A cluster that
+    leaves is gone at once.
 
     Raises:
         InputError: a change names a cluster or resource that does not exist.
@@ -145,47 +216,85 @@ def apply_to_federation(changes: Iterable[Change], federation: Federation, now: 
                 federation = replace(federation, forced=True)
             case Down():
                 federation = replace(federation, clusters=change.not_ready(World(federation.clusters, ())).clusters)
-            case AddLabel() | AddTaint() | RemoveLabel() | RemoveTaint() | Up() | AddCluster() | RemoveCluster():
+            case RemoveCluster():
+                known = change.applied(World(federation.clusters, ()), now).clusters
+                left = {name: each for name, each in known.items() if name != change.cluster}
+                federation = replace(federation, clusters=left)
+            case AddLabel() | AddTaint() | RemoveLabel() | RemoveTaint() | Up() | AddCluster():
                 federation = replace(federation, clusters=change.applied(World(federation.clusters, ()), now).clusters)
     return federation
 
 
-def _bound(
-    raw: Mapping[str, Any],
-    policies: Mapping[tuple[str, str, str], KubeAdmiralPolicy],
-    profiles: Mapping[str, PluginNames | FieldError],
-    replica_paths: Sequence[ReplicaPath],
-) -> BoundWorkload:
-    template, replicas = template_of(raw), replicas_of(raw, replica_paths)
-    known = replica_path_of(raw, replica_paths)
-    workload = UnitWorkload(
-        api_version=template.api_version,
-        kind=template.kind,
-        name=template.name,
-        namespace=template.namespace,
-        replicas_path=known.replicas if known is not None else "",
-        replicas=replicas.number if known is not None else None,
-        requests=replicas.requirements.resource_request if replicas.requirements is not None else {},
-    )
-    annotations = (raw.get("metadata") or {}).get("annotations") or {}
-    bound = BoundWorkload(workload, {str(key): str(value) for key, value in annotations.items()})
-    reference = _policy_reference(template)
-    if reference is None:
-        return bound
-    policy = policies.get(reference)
-    if policy is None:
-        return replace(bound, missing=f"{reference[0]} {reference[2]} does not exist")
-    profile = policy.spec.scheduling_profile
-    if profile and profile not in profiles:
-        return replace(bound, policy=policy, missing=f"SchedulingProfile {profile} does not exist")
-    return replace(bound, policy=policy, plugins=profiles.get(profile, DEFAULT_PLUGINS))
+def _identity(workload: UnitWorkload) -> tuple[str, str, str, str]:
+    return group_of(workload.api_version), workload.kind, workload.namespace, workload.name
 
 
-def _policy_reference(template: Template) -> tuple[str, str, str] | None:
+class _Binder:
+    """Binds objects to the policies and profiles of manifests."""
+
+    def __init__(self, manifests: Manifests, replica_paths: Sequence[ReplicaPath]) -> None:
+        given = manifests.federation
+        self._policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
+        self._profiles = {each.metadata.name: _plugins(each) for each in given.profiles}
+        self._replica_paths = replica_paths
+        self._hashes = hashes_of(given.clusters)
+
+    def federated(self, given: FederatedDocument) -> BoundWorkload:
+        """Return the workload of a federated object, with its assignment and the inputs of its last scheduling."""
+        federated = given.federated
+        metadata = federated.metadata
+        bound = self._bound(federated.spec.template, metadata.labels, metadata.namespace)
+        current = federated.assignment(bound.workload.replicas_path)
+        bound = replace(
+            bound,
+            workload=replace(bound.workload, current=current),
+            annotations={**bound.annotations, **metadata.annotations},
+            others=federated.placed_by_others(),
+            present=True,
+        )
+        if metadata.deletion_timestamp is not None:
+            return replace(bound, missing="the object is being deleted")
+        stored = metadata.annotations.get(SCHEDULING_TRIGGERS)
+        if stored is None:
+            return bound
+        inputs = snapshot_of(bound.workload, bound.policy, bound.annotations, self._hashes)
+        return replace(bound, snapshot=adopted(stored, inputs))
+
+    def bound(self, raw: Mapping[str, Any]) -> BoundWorkload:
+        """Return the workload of a resource that KubeAdmiral has not scheduled."""
+        return self._bound(raw, template_of(raw).labels, "")
+
+    def _bound(self, raw: Mapping[str, Any], labels: Mapping[str, str], namespace: str) -> BoundWorkload:
+        template, replicas = template_of(raw), replicas_of(raw, self._replica_paths)
+        known = replica_path_of(raw, self._replica_paths)
+        workload = UnitWorkload(
+            api_version=template.api_version,
+            kind=template.kind,
+            name=template.name,
+            namespace=template.namespace or namespace,
+            replicas_path=known.replicas if known is not None else "",
+            replicas=replicas.number if known is not None else None,
+            requests=replicas.requirements.resource_request if replicas.requirements is not None else {},
+        )
+        annotations = (raw.get("metadata") or {}).get("annotations") or {}
+        bound = BoundWorkload(workload, {str(key): str(value) for key, value in annotations.items()})
+        reference = _policy_reference(labels, workload.namespace)
+        if reference is None:
+            return bound
+        policy = self._policies.get(reference)
+        if policy is None:
+            return replace(bound, missing=f"{reference[0]} {reference[2]} does not exist")
+        profile = policy.spec.scheduling_profile
+        if profile and profile not in self._profiles:
+            return replace(bound, policy=policy, missing=f"SchedulingProfile {profile} does not exist")
+        return replace(bound, policy=policy, plugins=self._profiles.get(profile, DEFAULT_PLUGINS))
+
+
+def _policy_reference(labels: Mapping[str, str], namespace: str) -> tuple[str, str, str] | None:
     """Return kind, namespace and name of the policy that the labels name. A PropagationPolicy has precedence."""
-    if template.namespace and (name := template.labels.get(POLICY_LABEL)):
-        return "PropagationPolicy", template.namespace, name
-    name = template.labels.get(CLUSTER_POLICY_LABEL)
+    if namespace and (name := labels.get(POLICY_LABEL)):
+        return "PropagationPolicy", namespace, name
+    name = labels.get(CLUSTER_POLICY_LABEL)
     return ("ClusterPropagationPolicy", "", name) if name else None
 
 
@@ -202,6 +311,7 @@ class _Run:
 
     def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
         self._forced = federation.forced
+        self._duplicate_limits = federation.duplicate_limits
         self._fleet = Fleet(federation.clusters.values())
         self._hashes: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
         self._schedulers: dict[PluginNames, Scheduler] = {}
@@ -210,6 +320,30 @@ class _Run:
 
     def schedule(self, bound: BoundWorkload) -> FederatedResult:
         """Schedule a workload if KubeAdmiral would."""
+        result = self._schedule(bound)
+        notes = result.notes
+        if bound.others:
+            notes = (*notes, f"other controllers place it on {', '.join(bound.others)} as well")
+        return replace(result, notes=notes, unplaced=self._unplaced(result.bound))
+
+    def present(self, bound: BoundWorkload) -> FederatedResult:
+        """Return where a workload is now, without a decision."""
+        return FederatedResult(bound, ObjectTrigger.NONE, unplaced=self._unplaced(bound))
+
+    def _unplaced(self, bound: BoundWorkload) -> int:
+        """Return the replicas that the policy divides and no cluster has."""
+        if bound.policy is None or bound.missing:
+            return 0
+        try:
+            unit = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now).unit
+        except FieldError:  # the run reports it, if it schedules the workload
+            return 0
+        if not unit.divide:
+            return 0
+        placed_replicas = sum(unit.replicas if each is None else each for each in bound.workload.current.values())
+        return max(0, unit.replicas - placed_replicas)
+
+    def _schedule(self, bound: BoundWorkload) -> FederatedResult:
         if bound.missing:
             return FederatedResult(bound, ObjectTrigger.NONE, notes=(bound.missing,))
         applied = with_migration_applied(bound.annotations, has_replicas=bound.workload.replicas is not None)
@@ -236,6 +370,12 @@ class _Run:
         settled = bound
         if decision.failure is None or decision.clears_assignment:
             current = placed(prepared.unit, decision)
+            if not prepared.unit.divide and bound.workload.replicas is not None:
+                limited = _limited(current, prepared.unit, bound.workload.replicas)
+                if self._duplicate_limits:
+                    current = limited
+                elif limited != current:
+                    notes = (*notes, LIMITS_IGNORED)
             settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
         return FederatedResult(settled, triggered.trigger, prepared.unit, decision, diagnosis, notes)
 
@@ -246,6 +386,17 @@ class _Run:
         decision = scheduler.schedule(request)
         explained = explain_groups(scheduler, request, decision) if self._diagnose else []
         return decision, next(iter(explained), None)
+
+
+def _limited(current: Mapping[str, int | None], unit: SchedulingUnit, replicas: int) -> dict[str, int | None]:
+    """Return the assignment of mode Duplicate within the limits of each cluster; None for the template's number."""
+    limited: dict[str, int | None] = {}
+    for name in current:
+        preference = unit.preference(name)
+        number = max(replicas, preference.minimum)
+        number = number if preference.maximum is None else min(number, preference.maximum)
+        limited[name] = None if number == replicas else number
+    return limited
 
 
 def _failed(error: FieldError) -> Decision:

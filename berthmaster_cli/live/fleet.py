@@ -104,11 +104,8 @@ def read_fleet(
         InputError: it is no control plane, its clusters may not be read, or it exceeds a limit.
     """
     read = FleetRead()
-    wanted = [
-        each
-        for each in control_plane_types(types, reader.server)
-        if not (namespace and each.kind in _OF_CLUSTER_SCOPED)
-    ]
+    types_of_planes = read_clusters(reader, types, read)
+    wanted = [each for each in types_of_planes if not (namespace and each.kind in _OF_CLUSTER_SCOPED)]
     for result in concurrently(lambda each: list_allowed(reader, each, namespace), wanted):
         read.take(result)
     policies = [*read.of_group(POLICY_GROUP), *(each for each in over if group_of(each.api_version) == POLICY_GROUP)]
@@ -118,20 +115,46 @@ def read_fleet(
     return read
 
 
+def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead) -> list[ServedType]:
+    """Read the clusters, and return the other types of the control planes that have clusters.
+
+    An API server can serve the types of Karmada and of KubeAdmiral although only one of them is in use.
+
+    Args:
+        reader: reads from the API server.
+        types: what it serves.
+        read: gets the clusters and the gaps.
+
+    Raises:
+        ApiError: the server does not respond or sends something else.
+        InputError: it is no control plane, or its clusters may not be listed.
+    """
+    found = control_plane_types(types, reader.server)
+    required = [each for each in found if is_required(each)]
+    results = concurrently(lambda each: list_allowed(reader, each, ""), required)
+    if all(isinstance(each, str) for each in results):
+        names = " or ".join(map(str, required))
+        raise InputError(f"{reader.server}: no right to list {names}, without which there is no answer")
+    for result in results:
+        read.take(result)
+    in_use = {document.kind for document in read.documents}
+    karmada = not in_use or KARMADA[0][1] in in_use
+    kubeadmiral = not in_use or KUBEADMIRAL[0][1] in in_use
+    planes = (*(KARMADA if karmada else ()), *(KUBEADMIRAL if kubeadmiral else ()))
+    return [each for each in found if not is_required(each) and (each.api_version, each.kind) in planes]
+
+
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | str:
     """List a type. Return the sentence about the gap if the user may not.
 
     Raises:
         ApiError: the request failed for another reason.
-        InputError: the user may not list a type without which there is no answer.
     """
     try:
         return reader.list(served, namespace if served.namespaced else "")
     except ApiError as error:
         if not error.forbidden:
             raise
-        if is_required(served):
-            raise InputError(f"{reader.server}: no right to list {served}, without which there is no answer") from None
         return forbidden(served, namespace if served.namespaced else "")
 
 

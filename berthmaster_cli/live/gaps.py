@@ -13,6 +13,8 @@ _BINDINGS: Final = (
     "would move"
 )
 _CONSEQUENCES: Final = {
+    ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
+    ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
     ("policy.karmada.io", "PropagationPolicy"): _POLICIES,
     ("policy.karmada.io", "ClusterPropagationPolicy"): _POLICIES,
     ("work.karmada.io", "ResourceBinding"): _BINDINGS,

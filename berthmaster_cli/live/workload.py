@@ -10,22 +10,19 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
-from berthmaster.model.kind_names import BUILT_IN_NAMES
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.fleet import (
     BINDING_GROUP,
     FleetRead,
     concurrently,
-    control_plane_types,
     list_allowed,
+    read_clusters,
 )
 from berthmaster_cli.live.gaps import forbidden
 from berthmaster_cli.live.templates import metadata_suffices
 
 _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
-_BUILT_IN: Final = frozenset((names.group, names.kind) for names in BUILT_IN_NAMES)
-_CUSTOMIZATION: Final = "ResourceInterpreterCustomization"
 
 
 def resolved(types: ServedTypes, name: ResourceName, namespace: str) -> tuple[ServedType, ResourceName]:
@@ -69,11 +66,8 @@ def read_workload(
         InputError: it is no control plane, there is no such workload, or the clusters may not be read.
     """
     read = FleetRead()
-    listed = [
-        each
-        for each in control_plane_types(types, reader.server)
-        if _is_listed(each, served, name, with_peers=with_peers)
-    ]
+    types_of_planes = read_clusters(reader, types, read)
+    listed = [each for each in types_of_planes if _is_listed(each, name, with_peers=with_peers)]
     for result in concurrently(lambda each: list_allowed(reader, each, name.namespace), listed):
         read.take(result)
     key = (name.namespace, name.name)
@@ -89,12 +83,10 @@ def read_workload(
     return read
 
 
-def _is_listed(each: ServedType, served: ServedType, name: ResourceName, *, with_peers: bool) -> bool:
+def _is_listed(each: ServedType, name: ResourceName, *, with_peers: bool) -> bool:
     """Return whether all objects of a type of the control plane matter for one workload."""
     if each.kind in _BINDINGS:
         return with_peers and each.namespaced and bool(name.namespace)
-    if each.kind == _CUSTOMIZATION:
-        return (served.names.group, served.kind) not in _BUILT_IN
     return not each.namespaced or bool(name.namespace)
 
 

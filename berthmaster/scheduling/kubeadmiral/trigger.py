@@ -103,6 +103,43 @@ class Snapshot(Value, frozen=True):
         return decode_json(cls, text)
 
 
+def adopted(stored: str, current: Snapshot) -> str:
+    """Return a snapshot that KubeAdmiral stored, with hashes that can be compared with those of ``current``.
+
+    KubeAdmiral's hashes are over Go's encoding of its own types. They are replaced by the current ones: what they stand
+    for is assumed not to have changed since the last scheduling. So are the resource requests, which KubeAdmiral
+    computes from the whole pod template. Numbers and names are kept, so that their changes still trigger scheduling.
+
+    Args:
+        stored: the annotation ``scheduling-triggers``.
+        current: the current snapshot of the object.
+
+    Returns:
+        The snapshot as text; ``stored`` itself if it cannot be decoded.
+    """
+    try:
+        before = Snapshot.parse(stored)
+    except FieldError:
+        return stored
+    return msgspec.structs.replace(
+        before,
+        scheduling_annotations_hash=current.scheduling_annotations_hash,
+        resource_request=current.resource_request,
+        policy_content_hash=current.policy_content_hash,
+        clusters=tuple(sorted(before.clusters)),
+        cluster_labels_hashes=_current_where_known(before.cluster_labels_hashes, current.cluster_labels_hashes),
+        cluster_taints_hashes=_current_where_known(before.cluster_taints_hashes, current.cluster_taints_hashes),
+        cluster_api_resource_types_hashes=_current_where_known(
+            before.cluster_api_resource_types_hashes, current.cluster_api_resource_types_hashes
+        ),
+    ).text
+
+
+def _current_where_known(before: Mapping[str, str], current: Mapping[str, str]) -> dict[str, str]:
+    """Keep the hash of a cluster that is gone, so that its loss counts."""
+    return {name: current.get(name, digest) for name, digest in sorted(before.items())}
+
+
 class ClusterHashes(NamedTuple):
     """The hashes of one cluster. They are expensive: keep them until the cluster changes."""
 

@@ -9,6 +9,7 @@ from builders import deployment
 from click.testing import CliRunner
 from fleet_dump import DIVIDED, members, stored_binding, stored_policy, stored_template
 
+from berthmaster_cli import present
 from berthmaster_cli.main import main
 
 POLICY = stored_policy("p", to=["a"], placement=DIVIDED)
@@ -104,3 +105,29 @@ def test_a_kind_without_replicas_can_be_named(run):
     assert (unknown["clusters"], unknown["notScheduled"]) == ({}, "UnknownReplicas")
     (named,) = json.loads(run("simulate -o json --replica-path example.io/v1/Widget=-", *objects).stdout)
     assert (named["clusters"], named["notScheduled"]) == ({"a": 0}, None)
+
+
+SCRIPTED = {
+    "apiVersion": "config.karmada.io/v1alpha1",
+    "kind": "ResourceInterpreterCustomization",
+    "metadata": {"name": "widgets"},
+    "spec": {
+        "target": {"apiVersion": "example.io/v1", "kind": "Widget"},
+        "customizations": {"replicaResource": {"luaScript": "function GetReplicas(obj) return obj.spec.size end"}},
+    },
+}
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["with Lua", "without Lua"])
+def test_a_customization_among_the_input_counts(run, monkeypatch, installed):
+    if not installed:
+        monkeypatch.setattr(present, "is_available", lambda: False)
+    policy = stored_policy("p", selects="example.io/v1/Widget", new=True)
+    widget = {"apiVersion": "example.io/v1", "kind": "Widget", "metadata": {"name": "web"}, "spec": {"size": 3}}
+    served = {"serves": [{"groupVersion": "example.io/v1", "resources": [{"name": "widgets", "kind": "Widget"}]}]}
+    (row,) = json.loads(run("simulate -o json", *members("a", **served), policy, widget, SCRIPTED).stdout)
+    if installed:
+        assert (row["clusters"], row["replicas"]) == ({"a": 3}, 3)
+    else:
+        assert (row["clusters"], row["notScheduled"]) == ({}, "UnknownReplicas")
+        assert "install the extra `interpreters`" in row["message"]

@@ -100,6 +100,19 @@ def test_a_stored_object_without_a_namespace_is_cluster_scoped_even_if_its_kind_
     assert [each.namespace for each in load(dump(widget, applied)).templates] == ["", "default"]
 
 
+def test_an_invalid_object_of_a_dump_is_left_out_and_reported(load):
+    broken = {**CLUSTER, "metadata": {"name": "member2"}, "spec": {"zones": 3}}
+    manifests = load(dump(broken))
+    assert [each.name for each in manifests.clusters] == ["member1"]
+    assert "spec.zones" in manifests.gaps[-1]
+    assert manifests.gaps[-1].endswith("; the object is left out")
+
+
+def test_an_invalid_object_of_a_file_over_a_dump_is_an_error(load):
+    with pytest.raises(ManifestError, match="zones"):
+        load(dump(), [{**CLUSTER, "metadata": {"name": "member2"}, "spec": {"zones": 3}}])
+
+
 def test_a_dump_of_another_version_is_an_error(load):
     with pytest.raises(ManifestError, match=r"berthmaster\.io/v9"):
         load([{**SNAPSHOT.manifest(), "apiVersion": "berthmaster.io/v9"}, CLUSTER])

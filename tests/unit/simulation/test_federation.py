@@ -3,6 +3,7 @@ from io import BytesIO
 
 import pytest
 import yaml
+from federation_documents import KUBEADMIRAL, member, policy, shop
 
 from berthmaster.manifests import load_manifests
 from berthmaster.model.cluster import Taint
@@ -15,42 +16,6 @@ from berthmaster.simulation.world import ResourceName
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 LATER = NOW + timedelta(seconds=1)
 SHOP = ResourceName("", "Deployment", "shop")
-KUBEADMIRAL = "core.kubeadmiral.io/v1alpha1"
-
-
-def member(name: str, cpu: str = "16", **spec) -> dict:
-    return {
-        "apiVersion": KUBEADMIRAL,
-        "kind": "FederatedCluster",
-        "metadata": {"name": name},
-        "spec": spec,
-        "status": {
-            "conditions": [{"type": kind, "status": "True"} for kind in ("Joined", "Ready")],
-            "apiResourceTypes": [
-                {"group": "apps", "version": "v1", "kind": "Deployment"},
-                {"version": "v1", "kind": "ConfigMap"},
-            ],
-            "resources": {"allocatable": {"cpu": "16", "memory": "64Gi"}, "available": {"cpu": cpu, "memory": "64Gi"}},
-        },
-    }
-
-
-def policy(kind: str = "PropagationPolicy", **spec) -> dict:
-    return {
-        "apiVersion": KUBEADMIRAL,
-        "kind": kind,
-        "metadata": {"name": "shop"},
-        "spec": {"schedulingMode": "Divide", **spec},
-    }
-
-
-def shop(labels: dict | None = None, kind: str = "Deployment", **annotations: str) -> dict:
-    bound = {"kubeadmiral.io/propagation-policy-name": "shop"}
-    metadata = {"name": "shop", "labels": bound if labels is None else labels, "annotations": annotations}
-    if kind == "ConfigMap":
-        return {"apiVersion": "v1", "kind": kind, "metadata": metadata}
-    pod = {"spec": {"containers": [{"name": "shop"}]}}
-    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": {"replicas": 8, "template": pod}}
 
 
 def federation(*documents: dict):

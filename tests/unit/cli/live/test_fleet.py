@@ -162,6 +162,17 @@ def test_without_the_right_to_list_clusters_there_is_no_answer(api):
         fleet(api)
 
 
+@pytest.mark.parametrize("may_list", [True, False], ids=["allowed", "forbidden"])
+def test_a_control_plane_that_is_not_in_use_is_left_out(api, may_list):
+    for kind in ("FederatedCluster", "SchedulingProfile"):
+        api.served.add("core.kubeadmiral.io/v1alpha1", kind, f"{kind.lower()}s", namespaced=False)
+    if not may_list:
+        forbid(api, "/federatedclusters")
+    gaps = ["no right to list federatedclusters.core.kubeadmiral.io: what KubeAdmiral schedules here is left out"]
+    assert fleet(api).gaps == ([] if may_list else gaps)
+    assert not any("schedulingprofiles" in path for path in lists(api))
+
+
 def test_a_kind_that_is_not_served_is_named(api):
     gone = deployment("web") | {"apiVersion": "example.org/v9", "kind": "Gone"}
     store(api, binding(gone, policy("web"), member1=1))
@@ -198,6 +209,7 @@ def test_one_workload_is_read_without_the_others(api, text):
     ]  # fmt: skip
     assert lists(api) == {
         "/apis/cluster.karmada.io/v1alpha1/clusters",
+        "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations",
         "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
         "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies",
     }
@@ -210,12 +222,6 @@ def test_peers_are_read_if_workload_affinity_matters(api):
 
 def test_a_cluster_scoped_workload_has_no_namespace(api):
     assert "ClusterResourceBinding viewer-clusterrole" in names(workload(api, "clusterrole/viewer"))
-
-
-def test_customizations_are_read_for_custom_resources_only(api):
-    store(api, {"apiVersion": "example.org/v1", "kind": "Widget", "metadata": {"name": "w"}})
-    workload(api, "wd/w")
-    assert "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations" in lists(api)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,1 @@
+"""Interpreter scripts of a control plane (``ResourceInterpreterCustomization``), run in a sandbox."""

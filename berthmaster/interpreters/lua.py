@@ -1,0 +1,107 @@
+"""The replicas of resources, as the scripts of ``ResourceInterpreterCustomization`` compute them.
+
+Karmada's functions of the module ``kube`` are there: ``accuratePodRequirements``, ``getPodDependencies``,
+``resourceAdd`` and ``getResourceQuantity``.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from operator import add
+from typing import Any, Final, Protocol
+
+from berthmaster.interpreters.script_error import ScriptError
+from berthmaster.model.decode import builtins, convert
+from berthmaster.model.dependencies import dependencies_of
+from berthmaster.model.errors import FieldError, InputError, shown
+from berthmaster.model.interpretation import ResourceInterpreterCustomization, UnknownReplicas, replica_scripts
+from berthmaster.model.meta import INT32_MAX
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.replicas import ReplicaRequirements, Replicas, requirements_at
+
+_FUNCTION: Final = "GetReplicas"
+_NANOS: Final = 1_000_000_000
+_DEFAULT_NAMESPACE: Final = "default"
+
+
+class RunScript(Protocol):
+    """Runs a script in a sandbox (``Sandbox.call``)."""
+
+    def __call__(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Return the first two results of a function of the script, which gets one argument."""
+
+
+class LuaInterpreter:
+    """Interprets kinds with scripts (``interpretation.Interpreter``)."""
+
+    def __init__(self, customizations: Iterable[ResourceInterpreterCustomization], run: RunScript) -> None:
+        self._scripts = replica_scripts(customizations)
+        self._run = run
+
+    def replicas(self, raw: Mapping[str, Any]) -> Replicas | UnknownReplicas | None:
+        """Return the replicas of a resource, or why its script failed; None for a kind without a script."""
+        kind = str(raw.get("apiVersion")), str(raw.get("kind"))
+        script = self._scripts.get(kind)
+        if script is None:
+            return None
+        try:
+            number, requirements = self._run(script, _FUNCTION, raw)
+            return _replicas(number, requirements)
+        except (ScriptError, FieldError) as error:
+            return UnknownReplicas(f"the interpreter script of {kind[1]} of {kind[0]} failed: {error}")
+
+
+def _replicas(number: object, requirements: object) -> Replicas:
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number <= INT32_MAX:
+        raise ScriptError(f"{_FUNCTION} returns {shown(number)}; accepted is a number of replicas")
+    if requirements is None:
+        return Replicas(number)
+    try:
+        return Replicas(number, convert(ReplicaRequirements, requirements))
+    except FieldError as error:
+        raise error.below(f"{_FUNCTION}[2]") from None
+
+
+def _accurate_pod_requirements(template: object) -> Any:  # noqa: ANN401 - a plain value
+    """``kube.accuratePodRequirements(podTemplate)``: the requirements of a pod template."""
+    return builtins(requirements_at({"template": template}, "template"))
+
+
+def _pod_dependencies(template: object, namespace: object = None) -> Any:  # noqa: ANN401 - a plain value
+    """``kube.getPodDependencies(podTemplate, namespace)``: the resources that a pod template needs."""
+    spec = template.get("spec") if isinstance(template, Mapping) else None
+    metadata = {"namespace": str(namespace or _DEFAULT_NAMESPACE)}
+    return builtins(
+        dependencies_of({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec or {}}) or ()
+    )
+
+
+def _resource_add(*amounts: object) -> str:
+    """``kube.resourceAdd(r1, r2, ...)``: the sum of quantities; nil counts as 0."""
+    return reduce(add, map(_quantity, amounts), Quantity.parse(0)).text
+
+
+def _resource_quantity(amount: object) -> float:
+    """``kube.getResourceQuantity(r)``: a quantity as a number."""
+    quantity = _quantity(amount)
+    if quantity.nanos < 0:
+        raise InputError(f"{shown(amount)} is negative")
+    return quantity.nanos / _NANOS
+
+
+def _quantity(amount: object) -> Quantity:
+    if amount is None:
+        return Quantity.parse(0)
+    if not isinstance(amount, str | int | float):
+        raise InputError(f"{shown(amount)} is not a quantity")
+    return Quantity.parse(amount)
+
+
+KUBE: Final[Mapping[str, Callable[..., Any]]] = {
+    "accuratePodRequirements": _accurate_pod_requirements,
+    "getPodDependencies": _pod_dependencies,
+    "resourceAdd": _resource_add,
+    "getResourceQuantity": _resource_quantity,
+}
+"""Karmada's functions for scripts, by name."""

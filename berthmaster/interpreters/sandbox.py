@@ -1,0 +1,231 @@
+"""A sandbox for Lua 5.1, the language of Karmada's interpreters.
+
+A script may come with a dump from a stranger. It sees the libraries that Karmada offers, without ``os``: base functions
+that cannot leave the sandbox, ``math``, ``string``, ``table``, and the module ``kube``. It sees no Python object. Three
+limits hold: the memory of the runtime, the number of steps, and the processor time. A pattern is charged with the steps
+that it needs at worst, because Lua cannot interrupt it. A full memory can end the process, so that ``worker`` runs the
+sandbox in a process of its own.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+from lupa.lua51 import LuaError, LuaMemoryError, LuaRuntime, LuaSyntaxError, lua_type
+
+from berthmaster.interpreters.script_error import ScriptError
+from berthmaster.model.errors import InputError, shown
+
+MEMORY_BYTES: Final = 16 * 2**20
+STEPS: Final = 4_000_000
+CPU_SECONDS: Final = 2
+_MAX_SCRIPT_BYTES: Final = 64 * 2**10
+_MAX_VALUES: Final = 100_000
+_MAX_DEPTH: Final = 50
+_BYTECODE: Final = "\x1b"
+
+_BOOTSTRAP: Final = """
+local sethook, clock, raw_pcall, raw_error, collect = debug.sethook, os.clock, pcall, error, collectgarbage
+local load_text, set_environment, text_metatable = loadstring, setfenv, getmetatable("")
+local limit_steps, limit_seconds, every = ...
+local left, ends, exhausted = 0, 0, false
+
+local function spend(steps)
+  left = left - steps
+  if left < 0 or clock() > ends then
+    exhausted = true
+    raw_error("needs too many steps", 0)
+  end
+end
+
+local function checked(...)
+  if exhausted then raw_error("needs too many steps", 0) end
+  return ...
+end
+
+local function safe_pcall(f, ...) return checked(raw_pcall(f, ...)) end
+
+local function copy(from, names)
+  local to = {}
+  for name in names:gmatch("%S+") do to[name] = from[name] end
+  return to
+end
+
+local raw_gsub = string.gsub
+local function charged(match)
+  return function(text, pattern, ...)
+    local _, repeats = raw_gsub(pattern, "[*+?-]", "")
+    spend((#text + 1) ^ (repeats + 1))
+    return match(text, pattern, ...)
+  end
+end
+
+local function strings()
+  local safe = copy(string, "byte char format len lower rep reverse sub upper")
+  for _, name in ipairs({"find", "gmatch", "gsub", "match"}) do safe[name] = charged(string[name]) end
+  return safe
+end
+text_metatable.__index = strings()
+
+local function environment(kube)
+  local visible = copy(_G, "_VERSION assert error ipairs next pairs select tonumber tostring type unpack")
+  visible._G, visible.pcall, visible.string = visible, safe_pcall, strings()
+  visible.table = copy(table, "concat insert maxn remove sort")
+  visible.math = copy(math, "abs ceil exp floor fmod huge log max min modf pi pow sqrt")
+  visible.require = function(name)
+    if name ~= "kube" then raw_error("module " .. tostring(name) .. " is not available", 0) end
+    return kube
+  end
+  return visible
+end
+
+-- Python functions return whether they succeeded, and the result or the message.
+local function wrapped(call)
+  local function result(ok, value)
+    if not ok then raw_error(value, 0) end
+    return value
+  end
+  return function(...) return result(call(...)) end
+end
+
+local module = {}
+local function offer(name, call) module[name] = wrapped(call) end
+
+local function run(script, name, object)
+  left, ends, exhausted = limit_steps, clock() + limit_seconds, false
+  sethook(function() spend(every) end, "", every)
+  local ok, first, second = raw_pcall(function()
+    local chunk, problem = load_text(script, "=script")
+    if chunk == nil then raw_error(problem, 0) end
+    local kube = {}
+    for key, value in pairs(module) do kube[key] = value end
+    local visible = environment(kube)
+    set_environment(chunk, visible)()
+    local wanted = visible[name]
+    if type(wanted) ~= "function" then raw_error("has no function " .. name, 0) end
+    return wanted(object)
+  end)
+  sethook()
+  collect()
+  if not ok and type(first) ~= "string" then first = "failed with a " .. type(first) end
+  return ok, first, second
+end
+
+return offer, run
+"""
+
+
+class Sandbox:
+    """Runs scripts. Each run sees fresh globals."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
+        """Prepare the sandbox.
+
+        Args:
+            functions: the functions of the module ``kube`` by name. Their arguments and results are plain values; an
+                ``InputError`` becomes an error of the script.
+        """
+        self._functions = functions
+        self._start()
+
+    def _start(self) -> None:
+        self._lua = LuaRuntime(
+            unpack_returned_tuples=True,
+            register_eval=False,
+            register_builtins=False,
+            attribute_filter=_no_attribute,
+            max_memory=MEMORY_BYTES,
+        )
+        offer, self._run = self._lua.execute(_BOOTSTRAP, STEPS, CPU_SECONDS, 100)
+        for name, function in self._functions.items():
+            offer(name, self._guarded(function))
+
+    def call(self, script: str, name: str, argument: Mapping[str, Any]) -> tuple[Any, Any]:
+        """Run a script, then call one of its functions.
+
+        Args:
+            script: the text of the script.
+            name: the name of the function.
+            argument: its argument, a plain value.
+
+        Returns:
+            The first two results as plain values.
+
+        Raises:
+            ScriptError: the script is invalid, fails, or exceeds a limit.
+        """
+        if len(script.encode("utf-8", "replace")) > _MAX_SCRIPT_BYTES or script.startswith(_BYTECODE):
+            raise ScriptError(f"is no text of up to {_MAX_SCRIPT_BYTES} bytes")
+        try:
+            ok, first, second = self._run(script, name, self._to_lua(argument))
+            if not ok:
+                self._start()  # its memory may be full, and Lua 5.1 collects no garbage when it is
+                raise ScriptError(" ".join(str(first).split())[:200])
+            return _result(first), _result(second)
+        except LuaMemoryError:
+            self._start()
+            raise ScriptError(f"needs more than {MEMORY_BYTES >> 20} MiB") from None
+        except (LuaError, LuaSyntaxError, UnicodeError) as error:
+            self._start()
+            raise ScriptError(" ".join(str(error).split())[:200]) from None
+
+    def _to_lua(self, value: object) -> Any:  # noqa: ANN401 - a value of Lua
+        """Convert a plain value; null becomes nil."""
+        if isinstance(value, Mapping):
+            entries = {str(key): self._to_lua(entry) for key, entry in value.items() if entry is not None}
+            return self._lua.table_from(entries)
+        if isinstance(value, list | tuple):
+            return self._lua.table_from([self._to_lua(entry) for entry in value])
+        return value
+
+    def _guarded(self, function: Callable[..., Any]) -> Callable[..., tuple[bool, Any]]:
+        """Return a function for Lua that raises nothing: no Python exception may reach a script."""
+
+        def call(*arguments: object) -> tuple[bool, Any]:
+            try:
+                return True, self._to_lua(function(*map(to_plain, arguments)))
+            except (InputError, TypeError, ValueError, OverflowError) as error:
+                return False, " ".join(str(error).split())[:200]
+
+        return call
+
+
+def to_plain(value: Any) -> Any:  # noqa: ANN401 - a value of Lua
+    """Convert a value of Lua. A table with the keys 1 to n is a list; an empty table is None.
+
+    Raises:
+        ScriptError: the value is no data, or it is too large or nested too deeply.
+    """
+    return _Converter().convert(value, 0)
+
+
+def _result(value: Any) -> Any:  # noqa: ANN401 - a value of Lua
+    """Convert a result. An empty table differs from nil: it is an object without fields."""
+    plain = to_plain(value)
+    return {} if plain is None and value is not None else plain
+
+
+class _Converter:
+    def __init__(self) -> None:
+        self._values = 0
+
+    def convert(self, value: Any, depth: int) -> Any:  # noqa: ANN401 - a value of Lua
+        self._values += 1
+        if depth > _MAX_DEPTH or self._values > _MAX_VALUES:
+            raise ScriptError("returns too large a value")
+        kind = lua_type(value)
+        if kind is None:
+            return value
+        if kind != "table":
+            raise ScriptError(f"returns a {kind}; accepted is data")
+        entries = {key: self.convert(entry, depth + 1) for key, entry in value.items()}
+        entries = {key: entry for key, entry in entries.items() if entry is not None}
+        if not entries:
+            return None
+        if all(isinstance(key, int) for key in entries):
+            return [entries[key] for key in sorted(entries)]
+        return {str(key): entry for key, entry in entries.items()}
+
+
+def _no_attribute(_object: object, name: object, _is_setting: bool) -> NoReturn:  # noqa: FBT001 - lupa's signature
+    """Refuse every attribute of a Python object. Scripts get none; this is a second line."""
+    raise AttributeError(f"{shown(name)} is not available")

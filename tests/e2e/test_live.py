@@ -1,0 +1,155 @@
+"""`simulate` and `explain` on a real API server: a fleet in the shapes of Karmada, dumps, overlays, rights."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+from e2e import karmada
+from e2e.control_plane import ControlPlane
+from e2e.manifests import JSON, unique
+from e2e.rights import refused, used
+from e2e.service import COMMAND
+from karmada_plane import binding, claimed, cluster, deployment, policy, resource, selector
+
+pytestmark = pytest.mark.e2e
+
+PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+_LIMIT_S = 120
+Run = Callable[..., Any]
+
+
+class Shop(NamedTuple):
+    """The objects of one test.
+
+    Attributes:
+        namespace: the namespace of the workloads.
+        members: the names of the clusters.
+        role: a cluster-scoped resource.
+    """
+
+    namespace: str
+    members: tuple[str, str, str]
+    role: str
+
+
+@pytest.fixture
+def shop(control_plane: ControlPlane, namespace: str) -> Iterator[Shop]:
+    """Two clusters with a bound Deployment, its ConfigMap, a role for all clusters, and a Deployment of no policy."""
+    api = control_plane.api
+    karmada.install_clusters(api)
+    members = [cluster(unique("member")) for _ in range(3)]
+    role_name = unique("viewer")
+    for member in members:
+        karmada.join(api, member)
+    names = tuple(each["metadata"]["name"] for each in members)
+    web = policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"), namespace=namespace)
+    role_selector = selector("ClusterRole", "rbac.authorization.k8s.io/v1", name=role_name)
+    roles = policy(role_name, role_selector, namespace="", placement={})
+    checkout = deployment("web", 4, namespace=namespace, by=web)
+    checkout["metadata"].pop("managedFields")
+    unclaimed = deployment("unclaimed", namespace=namespace)
+    unclaimed["metadata"].pop("managedFields")
+    role = resource(role_name, "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[])
+    role["metadata"] |= claimed(roles)
+    settings = resource("settings", "ConfigMap", namespace=namespace, data={"key": "hush-hush"})
+    bound = binding(checkout, web, **dict.fromkeys(names[:2], 2))
+    made = [web, roles, checkout, unclaimed, role, settings, bound]
+    for each in made:
+        api.create(each)
+    api.patch(bound, {"status": bound["status"]}, subresource="status")
+    yield Shop(namespace, names, role_name)
+    for each in reversed([*members, *made]):
+        api.delete(each)
+
+
+@pytest.fixture
+def run(control_plane: ControlPlane) -> Run:
+    """A function that starts the command with flags and returns the decoded answer and standard error."""
+
+    def call(*args: object, kubeconfig: Path | None = None) -> tuple[Any, str]:
+        access = f"--kubeconfig={kubeconfig or control_plane.kubeconfig}"
+        return offline(*args, access)
+
+    return call
+
+
+def offline(*args: object) -> tuple[Any, str]:
+    result = subprocess.run(
+        [COMMAND, *map(str, args), "-o", "json"], capture_output=True, text=True, check=False, timeout=_LIMIT_S
+    )
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout), result.stderr
+
+
+def by_name(rows: list[JSON]) -> dict[str, JSON]:
+    return {each["resource"]: each for each in rows}
+
+
+def test_a_live_fleet_is_simulated_and_explained(shop: Shop, run: Run) -> None:
+    rows, notes = run("simulate", "-n", shop.namespace)
+    web = by_name(rows)[f"{shop.namespace}/Deployment/web"]
+    assert web["clusters"] == dict.fromkeys(shop.members[:2], 2)
+    assert notes == ""
+    explained, notes = run("explain", "deploy/web", "-n", shop.namespace)
+    assert (explained["policy"], explained["clusters"]) == (f"PropagationPolicy {shop.namespace}/web", web["clusters"])
+    assert notes == ""
+    everywhere, _ = run("explain", "clusterrole", shop.role)
+    assert set(shop.members) <= everywhere["clusters"].keys()
+
+
+def test_a_lost_cluster_moves_live_workloads(shop: Shop, run: Run) -> None:
+    lost = shop.members[0]
+    rows, _ = run("simulate", "--down", lost)
+    assert lost in by_name(rows)[f"{shop.namespace}/Deployment/web"]["moves"]
+
+
+def test_a_dump_gives_the_same_answers_and_a_redacted_one_holds_no_data(shop: Shop, run: Run, tmp_path: Path) -> None:
+    dump = tmp_path / "fleet.json"
+    live, _ = run("simulate", "-n", shop.namespace, "--down", shop.members[0], "--dump", dump, "--redact")
+    assert offline("simulate", "-n", shop.namespace, "--down", shop.members[0], "-f", dump) == (live, "")
+    assert "registry.example" not in dump.read_text()
+    assert "hush-hush" not in dump.read_text()
+
+
+def test_files_replace_live_objects(shop: Shop, run: Run, tmp_path: Path) -> None:
+    wanted = deployment("web", 9, namespace=shop.namespace)
+    (tmp_path / "web.json").write_text(json.dumps(wanted))
+    rows, _ = run("simulate", "-n", shop.namespace, "-f", tmp_path / "web.json")
+    web = by_name(rows)[f"{shop.namespace}/Deployment/web"]
+    assert web["policy"] == f"PropagationPolicy {shop.namespace}/web"
+
+
+def test_the_rights_of_the_page_are_enough_and_none_is_unused(
+    control_plane: ControlPlane, shop: Shop, run: Run
+) -> None:
+    role = next(each for each in documented() if each["kind"] == "ClusterRole")
+    user = unique("reader")
+    kubeconfig = control_plane.user(user, [(rule, None) for rule in role["rules"]], observed=True)
+    _, simulated = run("simulate", kubeconfig=kubeconfig)
+    for text in ("deploy/web", "clusterrole/" + shop.role, "cm/settings"):
+        _, explained = run("explain", text, "-n", shop.namespace, kubeconfig=kubeconfig)
+        assert explained == ""
+    assert simulated == ""
+    assert refused(control_plane, user) == []
+    asked = {(right.group, right.resource) for right in used(control_plane, user)}
+    fixed = {(group, name) for rule in role["rules"] for group in rule["apiGroups"] for name in rule["resources"]}
+    assert {each for each in fixed if each[0].endswith("karmada.io")} <= asked
+
+
+def test_a_missing_right_is_named(control_plane: ControlPlane, shop: Shop, run: Run) -> None:
+    role = next(each for each in documented() if each["kind"] == "ClusterRole")
+    rules = [(rule, None) for rule in role["rules"] if "apps" not in rule["apiGroups"]]
+    kubeconfig = control_plane.user(unique("reader"), rules)
+    rows, notes = run("simulate", "-n", shop.namespace, kubeconfig=kubeconfig)
+    assert f"no right to list deployments.apps in the namespace {shop.namespace}: their replicas and labels" in notes
+    assert by_name(rows)[f"{shop.namespace}/Deployment/web"]["clusters"] == dict.fromkeys(shop.members[:2], 2)
+
+
+def documented() -> list[JSON]:
+    """The manifests of the page."""
+    blocks = PAGE.read_text().split("```yaml\n")[1:]
+    return [each for block in blocks for each in yaml.safe_load_all(block.partition("```")[0])]

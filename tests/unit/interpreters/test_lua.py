@@ -1,0 +1,175 @@
+"""Interpreter scripts: what they compute, and that they cannot leave the sandbox or exceed its limits."""
+
+import pytest
+from builders import deployment, quantities
+
+from berthmaster.interpreters.lua import KUBE, LuaInterpreter
+from berthmaster.interpreters.sandbox import Sandbox
+from berthmaster.interpreters.worker import ScriptProcess
+from berthmaster.model.decode import convert
+from berthmaster.model.interpretation import (
+    ResourceInterpreterCustomization,
+    UnknownReplicas,
+    interpreted,
+    replica_scripts,
+)
+from berthmaster.model.replicas import ReplicaPath, ReplicaRequirements, Replicas
+
+POD = deployment(requests={"cpu": "250m"})["spec"]["template"]
+WIDGET = {
+    "apiVersion": "example.io/v1",
+    "kind": "Widget",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {
+        "size": 3,
+        "amount": "1500m",
+        "none": None,
+        "pods": deployment(requests={"cpu": "250m"})["spec"]["template"],
+    },
+}
+SIMPLE = "function GetReplicas(obj) return obj.spec.size end"
+
+
+def customization(script, name="widgets", kind="Widget"):
+    return convert(
+        ResourceInterpreterCustomization,
+        {
+            "metadata": {"name": name},
+            "spec": {
+                "target": {"apiVersion": "example.io/v1", "kind": kind},
+                "customizations": {"replicaResource": {"luaScript": script}, "retention": {"luaScript": "ignored"}},
+            },
+        },
+    )
+
+
+def interpreter(*customizations):
+    """An interpreter that runs scripts in this process."""
+    return LuaInterpreter(customizations, Sandbox(KUBE).call)
+
+
+def run(body, prelude=""):
+    """The result of a script whose function has this body."""
+    script = f'local kube = require("kube")\n{prelude}\nfunction GetReplicas(obj) {body} end'
+    return interpreter(customization(script)).replicas(WIDGET)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        pytest.param("return obj.spec.size", Replicas(3), id="a number alone"),
+        pytest.param("return obj.spec.size * 2, nil", Replicas(6), id="no requirements"),
+        pytest.param("return 1, {}", Replicas(1, ReplicaRequirements()), id="empty requirements"),
+        pytest.param(
+            "return 2, kube.accuratePodRequirements(obj.spec.pods)",
+            Replicas(2, ReplicaRequirements(quantities({"cpu": "250m"}))),
+            id="the requirements of a pod template",
+        ),
+        pytest.param(
+            "return 1, {resourceRequest = {cpu = kube.resourceAdd(obj.spec.amount, '500m', nil)}}",
+            Replicas(1, ReplicaRequirements(quantities({"cpu": "2"}))),
+            id="a sum of quantities",
+        ),
+        pytest.param("return kube.getResourceQuantity(obj.spec.amount) * 2", Replicas(3), id="a quantity as a number"),
+        pytest.param("return #kube.getPodDependencies({spec = {serviceAccountName = 'x'}}, nil)", Replicas(1),
+                     id="dependencies of a pod"),
+        pytest.param("return #('a1b2'):gsub('%d', '')", Replicas(2), id="a pattern"),
+        pytest.param("return pcall(function() error('x') end) and 1 or 2", Replicas(2), id="a caught error"),
+        pytest.param("if obj.spec.none == nil then return 4 end", Replicas(4), id="null is nil"),
+    ],
+)  # fmt: skip
+def test_scripts(body, expected):
+    assert run(body) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param("return nil", "GetReplicas returns None; accepted is a number of replicas", id="nothing"),
+        pytest.param("return -1", "GetReplicas returns -1", id="a negative number"),
+        pytest.param("return 1.5", "GetReplicas returns 1.5", id="a fraction"),
+        pytest.param("return 1, {resourceRequest = {cpu = 'much'}}", "resourceRequest[cpu]", id="no quantity"),
+        pytest.param("return 1, print", "GetReplicas", id="a function of another library"),
+        pytest.param("return 1, function() end", "returns a function; accepted is data", id="a function"),
+        pytest.param("error({})", "failed with a table", id="an error that is no text"),
+        pytest.param("return kube.resourceAdd('much')", "much", id="an error of a library function"),
+        pytest.param("return kube.accuratePodRequirements(nil)", "is missing", id="no pod template"),
+        pytest.param("local t = {} t.t = t return 1, t", "too large", id="a cycle"),
+        pytest.param("return 1, {a = {b", "script", id="invalid syntax"),
+    ],
+)
+def test_a_script_that_fails_leaves_replicas_unknown(body, message):
+    found = run(body)
+    if isinstance(found, Replicas):
+        assert found == Replicas(1)  # `print` is nil in the sandbox
+        assert "print" in body
+        return
+    assert found.reason.startswith("the interpreter script of Widget of example.io/v1 failed: ")
+    assert message in found.reason
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os", "io", "debug", "package", "python", "load", "loadstring", "loadfile", "dofile", "setfenv", "getfenv",
+        "getmetatable", "setmetatable", "rawget", "rawset", "collectgarbage", "newproxy", "coroutine", "module",
+        "string.dump", "table.foreach", "math.random", "xpcall", "_G.os", "_G._G.debug",
+    ],
+)  # fmt: skip
+def test_what_a_script_does_not_see(name):
+    assert run(f"return {name} == nil and 1 or 2") == Replicas(1)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        pytest.param("while true do end", "too many steps", id="an endless loop"),
+        pytest.param("while true do pcall(function() while true do end end) end", "too many steps", id="caught errors"),
+        pytest.param(
+            "local s = ('a'):rep(10000) return s:find(('.-'):rep(9) .. 'b') or 1", "too many steps", id="a slow pattern"
+        ),
+        pytest.param("local function f() return 1 + f() end return f()", "overflow", id="recursion"),
+    ],
+)  # fmt: skip
+def test_limits(body, message):
+    found = run(body)
+    assert isinstance(found, UnknownReplicas)
+    assert message in found.reason
+
+
+def test_the_interpreter_works_after_a_limit():
+    greedy = "local t = {} while true do t[#t + 1] = ('x'):rep(100000) .. #t end"
+    caught = f"local t = {{}} while true do pcall(function() {greedy} end) t[#t + 1] = ('y'):rep(9999) .. #t end"
+    with ScriptProcess() as process:
+        scripts = [customization(f"function GetReplicas(obj) {each} end", kind=kind) for kind, each in
+                   {"Greedy": greedy, "Caught": caught}.items()]  # fmt: skip
+        lua = LuaInterpreter([*scripts, customization(SIMPLE)], process)
+        for kind in ("Greedy", "Caught"):
+            found = lua.replicas({**WIDGET, "kind": kind})
+            assert isinstance(found, UnknownReplicas)
+            assert "memory" in found.reason or "steps" in found.reason
+            assert lua.replicas(WIDGET) == Replicas(3)
+
+
+def test_runs_do_not_share_globals():
+    counting = "count = (count or 0) + 1 string.rep = nil function GetReplicas(obj) return count end"
+    lua = interpreter(customization(counting))
+    assert [lua.replicas(WIDGET), lua.replicas(WIDGET)] == [Replicas(1), Replicas(1)]
+
+
+def test_bytecode_is_refused():
+    assert "is no text" in interpreter(customization("\x1bLua")).replicas(WIDGET).reason
+
+
+def test_the_first_customization_by_name_counts():
+    scripts = replica_scripts([customization("b", "b"), customization("", "a"), customization("c", "c")])
+    assert scripts == {("example.io/v1", "Widget"): "b"}
+
+
+def test_the_order_of_interpreters():
+    lua = interpreter(customization(SIMPLE))
+    assert interpreted(WIDGET, [ReplicaPath("example.io/v1", "Widget", "spec.pods.size")], lua) == Replicas(1)
+    assert interpreted(WIDGET, (), lua) == Replicas(3)
+    assert isinstance(interpreted(WIDGET), UnknownReplicas)
+    assert interpreted(WIDGET, complete=True) == Replicas()
+    assert lua.replicas({**WIDGET, "kind": "Other"}) is None

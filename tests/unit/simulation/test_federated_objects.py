@@ -1,0 +1,183 @@
+"""FederatedObjects are the present of a federation: where workloads are, with how many replicas, and why."""
+
+import json
+from datetime import UTC, datetime
+from io import BytesIO
+
+import pytest
+import yaml
+from federation_documents import KUBEADMIRAL, member, policy, shop
+
+from berthmaster.manifests import load_manifests
+from berthmaster.model.cluster import Taint
+from berthmaster.model.errors import ManifestError
+from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
+from berthmaster.simulation.changes import AddTaint, Down, Scale
+from berthmaster.simulation.cluster_changes import RemoveCluster
+from berthmaster.simulation.federation import compare_federation, federation_of
+from berthmaster.simulation.world import ResourceName
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SHOP = ResourceName("default", "Deployment", "shop")
+SCHEDULER = "kubeadmiral.io/global-scheduler"
+"""What KubeAdmiral stores after it scheduled 8 replicas by the policy ``shop``. Its hashes are its own."""
+STORED = {
+    "schedulingAnnotationsHash": "1",
+    "replicaCount": 8,
+    "resourceRequest": {"millicpu": 1},
+    "policyName": "shop",
+    "policyContentHash": "2",
+    "clusters": ["b", "a"],
+    "clusterLabelsHashes": {"a": "3", "b": "4"},
+    "clusterTaintsHashes": {"a": "5", "b": "6"},
+    "clusterAPIResourceTypesHashes": {"a": "7", "b": "8"},
+}
+
+
+def federated(placed: dict[str, int | None], *, replicas: int = 8, stored: object = STORED, others=(), **metadata):
+    """The FederatedObject of the Deployment ``shop``."""
+    template = shop({})
+    template["spec"]["replicas"] = replicas
+    text = stored if isinstance(stored, str) else json.dumps(stored)
+    patched = [
+        {"cluster": name, "patches": [{"op": "replace", "path": "/spec/replicas", "value": number}]}
+        for name, number in placed.items()
+        if number is not None
+    ]
+    return {
+        "apiVersion": KUBEADMIRAL,
+        "kind": "FederatedObject",
+        "metadata": {
+            "name": "shop-deployments.apps",
+            "namespace": "default",
+            "labels": {"kubeadmiral.io/propagation-policy-name": "shop"},
+            "annotations": {} if stored is None else {"kubeadmiral.io/scheduling-triggers": text},
+            **metadata,
+        },
+        "spec": {
+            "template": template,
+            "placements": [
+                {"controller": SCHEDULER, "placement": [{"cluster": name} for name in placed]},
+                *({"controller": name, "placement": [{"cluster": cluster}]} for name, cluster in others),
+            ],
+            "overrides": [
+                {"controller": "overridepolicy-controller", "clusters": [
+                    {"cluster": "a", "patches": [{"path": "/spec/replicas", "value": 99}]}]},
+                {"controller": SCHEDULER, "clusters": patched},
+            ],
+        },
+    }  # fmt: skip
+
+
+def compared(*documents, changes=(), **options):
+    text = yaml.safe_dump_all([member("a"), member("b"), *documents]).encode()
+    federation = federation_of(load_manifests(["-"], stdin=BytesIO(text)), **options)
+    return compare_federation(federation, changes, NOW)
+
+
+def clusters(results):
+    return [dict(each.bound.workload.current) for each in results]
+
+
+@pytest.mark.parametrize(
+    ("objects", "trigger", "settled"),
+    [
+        pytest.param([federated({"a": 8})], ObjectTrigger.NONE, {"a": 8}, id="nothing changed: it stays where it is"),
+        pytest.param(
+            [federated({"a": 8}), shop()], ObjectTrigger.NONE, {"a": 8},
+            id="the source object is the same workload",
+        ),
+        pytest.param(
+            [federated({"a": 6, "b": 2}, replicas=10)], ObjectTrigger.REPLICAS, {"a": 6, "b": 4},
+            id="replicas that were not scheduled yet are a trigger",
+        ),
+        pytest.param(
+            [federated({"a": 8}, stored={**STORED, "policyName": "old"})], ObjectTrigger.POLICY, {"a": 4, "b": 4},
+            id="another policy is a trigger",
+        ),
+        pytest.param(
+            [federated({"a": 8}, stored="not JSON")], ObjectTrigger.UNREADABLE, {"a": 4, "b": 4},
+            id="an unreadable record is a trigger",
+        ),
+        pytest.param(
+            [federated({}, stored=None)], ObjectTrigger.FIRST, {"a": 4, "b": 4},
+            id="no record: it was never scheduled",
+        ),
+        pytest.param(
+            [federated({"a": 8}, deletionTimestamp="2026-01-01T00:00:00Z", stored=None)],
+            ObjectTrigger.NONE, {"a": 8}, id="an object that is being deleted is not scheduled",
+        ),
+    ],
+)  # fmt: skip
+def test_the_present_and_what_is_due(objects, trigger, settled):
+    result = compared(policy(reschedulePolicy={"replicaRescheduling": {"avoidDisruption": False}}), *objects)
+    [due] = result.settled
+    assert due.trigger is trigger
+    assert sum(due.bound.workload.current.values()) == sum(settled.values())
+    assert due.bound.workload.current.keys() == settled.keys()
+
+
+def test_before_is_what_the_objects_say_and_not_a_new_decision():
+    result = compared(policy(), federated({"a": 5, "b": 1}, replicas=10))
+    assert clusters(result.before) == [{"a": 5, "b": 1}]
+    assert clusters(result.settled) != clusters(result.before)
+
+
+@pytest.mark.parametrize(
+    ("change", "trigger"),
+    [
+        pytest.param(Scale(SHOP, 12), ObjectTrigger.REPLICAS, id="more replicas"),
+        pytest.param(RemoveCluster("a"), ObjectTrigger.CLUSTER_TAINTS, id="a cluster that leaves"),
+        pytest.param(AddTaint("a", Taint("k", effect="NoExecute")), ObjectTrigger.CLUSTER_TAINTS, id="a taint"),
+        pytest.param(Down("a"), ObjectTrigger.NONE, id="a cluster that is not ready moves nothing"),
+    ],
+)  # fmt: skip
+def test_a_change_is_seen_against_the_stored_record(change, trigger):
+    result = compared(policy(), federated({"a": 6, "b": 2}), changes=[change])
+    assert [each.trigger for each in result.settled] == [ObjectTrigger.NONE]
+    assert [each.trigger for each in result.after] == [trigger]
+
+
+def test_replicas_without_a_cluster_are_counted():
+    result = compared(policy(), federated({"a": 3, "b": 2}))
+    assert [each.unplaced for each in result.settled] == [3]
+    whole = compared(policy(), federated({"a": None}))
+    assert [each.unplaced for each in whole.settled] == [0], "a cluster without a number has all replicas"
+
+
+def test_placements_of_other_controllers_are_a_note():
+    [result] = compared(policy(), federated({"a": 8}, others=[("kubeadmiral.io/follower-controller", "b")])).settled
+    assert result.bound.workload.current == {"a": 8}
+    assert result.notes == ("other controllers place it on b as well",)
+
+
+LIMITS = [
+    {"cluster": "a", "preferences": {"maxReplicas": 3}},
+    {"cluster": "b", "preferences": {"minReplicas": 9}},
+]
+
+
+def test_limits_of_mode_duplicate_are_ignored_as_in_kubeadmiral_with_a_note():
+    [result] = compared(policy(schedulingMode="Duplicate", placement=LIMITS), shop()).settled
+    assert result.bound.workload.current == {"a": None, "b": None}
+    assert "--duplicate-limits" in result.notes[-1]
+
+
+def test_limits_of_mode_duplicate_apply_on_request():
+    [result] = compared(policy(schedulingMode="Duplicate", placement=LIMITS), shop(), duplicate_limits=True).settled
+    assert result.bound.workload.current == {"a": 3, "b": 9}
+    assert result.notes == ()
+
+
+@pytest.mark.parametrize("kind", ["SchedulerPluginWebhookConfiguration", "FederatedTypeConfig", "OverridePolicy"])
+def test_an_object_of_kubeadmiral_is_no_workload(kind):
+    document = {"apiVersion": KUBEADMIRAL, "kind": kind, "metadata": {"name": "x", "namespace": "default"}}
+    assert compared(policy(), shop(), document).settled[0].bound.name.kind == "Deployment"
+    assert len(compared(policy(), shop(), document).settled) == 1
+
+
+def test_an_invalid_template_names_the_file_and_field():
+    broken = federated({"a": 8})
+    broken["spec"]["template"]["spec"]["replicas"] = "many"
+    with pytest.raises(ManifestError, match="replicas"):
+        compared(policy(), broken)
