@@ -8,7 +8,7 @@ Karmada has no such limits. The defaults are far above what people write by hand
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple, Self
 
 from berthmaster.model.errors import FieldError, InputError, shown
@@ -86,12 +86,10 @@ def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> l
     """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
     selectors = policy.spec.resource_selectors
     labels = [each.label_selector for each in selectors if each.label_selector is not None]
-    excess = [
-        *_over("spec.resourceSelectors", len(selectors), "resource selectors", "resourceSelectors", limits),
-        *_over_expressions("spec.resourceSelectors", map(_size_of_labels, labels), limits),
-        *(error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits)),
-    ]
-    return excess[:_MAX_ERRORS]
+    path = "spec.resourceSelectors"
+    own = [_Count(path, len(selectors), "resource_selectors"), *_total(path, map(_size_of_labels, labels))]
+    placement = (error.below("spec.placement") for error in placement_excess(policy.spec.placement, limits))
+    return [*_excess(own, limits), *placement][:_MAX_ERRORS]
 
 
 def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
@@ -99,46 +97,63 @@ def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIM
 
     Paths start at the placement.
     """
-    return list(islice(_placement_excess(placement, limits), _MAX_ERRORS))
+    return list(islice(_excess(_counts(placement), limits), _MAX_ERRORS))
 
 
 def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in the spec of a KubeAdmiral policy, in linear time. Paths start at ``spec``."""
-    sizes = [
-        _Size(len(spec.cluster_selector), len(spec.cluster_selector)),
-        *(_size_of(term.match_expressions, term.match_fields) for term in spec.cluster_affinity),
-    ]
-    return [
-        error.below("spec")
-        for error in (
-            *_over("clusterAffinity", len(spec.cluster_affinity), "terms", "groups", limits),
-            *_over("tolerations", len(spec.tolerations), "tolerations", "tolerations", limits),
-            *_over("placement", len(spec.placement), "clusters", "clusterNames", limits),
-            *_over_expressions("", sizes, limits),
-        )
-    ]
+    labels = _Size(len(spec.cluster_selector), len(spec.cluster_selector))
+    terms = (_size_of(term.match_expressions, term.match_fields) for term in spec.cluster_affinity)
+    counts = (
+        _Count("spec.clusterAffinity", len(spec.cluster_affinity), "groups", "terms"),
+        _Count("spec.tolerations", len(spec.tolerations), "tolerations"),
+        _Count("spec.placement", len(spec.placement), "cluster_names", "clusters"),
+        *_total("spec", chain((labels,), terms)),
+    )
+    return list(_excess(counts, limits))
 
 
-def _placement_excess(placement: Placement, limits: PlacementLimits) -> Iterator[FieldError]:
+class _Count(NamedTuple):
+    """How many things a field has: the attribute of their limit, and their name if it is not the usual one."""
+
+    path: str
+    found: int
+    limit: str
+    noun: str = ""
+
+
+_NOUNS: Final = {
+    "expressions": "expressions in its selectors",
+    "values": "values in the expressions of its selectors",
+    "cluster_names": "names of clusters",
+}
+
+
+def _excess(counts: Iterable[_Count], limits: PlacementLimits) -> Iterator[FieldError]:
+    for path, found, limit, noun in counts:
+        accepted: int = getattr(limits, limit)
+        if found > accepted:
+            things = noun or _NOUNS.get(limit, limit.replace("_", " "))
+            remedy = f"use fewer, or raise {_camel(limit)} in {OPTION}"
+            yield FieldError(path, f"{found:,} {things}; at most {accepted:,} are scheduled; {remedy}")
+
+
+def _counts(placement: Placement) -> Iterator[_Count]:
     groups = placement.cluster_affinities or ()
-    yield from _over("clusterAffinities", len(groups), "groups", "groups", limits)
+    yield _Count("clusterAffinities", len(groups), "groups")
     for index, group in enumerate(groups):
-        overflow = group.overflow_affinities
-        if overflow is not None and len(overflow) > limits.overflow_affinities:
+        if group.overflow_affinities:
             path = f"clusterAffinities[{index}].overflowAffinities"
-            yield from _over(path, len(overflow), "overflow affinities", "overflowAffinities", limits)
-    constraints, tolerations = placement.spread_constraints, placement.cluster_tolerations
-    yield from _over("spreadConstraints", len(constraints), "spread constraints", "spreadConstraints", limits)
-    yield from _over("clusterTolerations", len(tolerations), "tolerations", "tolerations", limits)
+            yield _Count(path, len(group.overflow_affinities), "overflow_affinities")
+    yield _Count("spreadConstraints", len(placement.spread_constraints), "spread_constraints")
+    yield _Count("clusterTolerations", len(placement.cluster_tolerations), "tolerations")
     strategy = placement.replica_scheduling
     if strategy is not None and strategy.weight_preference is not None:
         weights = strategy.weight_preference.static_weight_list
-        path = "replicaScheduling.weightPreference.staticWeightList"
-        yield from _over(path, len(weights), "static weights", "staticWeights", limits)
+        yield _Count("replicaScheduling.weightPreference.staticWeightList", len(weights), "static_weights")
     affinities = list(_affinities(placement))
-    yield from _over_expressions("", map(_size_of_affinity, affinities), limits)
-    names = sum(len(each.cluster_names) + len(each.exclude) for each in affinities)
-    yield from _over("", names, "names of clusters", "clusterNames", limits)
+    yield from _total("", map(_size_of_affinity, affinities))
+    yield _Count("", sum(len(each.cluster_names) + len(each.exclude) for each in affinities), "cluster_names")
 
 
 def _affinities(placement: Placement) -> Iterator[ClusterAffinity]:
@@ -160,42 +175,37 @@ class _Size(NamedTuple):
     values: int
 
 
+_NOTHING: Final = _Size(0, 0)
+
+
 def _size_of_affinity(affinity: ClusterAffinity) -> _Size:
-    fields = affinity.field_selector
-    size = _size_of(fields.match_expressions) if fields is not None else _Size(0, 0)
-    if affinity.label_selector is None:
-        return size
-    labels = _size_of_labels(affinity.label_selector)
-    return _Size(size.expressions + labels.expressions, size.values + labels.values)
+    labels, fields = affinity.label_selector, affinity.field_selector
+    if labels is None:
+        return _size_of(fields.match_expressions) if fields is not None else _NOTHING
+    size, count = (
+        _size_of(labels.match_expressions, fields.match_expressions if fields else ()),
+        len(labels.match_labels),
+    )
+    return _Size(size.expressions + count, size.values + count)
 
 
 def _size_of_labels(selector: LabelSelector) -> _Size:
-    size = _size_of(selector.match_expressions)
-    return _Size(size.expressions + len(selector.match_labels), size.values + len(selector.match_labels))
+    size, count = _size_of(selector.match_expressions), len(selector.match_labels)
+    return _Size(size.expressions + count, size.values + count)
 
 
 def _size_of(*lists: tuple[SelectorRequirement, ...]) -> _Size:
-    return _Size(
-        sum(len(expressions) for expressions in lists),
-        sum(len(expression.values) for expressions in lists for expression in expressions),
-    )
+    expressions = values = 0
+    for each in lists:
+        expressions += len(each)
+        for expression in each:
+            values += len(expression.values)
+    return _Size(expressions, values)
 
 
-def _over_expressions(path: str, sizes: Iterable[_Size], limits: PlacementLimits) -> tuple[FieldError, ...]:
+def _total(path: str, sizes: Iterable[_Size]) -> tuple[_Count, _Count]:
     expressions = values = 0
     for size in sizes:
         expressions += size.expressions
         values += size.values
-    return (
-        *_over(path, expressions, "expressions in its selectors", "expressions", limits),
-        *_over(path, values, "values in the expressions of its selectors", "values", limits),
-    )
-
-
-def _over(path: str, found: int, noun: str, name: str, limits: PlacementLimits) -> tuple[FieldError, ...]:
-    # Not a generator: the webhook calls this function eight times for each review.
-    accepted: int = getattr(limits, LIMIT_NAMES[name])
-    if found <= accepted:
-        return ()
-    remedy = f"use fewer, or raise {name} in {OPTION}"
-    return (FieldError(path, f"{found:,} {noun}; at most {accepted:,} are scheduled; {remedy}"),)
+    return _Count(path, expressions, "expressions"), _Count(path, values, "values")

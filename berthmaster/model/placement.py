@@ -110,7 +110,7 @@ class AffinityTerm:
         invalid: whether a selector is invalid, so that no cluster matches.
     """
 
-    __slots__ = ("excluded", "fields", "invalid", "labels", "names", "zones")
+    __slots__ = ("_texts", "excluded", "fields", "invalid", "labels", "names", "zones")
 
     def __init__(self, affinity: ClusterAffinity) -> None:
         labels: Sequence[Requirement] | None = ()
@@ -128,6 +128,7 @@ class AffinityTerm:
         self.labels = tuple(labels or ())
         self.fields = tuple(fields or ())
         self.zones = tuple(zones)
+        self._texts: dict[int, str] = {}
 
     def matches(self, cluster: Cluster) -> bool:
         return self.mismatch(cluster) is None
@@ -140,15 +141,24 @@ class AffinityTerm:
             return "the affinity has an invalid selector, which matches no cluster"
         for requirement in self.labels:
             if not requirement.matches(cluster.metadata.labels):
-                return f"label {requirement} does not hold ({_actual(requirement.key, cluster.metadata.labels)})"
+                actual = _actual(requirement.key, cluster.metadata.labels)
+                return f"label {self._text(requirement)} does not hold ({actual})"
         for requirement in self.zones:
             if not zones_match(requirement, cluster.spec.zones):
-                return f"field {requirement} does not hold (zones are {', '.join(cluster.spec.zones) or 'not set'})"
+                zones = ", ".join(cluster.spec.zones) or "not set"
+                return f"field {self._text(requirement)} does not hold (zones are {zones})"
         fields = cluster.fields() if self.fields else {}
         for requirement in self.fields:
             if not requirement.matches(fields):
-                return f"field {requirement} does not hold ({_actual(requirement.key, fields)})"
+                return f"field {self._text(requirement)} does not hold ({_actual(requirement.key, fields)})"
         return None if not self.names or cluster.name in self.names else "is not among the named clusters"
+
+    def _text(self, requirement: Requirement) -> str:
+        """Return the text of a requirement of this term. It is made once: the values are many, and so are clusters."""
+        text = self._texts.get(id(requirement))
+        if text is None:
+            text = self._texts[id(requirement)] = str(requirement)
+        return text
 
 
 def zones_match(requirement: Requirement, zones: Sequence[str]) -> bool:

@@ -6,6 +6,7 @@ that no label can have) has no requirements and matches nothing at run time, as 
 
 import re
 from collections.abc import Iterable, Mapping
+from heapq import nsmallest
 from typing import Final, NamedTuple
 
 from berthmaster.model.errors import FieldError, InputError, shown
@@ -18,6 +19,7 @@ _MAX_SUBDOMAIN: Final = 253
 LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 NODE_OPERATORS: Final = (*LABEL_OPERATORS, "Gt", "Lt")
 _MAX_LENGTH: Final = 4096
+_VALUES_SHOWN: Final = 32
 _SET: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s+(?P<operator>in|notin)\s*\((?P<values>[^()]*)\)")
 _EQUAL: Final = re.compile(r"(?P<key>[^\s,!=()]+)\s*(?P<operator>==|=|!=)\s*(?P<value>[^\s,!=()]*)")
 _PRESENT: Final = re.compile(r"(?P<absent>!?)\s*(?P<key>[^\s,!=()]+)")
@@ -89,7 +91,9 @@ class Requirement(NamedTuple):
             case "Exists" | "DoesNotExist":
                 return self.key if self.operator == "Exists" else f"!{self.key}"
             case _:
-                return f"{self.key} {self.operator} ({', '.join(sorted(self.values))})"
+                listed = ", ".join(nsmallest(_VALUES_SHOWN, self.values))
+                more = len(self.values) - _VALUES_SHOWN
+                return f"{self.key} {self.operator} ({listed}{f', and {more} more' if more > 0 else ''})"
 
 
 def parse_requirements(

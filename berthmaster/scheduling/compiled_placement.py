@@ -18,7 +18,7 @@ from berthmaster.model.selector import LABEL_OPERATORS, Requirement
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.columns import BoolArray, Column, IntArray
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.work import AFFINITY_STEPS
+from berthmaster.scheduling.work import AFFINITY_STEPS, column_steps
 
 _NAME_STEPS: Final = 10
 _MAX_SHARED: Final = 64
@@ -57,13 +57,15 @@ class AffinityColumn(Column[np.bool_]):
 
     def steps(self, rows: int) -> int:
         fleet, term = self._fleet, self.term
-        return (
-            super().steps(rows)
-            + _NAME_STEPS * (len(term.names) + len(term.excluded))
-            + sum(fleet.labels.steps(each, rows) for each in term.labels)
-            + sum(fleet.fields.steps(each, rows) for each in term.fields)
-            + sum(fleet.zones.steps(each, rows) for each in term.zones)
-        )
+        steps = column_steps(rows) + _NAME_STEPS * (len(term.names) + len(term.excluded))
+        for index, requirements in (
+            (fleet.labels, term.labels),
+            (fleet.fields, term.fields),
+            (fleet.zones, term.zones),
+        ):
+            for each in requirements:
+                steps += index.steps(each, rows)
+        return steps
 
     def _zones_matching(self, requirement: Requirement, length: int) -> BoolArray:
         """Match nothing for an operator that zones do not support. Stored objects may have any operator and values."""

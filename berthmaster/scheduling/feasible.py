@@ -39,13 +39,13 @@ class FeasibleRows:
                 if staying is not None:
                     self._staying.append(staying)
         columns = [*(column for _, column in self._columns), *self._staying]
-        self._journals = {context.fleet.structure, *(each.journal for each in columns)}
+        unique = set(columns)
+        self._journals = {context.fleet.structure, *(each.journal for each in unique)}
         self._version = -1
         self._rows: IntArray = _NO_ROWS
         self._mask: BoolArray = _NOTHING
         self._rejected: Mapping[str, int] | None = None
-        self.steps = sum(column.steps(context.fleet.capacity) for column in columns)
-        context.fleet.structure.arrays.admit(self, _OBJECT_BYTES)
+        self.steps = sum(column.steps(context.fleet.capacity) for column in unique)
 
     def rows_for(self, request: Request) -> IntArray:
         """Return the rows for a request, including current clusters that may keep the workload.

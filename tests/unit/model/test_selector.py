@@ -7,6 +7,7 @@ from berthmaster.model.selector import (
     LABEL_OPERATORS,
     NODE_OPERATORS,
     LabelSelector,
+    Requirement,
     SelectorRequirement,
     is_label_key,
     is_label_value,
@@ -196,3 +197,10 @@ def test_invalid_selectors_are_errors(text):
     with pytest.raises(InputError) as caught:
         parse_selector(text)
     assert "\n" not in str(caught.value)
+
+
+def test_the_text_of_a_requirement_has_its_first_values_only():
+    values = frozenset(f"v{index:03}" for index in range(100))
+    text = str(Requirement("k", "In", values))
+    assert text.startswith("k In (v000, v001, ")
+    assert text.endswith("v031, and 68 more)")
