@@ -22,6 +22,12 @@ KARMADA_KINDS = (
     ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", True),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", False),
     ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization", "resourceinterpretercustomizations", False),
+    (
+        "config.karmada.io/v1alpha1",
+        "ResourceInterpreterWebhookConfiguration",
+        "resourceinterpreterwebhookconfigurations",
+        False,
+    ),
 )
 
 

@@ -296,6 +296,7 @@ class _Loader:
     def _snapshot(self, document: Document) -> None:
         snapshot = FleetSnapshot.of(document)
         self.manifests.gaps += snapshot.gaps
+        self.manifests.interpreters_complete = snapshot.interpreters_complete
         times = (self.manifests.read_at, snapshot.read_at)
         self.manifests.read_at = max(each for each in times if each is not None)
 

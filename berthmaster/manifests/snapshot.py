@@ -10,6 +10,8 @@ from berthmaster.model.decode import builtins, convert
 from berthmaster.model.errors import FieldError
 
 SNAPSHOT_GROUP: Final = "berthmaster.io"
+_SCRIPTS: Final = "resourceinterpretercustomizations.config.karmada.io"
+_WEBHOOKS: Final = "resourceinterpreterwebhookconfigurations.config.karmada.io"
 _API_VERSION: Final = f"{SNAPSHOT_GROUP}/v1alpha1"
 
 
@@ -54,6 +56,12 @@ class FleetSnapshot(msgspec.Struct, frozen=True, rename="camel"):
     lists: tuple[ListRecord, ...] = ()
     gaps: tuple[str, ...] = ()
     redacted: bool = False
+
+    @property
+    def interpreters_complete(self) -> bool:
+        """Whether all interpreters of the control plane are known: its scripts were listed, and it has no webhooks."""
+        listed = {each.resource: each.objects for each in self.lists}
+        return _SCRIPTS in listed and listed.get(_WEBHOOKS) == 0
 
     @classmethod
     def of(cls, document: Document) -> "FleetSnapshot":

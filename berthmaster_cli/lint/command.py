@@ -1,12 +1,13 @@
 """The command ``berthmaster lint``."""
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
 
-from berthmaster_cli.console import print_data, print_table, stdout
+from berthmaster.manifests.document import Document
+from berthmaster_cli.console import complain, print_data, print_table, stdout
 from berthmaster_cli.lint.across import Across
 from berthmaster_cli.lint.catalog import ACROSS_RULE_IDS, across_level, listed_rules
 from berthmaster_cli.lint.findings import (
@@ -18,8 +19,9 @@ from berthmaster_cli.lint.findings import (
     unreadable,
 )
 from berthmaster_cli.lint.formats import FORMATS, write
-from berthmaster_cli.lint.sources import TEMPLATE, Broken, Skipped, SourceObject, is_template, scan
+from berthmaster_cli.lint.sources import TEMPLATE, Broken, LineFinder, Skipped, SourceObject, is_template, scan
 from berthmaster_cli.main import EXIT_BAD_INPUT, EXIT_CHECK_FAILED
+from berthmaster_cli.options import kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from webhook.admission.lint import Linted, lint
 from webhook.admission.outcome import ABSENT, FieldProblem
@@ -27,6 +29,7 @@ from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings, Level
 
 _NO_ID: Final = ""
+_CLUSTERS: Final = frozenset({"Cluster", "FederatedCluster"})
 _NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, or generateName", "schema")
 
 
@@ -54,9 +57,18 @@ _NO_NAME: Final = FieldProblem("metadata.name", ABSENT, "is missing", "add it, o
 )  # fmt: skip
 @click.option("--rules", "list_rules", is_flag=True, help="List the rules with their levels and exit.")
 @click.option("--docs-url", default="", metavar="URL", help="With -o sarif: the address of the page about rules.")
+@kubeconfig_options("the control plane whose policies are checked")
+@click.option("--live", is_flag=True, help="Check the policies of the control plane, too.")
+@click.option(
+    "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
+    help="The time to read the control plane, in seconds.",
+)  # fmt: skip
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
-    """Check policies and rebalancers offline, as the webhook and karmada-webhook would."""
+    """Check policies and rebalancers offline, as the webhook and karmada-webhook would.
+
+    With --live, --kubeconfig or --context it checks the policies that a control plane stores, too.
+    """
     settings = AdmissionSettings(
         peer_checks=True,
         levels=rule_levels(given["rules"], ACROSS_RULE_IDS),
@@ -67,10 +79,13 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         _list_rules(settings, given["output"])
         return
     paths = (*given["paths"], *given["arguments"])
-    if not paths:
-        raise click.UsageError("nothing to check: name files or folders (- for standard input)")
+    live = given["live"] or given["kubeconfig"] is not None or given["context"] is not None
+    if not paths and not live:
+        raise click.UsageError("nothing to check: name files or folders (- for standard input), or use --live")
     run = _Run(settings, given["namespace"], strict_files=given["strict_files"])
     run.add_fleet(given["fleet_paths"])
+    if live:
+        run.add_live(_live_documents(given))
     report = run.report(paths)
     write(report, given["output"], given["docs_url"])
     if report.unreadable:
@@ -88,6 +103,19 @@ def _list_rules(settings: AdmissionSettings, output: str) -> None:
         print_table(stdout(), ("RULE", "LEVEL", "", "SUMMARY"), rows)
     else:
         raise click.UsageError(f"--rules: the output {output} has no form for rules; accepted are text, json")
+
+
+def _live_documents(given: Mapping[str, Any]) -> Sequence[Document]:
+    """Read the clusters and policies of a control plane, and report what could not be read."""
+    from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
+    from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - the same
+    from berthmaster_cli.live.source import live_policies  # noqa: PLC0415 - the same
+
+    access = find_access(given["kubeconfig"], given["context"])
+    live = live_policies(access, ReadLimits(timeout_s=given["read_timeout_s"]))
+    for gap in live.snapshot.gaps:
+        complain(gap)
+    return live.documents
 
 
 class _Run:
@@ -110,6 +138,16 @@ class _Run:
                 self._across.add_cluster(found)
             elif isinstance(found, Broken):
                 self._findings.append(unreadable(found))
+
+    def add_live(self, documents: Iterable[Document]) -> None:
+        """Check the policies of a control plane, and know its clusters."""
+        for document in documents:
+            found = SourceObject(document.source, 0, "", document.raw, LineFinder(b""))
+            if document.kind in _CLUSTERS:
+                self._across.add_cluster(found)
+            else:
+                self._objects += 1
+                self._check(found)
 
     def report(self, paths: Iterable[str]) -> LintReport:
         """Check every object of the paths."""

@@ -16,6 +16,7 @@ from berthmaster_cli.live.templates import TemplateKind, TemplateSelection
 
 T = TypeVar("T")
 V = TypeVar("V")
+INTERPRETER_WEBHOOKS: Final = "ResourceInterpreterWebhookConfiguration"
 KARMADA: Final = (
     ("cluster.karmada.io/v1alpha1", "Cluster"),
     ("policy.karmada.io/v1alpha1", "PropagationPolicy"),
@@ -23,6 +24,7 @@ KARMADA: Final = (
     ("work.karmada.io/v1alpha2", "ResourceBinding"),
     ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
     ("config.karmada.io/v1alpha1", "ResourceInterpreterCustomization"),
+    ("config.karmada.io/v1alpha1", INTERPRETER_WEBHOOKS),
 )
 KUBEADMIRAL: Final = tuple(
     ("core.kubeadmiral.io/v1alpha1", kind)
@@ -144,6 +146,19 @@ def read_clusters(reader: CollectionReader, types: ServedTypes, read: FleetRead)
     return [each for each in found if not is_required(each) and (each.api_version, each.kind) in planes]
 
 
+def read_policies(reader: CollectionReader, types: ServedTypes) -> FleetRead:
+    """Read clusters and policies.
+
+    Raises:
+        ApiError, InputError: as ``read_fleet``.
+    """
+    read = FleetRead()
+    wanted = [each for each in read_clusters(reader, types, read) if each.kind.endswith("PropagationPolicy")]
+    for result in concurrently(lambda each: list_allowed(reader, each, ""), wanted):
+        read.take(result)
+    return read
+
+
 def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -> Listing | str:
     """List a type. Return the sentence about the gap if the user may not.
 
@@ -151,7 +166,9 @@ def list_allowed(reader: CollectionReader, served: ServedType, namespace: str) -
         ApiError: the request failed for another reason.
     """
     try:
-        return reader.list(served, namespace if served.namespaced else "")
+        listing = reader.list(served, namespace if served.namespaced else "")
+        # Decisions depend on whether there are such webhooks. Only Karmada can ask them.
+        return listing._replace(documents=[]) if served.kind == INTERPRETER_WEBHOOKS else listing
     except ApiError as error:
         if not error.forbidden:
             raise

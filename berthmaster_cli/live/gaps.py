@@ -12,6 +12,9 @@ _BINDINGS: Final = (
     "their current assignments, replicas and evictions are not known, so each answer is a first decision and not what "
     "would move"
 )
+_INTERPRETERS: Final = (
+    "the replicas of custom resources are taken from their bindings; without a binding they are not known"
+)
 _CONSEQUENCES: Final = {
     ("cluster.karmada.io", "Cluster"): "what Karmada schedules here is left out",
     ("core.kubeadmiral.io", "FederatedCluster"): "what KubeAdmiral schedules here is left out",
@@ -19,9 +22,8 @@ _CONSEQUENCES: Final = {
     ("policy.karmada.io", "ClusterPropagationPolicy"): _POLICIES,
     ("work.karmada.io", "ResourceBinding"): _BINDINGS,
     ("work.karmada.io", "ClusterResourceBinding"): _BINDINGS,
-    ("config.karmada.io", "ResourceInterpreterCustomization"): (
-        "the replicas of custom resources are taken from their bindings; without a binding they are not known"
-    ),
+    ("config.karmada.io", "ResourceInterpreterCustomization"): _INTERPRETERS,
+    ("config.karmada.io", "ResourceInterpreterWebhookConfiguration"): _INTERPRETERS,
     ("core.kubeadmiral.io", "PropagationPolicy"): _POLICIES,
     ("core.kubeadmiral.io", "ClusterPropagationPolicy"): _POLICIES,
     ("core.kubeadmiral.io", "SchedulingProfile"): "policies that name a profile are not scheduled",

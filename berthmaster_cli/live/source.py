@@ -11,7 +11,7 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
-from berthmaster_cli.live.fleet import FleetRead, read_fleet
+from berthmaster_cli.live.fleet import FleetRead, read_fleet, read_policies
 from berthmaster_cli.live.progress import ListingBars
 from berthmaster_cli.live.workload import read_workload, resolved
 
@@ -43,6 +43,11 @@ def live_fleet(
 ) -> LiveDocuments:
     """Read everything that a simulation needs; see ``read_fleet``."""
     return _read(access, limits, lambda reader, types: (read_fleet(reader, types, namespace, over), None))
+
+
+def live_policies(access: ClusterAccess, limits: ReadLimits) -> LiveDocuments:
+    """Read clusters and policies; see ``read_policies``."""
+    return _read(access, limits, lambda reader, types: (read_policies(reader, types), None))
 
 
 def live_workload(

@@ -101,6 +101,14 @@ def test_a_policy_of_a_file_selects_live_resources(kubeconfig, tmp_path):
     assert rows["shop/Deployment/unclaimed"]["clusters"] == {"member3": 2}
 
 
+def test_lint_checks_the_policies_of_a_control_plane(kubeconfig, tmp_path):
+    wrong = policy("wrong", selector(), placement={"clusterAffinity": {"clusterNames": ["member9"]}})
+    (tmp_path / "wrong.json").write_text(json.dumps(wrong))
+    report = json.loads(run("lint", tmp_path / "wrong.json", "--kubeconfig", kubeconfig, "-o", "json").stdout)
+    assert report["summary"]["documents"] == 4
+    assert any("member9" in each["message"] for each in report["findings"])
+
+
 @pytest.mark.parametrize("redact", [[], ["--redact"]], ids=["complete", "redacted"])
 def test_a_dump_gives_the_same_answers(kubeconfig, tmp_path, redact):
     fleet, one = tmp_path / "fleet.json", tmp_path / "one.yaml"

@@ -1,5 +1,7 @@
 """What is read from a control plane: exactly what the answer needs, in pages, and a sentence for each gap."""
 
+from datetime import UTC, datetime
+
 import pytest
 from faults import nothing
 from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, shop, store
@@ -8,7 +10,9 @@ from kube_in_memory import KubeInMemory, ScriptedClient
 from berthmaster.kube import requests
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.served_types import discover_types
+from berthmaster.manifests import manifests_of
 from berthmaster.manifests.document import Document
+from berthmaster.manifests.snapshot import FleetSnapshot
 from berthmaster.model.errors import ApiError, InputError, ServiceError
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, ReadLimits
@@ -210,6 +214,7 @@ def test_one_workload_is_read_without_the_others(api, text):
     assert lists(api) == {
         "/apis/cluster.karmada.io/v1alpha1/clusters",
         "/apis/config.karmada.io/v1alpha1/resourceinterpretercustomizations",
+        "/apis/config.karmada.io/v1alpha1/resourceinterpreterwebhookconfigurations",
         "/apis/policy.karmada.io/v1alpha1/clusterpropagationpolicies",
         "/apis/policy.karmada.io/v1alpha1/namespaces/shop/propagationpolicies",
     }
@@ -268,3 +273,17 @@ def test_the_preferred_version_of_a_kind_is_resolved():
     api.served.add("autoscaling/v1", "HorizontalPodAutoscaler", "horizontalpodautoscalers", "hpa")
     serve_karmada(api)
     assert discover_types(api).resolve("hpa").api_version == "autoscaling/v2"
+
+
+@pytest.mark.parametrize(
+    ("webhooks", "complete"), [pytest.param(0, True, id="no webhooks"), pytest.param(1, False, id="a webhook")]
+)
+def test_interpreters_are_complete_without_webhooks(api, webhooks, complete):
+    for number in range(webhooks):
+        kind = {"apiVersion": "config.karmada.io/v1alpha1", "kind": "ResourceInterpreterWebhookConfiguration"}
+        store(api, {**kind, "metadata": {"name": f"webhook{number}"}, "webhooks": []})
+    read = fleet(api)
+    snapshot = FleetSnapshot("karmada", datetime.now(UTC), tuple(read.records), tuple(read.gaps))
+    record = Document("karmada", 0, "", snapshot.manifest())
+    manifests = manifests_of([record, *read.documents], "karmada")
+    assert (manifests.interpreters_complete, manifests.ignored) == (complete, [])
