@@ -20,6 +20,7 @@ from berthmaster.model.decode import builtins
 from berthmaster.model.printable import printable, printable_json
 
 FORMATS: Final = ("table", "json", "yaml")
+WORKLOAD_FORMATS: Final = ("table", "wide", "name", "json", "yaml")
 MAX_TEXT_LENGTH: Final = 65_536
 _GAP: Final = "   "
 # GitHub reads `::name ...::` at the start of a line and `##[name]` anywhere as commands. A table can break lines.
@@ -29,6 +30,10 @@ _JSON_COMMAND: Final = b"##["
 
 output_option: Final = click.option(
     "-o", "--output", "output", type=click.Choice(FORMATS), default="table", show_default=True, help="Output format.",
+)  # fmt: skip
+workload_output_option: Final = click.option(
+    "-o", "--output", "output", type=click.Choice(WORKLOAD_FORMATS), default="table", show_default=True,
+    help="Output format: wide has more columns, name prints only names.",
 )  # fmt: skip
 
 

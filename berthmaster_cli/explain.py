@@ -1,24 +1,32 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
-from datetime import datetime
-from typing import Any
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 import click
 from rich.console import Console
 from rich.text import Text
 
 from berthmaster.manifests import Manifests
+from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.decision import Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
+from berthmaster.simulation.changes import Change, apply
 from berthmaster.simulation.report import Explanation, explanation
-from berthmaster.simulation.run import explained
+from berthmaster.simulation.run import explained, present, run
 from berthmaster.simulation.world import ResourceName, SimulatedWorkload, World
-from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
-from berthmaster_cli.federation import duplicate_limits_option, explain_in_federation, print_federation_explanation
+from berthmaster_cli.console import echo, print_data, print_line, stdout, styled, workload_output_option
+from berthmaster_cli.federation import (
+    FederationExplanation,
+    duplicate_limits_option,
+    explain_in_federation,
+    print_federation_explanation,
+)
 from berthmaster_cli.inputs import (
     current_time,
     explain_remotely,
@@ -29,31 +37,40 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.names import completed_types, name_in, resource_argument
-from berthmaster_cli.present import present_options, present_world
+from berthmaster_cli.present import present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests
-from berthmaster_cli.tables import assignment_text, print_group, without_zeros
+from berthmaster_cli.tables import TRIGGERS_HELP, assignment_text, best_first, print_group, without_zeros
+from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from
+
+_LIMIT: Final = 20
 
 
-@click.command()
+@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
 @input_options
 @present_options
+@change_options
 @click.option(
-    "--limit", default=20, show_default=True, type=click.IntRange(0),
-    help="The number of clusters to show for each group; 0 for all.",
+    "--limit", default=None, type=click.IntRange(0),
+    help=f"The number of clusters to show for each group, the best first; 0 for all. Default: {_LIMIT} in a table, "
+    "all in JSON and YAML.",
 )  # fmt: skip
 @duplicate_limits_option
-@output_option
+@workload_output_option
 @namespace_option
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
-def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any) -> None:  # noqa: ANN401 - click's values
+def command(*, resource: tuple[str, ...], limit: int | None, output: str, **given: Any) -> None:  # noqa: ANN401 - click's
     """Show why one workload is placed where it is, and why not elsewhere.
 
     TYPE/NAME is as in kubectl, for example deploy/checkout or deployments.apps/checkout. Also accepted are TYPE NAME
     and NAMESPACE/TYPE/NAME. Reads a control plane; with -f it reads manifests instead.
 
-    For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result.
+    For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result. With
+    changes it explains the decision after them.
     """
     remote = remote_from(given)
+    changes = changes_from(given)
+    if remote is not None and changes:
+        raise click.UsageError("--server cannot be combined with changes: an extender explains only what is")
     name = resource_argument(resource, given["namespace"])
     workload_affinity = workload_affinity_on(given["feature_gates"])
     if remote is not None:
@@ -61,26 +78,74 @@ def command(*, resource: tuple[str, ...], limit: int, output: str, **given: Any)
         return
     manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
     if manifests.federation.clusters:
-        explained = explain_in_federation(manifests, replica_paths, name, duplicate_limits=given["duplicate_limits"])
-        print_federation_explanation(stdout(), explained, limit) if output == "table" else print_data(explained, output)
+        explained = explain_in_federation(
+            manifests, replica_paths, name, changes, duplicate_limits=given["duplicate_limits"]
+        )
+        _show_federation(explained, output, limit)
         return
     profile = profile_from(given, workload_affinity=workload_affinity)
     world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
-    _show(_explain(name, world, profile, manifests.read_at or current_time()), output, limit)
+    all_changes = [*rebalances(manifests, world), *changes] if changes else []
+    _show(_explain(name, world, profile, manifests.read_at or current_time(), all_changes), output, limit)
 
 
-def _show(explained: Explanation, output: str, limit: int) -> None:
-    if output == "table":
-        _print(stdout(), explained, limit)
+def _show(explained: Explanation, output: str, limit: int | None) -> None:
+    if output in {"table", "wide"}:
+        _print(stdout(), explained, _table_limit(output, limit))
+    elif output == "name":
+        _print_names(explained.clusters)
     else:
-        print_data(explained, output)
+        print_data(_limited(explained, limit), output)
 
 
-def _explain(name: ResourceName, world: World, profile: Profile, now: datetime) -> Explanation:
+def _show_federation(explained: FederationExplanation, output: str, limit: int | None) -> None:
+    if output in {"table", "wide"}:
+        print_federation_explanation(stdout(), explained, _table_limit(output, limit))
+    elif output == "name":
+        _print_names(explained.workload.clusters)
+    else:
+        print_data(_limited(explained, limit), output)
+
+
+def _table_limit(output: str, limit: int | None) -> int:
+    if limit is not None:
+        return limit
+    return 0 if output == "wide" else _LIMIT
+
+
+def _print_names(clusters: Iterable[str]) -> None:
+    for name in sorted(clusters):
+        echo(name)
+
+
+def _limited(explained: Explanation | FederationExplanation, limit: int | None) -> Any:  # noqa: ANN401 - JSON
+    """Return an explanation with at most ``limit`` clusters in each group, and how many are left out."""
+    data = builtins(explained)
+    diagnosis = explained.diagnosis
+    if not limit or diagnosis is None:
+        return data
+    groups = diagnosis.groups if isinstance(diagnosis, Diagnosis) else [diagnosis]
+    written = data["diagnosis"]["groups"] if isinstance(diagnosis, Diagnosis) else [data["diagnosis"]]
+    for group, target in zip(groups, written, strict=True):
+        target["clusters"] = builtins(best_first(group)[:limit])
+        target["omittedClusters"] = max(0, len(group.clusters) - limit)
+    return data
+
+
+def _explain(
+    name: ResourceName, world: World, profile: Profile, now: datetime, changes: Sequence[Change]
+) -> Explanation:
     found = world.find(name)
     if len(found) != 1:
         raise InputError(_not_one(str(name), found, world))
-    return explanation(*explained(world, found[0], profile, now))
+    if not changes:
+        return explanation(*explained(world, found[0], profile, now))
+    index = next(position for position, each in enumerate(world.workloads) if each is found[0])
+    settled, _ = run(world, profile, now)
+    later = now + timedelta(seconds=1)
+    changed = apply(changes, settled, later)
+    after, _ = explained(changed, changed.workloads[index], profile, later)
+    return explanation(after, present(world)[index])
 
 
 def _not_one(resource: str, found: list[SimulatedWorkload], world: World) -> str:

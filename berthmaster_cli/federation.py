@@ -1,6 +1,7 @@
 """``simulate`` and ``explain`` for the manifests of a KubeAdmiral federation."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Final
 
 import click
@@ -15,21 +16,24 @@ from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, Scheduling
 from berthmaster.simulation.changes import Change
 from berthmaster.simulation.federation import (
     FederatedResult,
+    apply_to_federation,
     compare_federation,
     federation_of,
     run_federation,
 )
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import print_line, styled
+from berthmaster_cli.console import print_line, stdout, styled
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.tables import (
     FederationChange,
     FederationRow,
     assignment_text,
+    is_left,
     print_changes,
     print_group,
     print_results,
 )
+from berthmaster_cli.view import View, require_known
 
 duplicate_limits_option: Final = click.option(
     "--duplicate-limits", is_flag=True,
@@ -59,34 +63,64 @@ def simulate_federation(
     replica_paths: Sequence[ReplicaPath],
     changes: Sequence[Change],
     output: str,
+    view: View,
     *,
     duplicate_limits: bool = False,
 ) -> bool:
     """Print where workloads are placed, or what changes move, and return whether every replica is placed."""
+    if view.selector is not None:
+        raise InputError("-l selects workloads of Karmada only; name the workloads of a KubeAdmiral federation instead")
     federation = federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits)
     compared = compare_federation(federation, changes, manifests.read_at or current_time())
+    require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
-        print_changes([_change(*pair) for pair in zip(compared.before, compared.after, strict=True)], output)
+        changed = [_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
+        _print_moves(changed, output)
+        shown = [each for each in changed if view.shows(each.resource)]
+        printed = view.of_changes(shown, table=output in {"table", "wide", "name"})
+        if printed or output in {"json", "yaml"}:
+            print_changes(printed, output)
     else:
-        print_results([_row(each) for each in compared.settled], output)
+        settled = [_row(each) for each in compared.settled]
+        print_results(view.of_results([each for each in settled if view.shows(each.resource)]), output)
     return not any(
         each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
     )
 
 
+def _print_moves(changed: Sequence[FederationChange], output: str) -> None:
+    if output in {"table", "wide"}:
+        moved = sum(bool(each.moves) for each in changed)
+        failed = sum(is_left(each.after) for each in changed)
+        left = f"; {failed} left without a place for all replicas" if failed else ""
+        verb = "moves" if 1 in {moved, len(changed)} else "move"
+        print_line(stdout(), styled("Plan", "bold"), f": {moved} of {_count(len(changed))} {verb}{left}")
+
+
+def _count(workloads: int) -> str:
+    return "1 workload" if workloads == 1 else f"{workloads} workloads"
+
+
 def explain_in_federation(
-    manifests: Manifests, replica_paths: Sequence[ReplicaPath], name: ResourceName, *, duplicate_limits: bool = False
+    manifests: Manifests,
+    replica_paths: Sequence[ReplicaPath],
+    name: ResourceName,
+    changes: Sequence[Change] = (),
+    *,
+    duplicate_limits: bool = False,
 ) -> FederationExplanation:
-    """Explain the decision on one workload of a federation.
+    """Explain the decision on one workload of a federation, after changes if there are any.
 
     Raises:
         InputError: no workload or several workloads have the name.
     """
-    _, results = run_federation(
-        federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits),
-        manifests.read_at or current_time(),
-        diagnose=True,
-    )
+    start = manifests.read_at or current_time()
+    federation = federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits)
+    if changes:
+        settled, _ = run_federation(federation, start)
+        start += timedelta(seconds=1)
+        federation = apply_to_federation(changes, settled, start)
+    _, results = run_federation(federation, start, diagnose=True)
     found = [each for each in results if _has_name(each.bound.name, name)]
     if len(found) != 1:
         known = name_list([str(each.bound.name) for each in results])

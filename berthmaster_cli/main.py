@@ -34,6 +34,7 @@ _COMMANDS: Final = {
         "berthmaster_cli.register",
         "Register webhooks at an API server, and remove them, without failed calls.",
     ),
+    "resilience": ("berthmaster_cli.resilience", "Show what the loss of each cluster, region or provider would do."),
     "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
     "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
 }

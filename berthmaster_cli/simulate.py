@@ -1,21 +1,19 @@
 """``berthmaster simulate``: where workloads are placed, and what a change would move."""
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.model.cluster import EFFECTS, Taint
-from berthmaster.model.meta import INT32_MAX
-from berthmaster.model.selector import is_label_key, is_label_value
+from berthmaster.manifests import Manifests
 from berthmaster.scheduling.profile import Profile
-from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
+from berthmaster.simulation.changes import Change
+from berthmaster.simulation.plan import cluster_totals, plan_of
 from berthmaster.simulation.report import change_rows, rows
-from berthmaster.simulation.run import compare, unplaced
+from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
 from berthmaster.simulation.world import World
 from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.console import output_option
+from berthmaster_cli.console import echo, print_data, stdout, workload_output_option
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
@@ -27,138 +25,143 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.names import resource_name
+from berthmaster_cli.plan import print_clusters, print_summary
 from berthmaster_cli.present import present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests
-from berthmaster_cli.tables import print_changes, print_results
+from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results
+from berthmaster_cli.view import View, require_known, view_from, view_options
+from berthmaster_cli.what_if import CHANGES_HELP, change_options, changes_from, shared_capacity_option
 
 if TYPE_CHECKING:
     from berthmaster_cli.inputs import Connect
 
+_CHECKS: Final = ("all", "new")
 
-@click.command(
-    epilog="With --down, --taint, --label, --scale or --reschedule the command shows the placement before and after "
-    "the change, and what moves. Workloads are rescheduled only where Karmada would reschedule them.",
-)
+
+@click.command(epilog=f"{CHANGES_HELP} {TRIGGERS_HELP}")
 @input_options
 @namespace_option
 @click.option("-A", "--all-namespaces", is_flag=True, help="Read all namespaces, which is the default.")
 @present_options
-@click.option("--down", multiple=True, metavar="CLUSTER", help="Change: the cluster is lost. Repeatable.")
+@change_options
+@shared_capacity_option
+@view_options
 @click.option(
-    "--taint", multiple=True, metavar="CLUSTER=KEY[=VALUE]:EFFECT", help="Change: the cluster gets a taint. Repeatable."
-)
+    "--check", type=click.Choice(_CHECKS), is_flag=False, flag_value="all", metavar="[=new]",
+    help="Exit with 1 if a workload cannot be scheduled; with --check=new only if that is due to the changes.",
+)  # fmt: skip
 @click.option(
-    "--label", multiple=True, metavar="CLUSTER=KEY=VALUE", help="Change: the cluster gets a label. Repeatable."
-)
+    "--summary", is_flag=True, help="With changes and -o json|yaml: print an object with plan, clusters and workloads.",
+)  # fmt: skip
 @click.option(
-    "--scale",
-    multiple=True,
-    metavar="[NAMESPACE/]KIND/NAME=N",
-    help="Change: the workload gets N replicas. Repeatable.",
-)
-@click.option("--reschedule", is_flag=True, help="Change: every workload is rescheduled, as by a WorkloadRebalancer.")
-@click.option("--check", is_flag=True, help="Exit with 1 if a workload that a policy claims cannot be scheduled.")
-@click.option(
-    "--jsonl",
-    is_flag=True,
-    help="JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input.",
-)
+    "--jsonl", is_flag=True,
+    help="JSON Lines in, JSON Lines out: one fleet with its bindings per line of standard input (docs/simulate.md).",
+)  # fmt: skip
 @duplicate_limits_option
-@output_option
+@workload_output_option
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Show where workloads are placed, and what changes would move.
 
     Reads a control plane: Clusters, policies, bindings, and the resources that they name and select. With -f it reads
-    manifests instead.
+    manifests instead. With changes it prints the plan: what moves, and what the clusters get. TYPE/NAME limits what is
+    printed.
     """
     remote = remote_from(given)
     workload_affinity = workload_affinity_on(given["feature_gates"])
     profile = profile_from(given, workload_affinity=workload_affinity)
-    changes = _changes(given)
-    if given["namespace"] and given["all_namespaces"]:
-        raise click.UsageError("-n and -A contradict each other")
+    changes = changes_from(given)
+    _check_usage(given, changes)
     if given["jsonl"]:
-        if given["paths"] or changes:
-            raise click.UsageError(
-                "--jsonl cannot be combined with -f and changes: it reads fleets from standard input"
-            )
         answer_lines(profile)
         return
     if remote is not None:
-        all_placed = _simulate_remotely(remote, changes, given["output"])
+        all_placed = _simulate_remotely(remote, changes, given)
     else:
         manifests, replica_paths = read_manifests(given)
         if manifests.federation.clusters:
+            view = view_from(given, manifests)
             all_placed = simulate_federation(
-                manifests, replica_paths, changes, given["output"], duplicate_limits=given["duplicate_limits"]
+                manifests, replica_paths, changes, given["output"], view, duplicate_limits=given["duplicate_limits"]
             )
         else:
             world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
-            now = manifests.read_at or current_time()
-            all_placed = _simulate(world, [*rebalances(manifests, world), *changes], profile, given["output"], now)
-            if given["output"] == "table":
-                report_unused(manifests)
+            all_placed = _simulate(world, manifests, changes, profile, given)
     if given["check"] and not all_placed:
         raise SystemExit(EXIT_CHECK_FAILED)
 
 
-def _simulate(world: World, changes: Sequence[Change], profile: Profile, output: str, now: datetime) -> bool:
-    """Print the result of a simulation, and return whether every workload is placed."""
-    compared = compare(world, changes, profile, now)
-    if changes:
-        print_changes(change_rows(compared), output)
+def _check_usage(given: Mapping[str, Any], changes: Sequence[Change]) -> None:
+    if given["namespace"] and given["all_namespaces"]:
+        raise click.UsageError("-n and -A contradict each other")
+    if given["jsonl"] and (given["paths"] or changes):
+        raise click.UsageError("--jsonl cannot be combined with -f and changes: it reads fleets from standard input")
+    if given["summary"] and given["output"] not in {"json", "yaml"}:
+        raise click.UsageError("--summary goes with -o json or -o yaml; tables of changes always have it")
+
+
+def _simulate(
+    world: World, manifests: Manifests, changes: Sequence[Change], profile: Profile, given: Mapping[str, Any]
+) -> bool:
+    """Print the result of a simulation, and return whether the check succeeds."""
+    all_changes = [*rebalances(manifests, world), *changes]
+    now = manifests.read_at or current_time()
+    compared = compare(world, all_changes, profile, now, shared_capacity=given["shared_capacity"])
+    view = view_from(given, manifests)
+    require_known(view, [str(each.workload) for each in compared.after])
+    if all_changes:
+        _print_plan(compared, view, given)
     else:
-        print_results(rows(compared), output)
+        results = zip(rows(compared), compared.settled, strict=True)
+        shown = [row for row, result in results if view.shows(row.resource, _labels(result))]
+        print_results(view.of_results(shown), given["output"])
+    if given["output"] in {"table", "wide"}:
+        report_unused(manifests)
+    if given["check"] == "new":
+        return not plan_of(compared.before, compared.settled, compared.after).new_failures
     return not unplaced(compared.after)
 
 
-def _simulate_remotely(connect: "Connect", changes: Sequence[Change], output: str) -> bool:
-    """Print the result of a simulation by an extender, and return whether every workload is placed."""
+def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any]) -> None:
+    """Print what changes move: the summary, the workloads, and the clusters."""
+    output = given["output"]
+    changed = zip(change_rows(compared), compared.after, strict=True)
+    shown = [row for row, result in changed if view.shows(row.resource, _labels(result))]
+    summary = plan_of(compared.before, compared.settled, compared.after)
+    totals = cluster_totals(compared.clusters.values(), compared.before, compared.after)
+    is_table = output in {"table", "wide"}
+    printed = view.of_changes(shown, table=is_table or output == "name")
+    if given["summary"]:
+        print_data({"plan": summary, "clusters": totals, "workloads": printed}, output)
+        return
+    if is_table:
+        print_summary(stdout(), summary)
+    if printed or not is_table:
+        print_changes(printed, output)
+    if is_table:
+        print_clusters(stdout(), totals, show_all=view.show_all or output == "wide")
+
+
+def _labels(result: WorkloadResult) -> Mapping[str, str]:
+    metadata = (result.workload.template or {}).get("metadata") or {}
+    return metadata.get("labels") or {}
+
+
+def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Mapping[str, Any]) -> bool:
+    """Print the result of a simulation by an extender, and return whether the check succeeds."""
+    if given["shared_capacity"] or given["selector"] or given["summary"]:
+        raise click.UsageError("--server cannot be combined with --shared-capacity, -l or --summary")
+    view, output = view_from(given), given["output"]
     with connect() as client:
         answer = client.simulate([wire_change(each) for each in changes], show_all=True)
+    require_known(view, [each.resource for each in answer.rows])
+    shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
-        print_changes(answer.rows, output)
+        if output in {"table", "wide"}:
+            left = f"; {answer.unplaced} left without a place" if answer.unplaced else ""
+            echo(f"Plan: {answer.moved} of {answer.workloads} workloads move{left}")
+        print_changes(view.of_changes(shown, table=output in {"table", "wide", "name"}), output)
     else:
-        print_results([each.before for each in answer.rows], output)
+        print_results(view.of_results([each.before for each in shown]), output)
+    if given["check"] == "new":
+        return not any(each.after.error is not None and each.caused for each in answer.rows)
     return not answer.unplaced
-
-
-def _changes(given: Mapping[str, Any]) -> list[Change]:
-    """Return the changes in the order labels, taints, lost clusters, scales, rescheduling.
-
-    Raises:
-        click.UsageError: a change has an invalid form.
-    """
-    return [
-        *(_label(text) for text in given["label"]),
-        *(_taint(text) for text in given["taint"]),
-        *(Down(name) for name in given["down"]),
-        *(_scale(text) for text in given["scale"]),
-        *([Reschedule()] if given["reschedule"] else []),
-    ]
-
-
-def _label(text: str) -> AddLabel:
-    cluster, _, pair = text.partition("=")
-    key, equals, value = pair.partition("=")
-    if not (cluster and equals and is_label_key(key) and is_label_value(value)):
-        raise click.UsageError(f"--label {text!r}: accepted is CLUSTER=KEY=VALUE, for example member1=env=prod")
-    return AddLabel(cluster, key, value)
-
-
-def _taint(text: str) -> AddTaint:
-    cluster, _, rest = text.partition("=")
-    pair, _, effect = rest.rpartition(":")
-    key, _, value = pair.partition("=")
-    if not (cluster and effect in EFFECTS and is_label_key(key) and is_label_value(value)):
-        accepted = f"CLUSTER=KEY[=VALUE]:EFFECT, where the effect is one of {', '.join(EFFECTS)}"
-        raise click.UsageError(f"--taint {text!r}: accepted is {accepted}")
-    return AddTaint(cluster, Taint(key=key, value=value, effect=effect))
-
-
-def _scale(text: str) -> Scale:
-    name, _, number = text.rpartition("=")
-    if not (name and number.isascii() and number.isdigit() and int(number) <= INT32_MAX):
-        raise click.UsageError(f"--scale {text!r}: accepted is [NAMESPACE/]KIND/NAME=N, N from 0 to {INT32_MAX}")
-    return Scale(resource_name(name), int(number))

@@ -12,7 +12,7 @@ from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.report import ChangeRow, Row
-from berthmaster_cli.console import complain, joined, print_data, print_line, print_table, stdout, styled
+from berthmaster_cli.console import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
 _STYLES: Final = {
     Outcome.ASSIGNED: "green",
@@ -20,6 +20,15 @@ _STYLES: Final = {
     Outcome.NOT_SELECTED: "yellow",
     Outcome.REJECTED: "red",
 }
+_NO_ROWS: Final = "there are no workloads to show"
+_WIDE_COLUMNS: Final = ("REPLICAS:right", "TRIGGER", "SCHEDULER")
+TRIGGERS_HELP: Final = (
+    "Why a workload is scheduled: First (never before), Reconcile (its placement changed; or it is duplicated or has "
+    "no replicas, and is scheduled at every event), Scale (the number of replicas changed), Rescheduled (as by a "
+    "WorkloadRebalancer), Failover (a cluster is lost or evicted), None. Why not: NoFit (no cluster passes the "
+    "filters), SelectFailed (the spread constraints cannot be satisfied), Insufficient (the selected clusters do not "
+    "hold all replicas)."
+)
 _NOT_SCHEDULED: Final = styled("not scheduled", "yellow")
 _BEST_FIRST: Final = tuple(_STYLES)
 _GROUP_COLUMNS: Final = (
@@ -64,29 +73,62 @@ Results = Sequence[Row] | Sequence[FederationRow]
 Changes = Sequence[ChangeRow] | Sequence[FederationChange]
 
 
+def is_left(row: Row | FederationRow) -> bool:
+    """Return whether a workload, or a part of its replicas, has no place."""
+    return row.error is not None or (isinstance(row, FederationRow) and row.unplaced > 0)
+
+
 def print_results(rows: Results, output: str) -> None:
-    """Print where workloads are placed, as a table, JSON or YAML."""
-    if output != "table":
+    """Print where workloads are placed, in one of ``console.WORKLOAD_FORMATS``."""
+    if output in {"json", "yaml"}:
         print_data(rows, output)
+    elif output == "name":
+        _print_names(rows)
     elif not rows:
-        complain("the manifests contain no resources to schedule")
+        complain(_NO_ROWS)
     else:
-        cells = [(each.resource, each.policy or "", _group(each), _placed(each), _remark(each)) for each in rows]
-        print_table(stdout(), ("RESOURCE", "POLICY", "GROUP", "CLUSTERS", "NOTE"), cells)
+        wide = output == "wide"
+        cells = [
+            (each.resource, each.policy or "", *_wide(each, wide=wide), _group(each), _placed(each), _remark(each))
+            for each in rows
+        ]
+        columns = ("RESOURCE", "POLICY", *(_WIDE_COLUMNS if wide else ()), "GROUP", "CLUSTERS", "NOTE")
+        print_table(stdout(), columns, cells)
 
 
 def print_changes(rows: Changes, output: str) -> None:
-    """Print what changes move, as a table, JSON or YAML."""
-    if output != "table":
+    """Print what changes move, in one of ``console.WORKLOAD_FORMATS``."""
+    if output in {"json", "yaml"}:
         print_data(rows, output)
+    elif output == "name":
+        _print_names(rows)
     elif not rows:
-        complain("the manifests contain no resources to schedule")
+        complain(_NO_ROWS)
     else:
+        wide = output == "wide"
         cells = [
-            (each.resource, _placed(each.before), _placed(each.after), _moves(each), _reason(each.after))
+            (
+                each.resource, *((each.after.policy or "", *_wide(each.after, wide=True)) if wide else ()),
+                _placed(each.before), _placed(each.after), _moves(each), _reason(each.after),
+            )
             for each in rows
-        ]
-        print_table(stdout(), ("RESOURCE", "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+        ]  # fmt: skip
+        more = ("POLICY", *_WIDE_COLUMNS) if wide else ()
+        print_table(stdout(), ("RESOURCE", *more, "BEFORE", "AFTER", "MOVES", "NOTE"), cells)
+
+
+def _print_names(rows: Results | Changes) -> None:
+    for each in rows:
+        echo(each.resource)
+
+
+def _wide(row: Row | FederationRow, *, wide: bool) -> tuple[str, ...]:
+    """Return the cells of ``_WIDE_COLUMNS``."""
+    if not wide:
+        return ()
+    trigger = row.trigger.value if isinstance(row.trigger, Trigger) else row.trigger
+    replicas = "" if row.replicas is None else str(row.replicas)
+    return replicas, trigger, row.scheduler or "" if isinstance(row, Row) else ""
 
 
 def assignment_text(clusters: Mapping[str, int | None]) -> str:
@@ -144,13 +186,18 @@ def _notes(row: Row | FederationRow) -> list[str]:
     return [*follows, *row.notes]
 
 
+def best_first(group: GroupDiagnosis) -> list[ClusterDiagnosis]:
+    """Return the clusters of a group: those that get most replicas first, then those that passed most stages."""
+    return sorted(
+        group.clusters, key=lambda each: (_BEST_FIRST.index(each.outcome), -(each.replicas or 0), each.cluster)
+    )
+
+
 def print_group(console: Console, group: GroupDiagnosis, limit: int) -> None:
     """Print whether scheduling to a group succeeded, then ``limit`` of its clusters, the best first; 0 for all."""
     title = f"group {group.group}" if group.group else "scheduling"
     print_line(console, styled(title, "bold"), " ", _group_result(group))
-    clusters = sorted(
-        group.clusters, key=lambda each: (_BEST_FIRST.index(each.outcome), -(each.replicas or 0), each.cluster)
-    )
+    clusters = best_first(group)
     limit = limit or len(clusters)
     print_table(console, _GROUP_COLUMNS, [_cells(each, group) for each in clusters[:limit]])
     hidden = clusters[limit:]

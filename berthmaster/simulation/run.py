@@ -1,6 +1,6 @@
 """Schedule the workloads of a world, and compare the results."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -8,6 +8,7 @@ from typing import Final
 import msgspec.structs
 
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
+from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision
@@ -19,6 +20,7 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import SCHEDULERS, why_not_scheduled
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
+from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
 
@@ -74,15 +76,23 @@ class Comparison:
         before: what bindings say now. Without any binding in the world, the first scheduling of the manifests.
         settled: after the scheduling that is due without the changes.
         after: after the changes.
+        clusters: the clusters after the changes, with the status that they report.
     """
 
     before: list[WorkloadResult]
     settled: list[WorkloadResult]
     after: list[WorkloadResult]
+    clusters: Mapping[str, Cluster]
 
 
 def run(
-    world: World, profile: Profile, now: datetime, *, diagnose: bool = False, check: Callable[[], None] = lambda: None
+    world: World,
+    profile: Profile,
+    now: datetime,
+    *,
+    diagnose: bool = False,
+    shared_capacity: bool = False,
+    check: Callable[[], None] = lambda: None,
 ) -> tuple[World, list[WorkloadResult]]:
     """Schedule every workload that needs it.
 
@@ -91,25 +101,25 @@ def run(
         profile: the plugins that decide.
         now: the time that is recorded as the time of scheduling.
         diagnose: whether to explain every decision, not only those that failed.
+        shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision; an exception that it raises ends the run.
 
     Returns:
-        The world after the run, and a result for each workload in order.
+        The world after the run, and a result for each workload in order. With shared capacity, its clusters have the
+        added replicas deducted.
     """
-    scheduler = Scheduler(Fleet(world.clusters.values()), profile, _peers(world))
+    scheduler = Scheduler(Fleet(world.clusters.values()), profile, peers_of(world))
+    shared = SharedCapacity(scheduler.fleet) if shared_capacity else None
     results = []
     for workload in world.workloads:
         check()
-        result = _schedule(scheduler, workload, now, world.schedulers, diagnose=diagnose)
-        results.append(result)
-        if result.decision is not None and result.workload.binding is not None:
-            placed = [target.name for target in result.workload.binding.spec.clusters]
-            scheduler.peers.place(Request.of(result.workload.binding), placed)
+        results.append(schedule_one(scheduler, workload, now, world.schedulers, diagnose=diagnose, shared=shared))
     results = _followed(results, world.schedulers)
-    return replace(world, workloads=[result.workload for result in results]), results
+    clusters = {**world.clusters, **shared.clusters()} if shared is not None else world.clusters
+    return replace(world, clusters=clusters, workloads=[result.workload for result in results]), results
 
 
-def _peers(world: World) -> Peers:
+def peers_of(world: World) -> Peers:
     """Return where the workloads of affinity groups are."""
     peers = Peers()
     for workload in world.workloads:
@@ -136,6 +146,7 @@ def compare(
     profile: Profile,
     now: datetime,
     *,
+    shared_capacity: bool = False,
     check: Callable[[], None] = lambda: None,
 ) -> Comparison:
     """Return where workloads are now, where they would be without the changes, and where they are after them.
@@ -145,19 +156,22 @@ def compare(
         changes: the changes, applied in order.
         profile: the plugins that decide.
         now: the time of the scheduling that is due anyway. The changes happen one second later.
+        shared_capacity: whether a decision sees the replicas that the decisions before it add.
         check: called before each decision and each change; an exception that it raises ends the comparison.
 
     Raises:
         InputError: a change names a cluster or resource that does not exist.
     """
     before = present(world) if world.has_bindings else None
-    changed, settled = run(world, profile, now, check=check)
+    changed, settled = run(world, profile, now, shared_capacity=shared_capacity, check=check)
     later = now + timedelta(seconds=1)
     for change in changes:
         check()
         changed = change.applied(changed, later)
-    _, after = run(changed, profile, later, check=check)
-    return Comparison(before if before is not None else settled, settled, after)
+    _, after = run(changed, profile, later, shared_capacity=shared_capacity, check=check)
+    # Deductions for pending replicas are no status.
+    clusters = {name: world.clusters.get(name, cluster) for name, cluster in changed.clusters.items()}
+    return Comparison(before if before is not None else settled, settled, after, clusters)
 
 
 def moves(before: WorkloadResult, after: WorkloadResult) -> dict[str, tuple[int | None, int | None]]:
@@ -174,7 +188,7 @@ def examine(
     scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str] = SCHEDULERS
 ) -> WorkloadResult:
     """Return the result for one workload with an explanation, even if nothing triggers scheduling. Changes nothing."""
-    result = _schedule(scheduler, workload, now, schedulers, diagnose=True)
+    result = schedule_one(scheduler, workload, now, schedulers, diagnose=True)
     if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
         return result
     request = Request.of(workload.binding)
@@ -182,10 +196,25 @@ def examine(
     return replace(result, diagnosis=explain(scheduler, request, decision))
 
 
-def _schedule(
-    scheduler: Scheduler, workload: SimulatedWorkload, now: datetime, schedulers: Collection[str], *, diagnose: bool
+def schedule_one(
+    scheduler: Scheduler,
+    workload: SimulatedWorkload,
+    now: datetime,
+    schedulers: Collection[str],
+    *,
+    diagnose: bool | None = False,
+    shared: SharedCapacity | None = None,
 ) -> WorkloadResult:
-    """Schedule one workload if it needs it."""
+    """Schedule one workload if it needs it, and record in the scheduler's peers where it is.
+
+    Args:
+        scheduler: decides.
+        workload: the workload; its binding holds the current assignment.
+        now: the time that is recorded as the time of scheduling.
+        schedulers: the names of the schedulers that are simulated.
+        diagnose: whether to explain the decision; False: only if it failed; None: never.
+        shared: deducts the replicas that the decision adds; None if decisions do not see each other.
+    """
     binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
@@ -194,8 +223,14 @@ def _schedule(
         return WorkloadResult(workload, trigger)
     request = Request.of(binding)
     decision = scheduler.schedule(request)
-    diagnosis = explain(scheduler, request, decision) if diagnose or decision.failure is not None else None
+    explains = diagnose if diagnose is not False else decision.failure is not None
+    diagnosis = explain(scheduler, request, decision) if explains else None
     recorded = _recorded(binding, decision, now)
+    assignment = {target.name: target.replicas for target in recorded.spec.clusters}
+    scheduler.peers.place(Request.of(recorded), assignment)
+    if shared is not None:
+        key = workload.resource.namespace, recorded.metadata.name
+        shared.take(key, request.requests, request.current, assignment)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis)
 
 
@@ -259,6 +294,6 @@ def explained(
     result = results[index]
     if result.decision is not None or result.unscheduled is not None:
         return result, current
-    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, _peers(settled))
+    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
     examined = examine(scheduler, result.workload, now, world.schedulers)
     return replace(result, diagnosis=examined.diagnosis), current

@@ -18,7 +18,7 @@ PYPROJECT = Path(__file__).parents[3] / "pyproject.toml"
     [
         pytest.param([], "expl", ["explain"], ":4", id="a command"),
         pytest.param(["simulate"], "--red", ["--redact"], ":4", id="an option"),
-        pytest.param(["explain", "-o"], "", ["table", "json", "yaml"], ":4", id="a value"),
+        pytest.param(["explain", "-o"], "", ["table", "wide", "name", "json", "yaml"], ":4", id="a value"),
         pytest.param(["explain", "-f"], "", [], ":0", id="a file"),
         pytest.param(["explain"], "deploy", ["deployments"], ":4", id="a type"),
         pytest.param(["unknown"], "x", [], ":4", id="an unknown command"),

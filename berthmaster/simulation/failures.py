@@ -1,0 +1,285 @@
+"""Failures of clusters, regions, zones and providers: what each one alone would leave without a place.
+
+Each failure starts from the same settled world. Only the workloads that it can affect are scheduled again: those on a
+lost cluster, and those that Karmada schedules at every event if a lost cluster fits them. Other workloads have no
+reason to move, so the result is that of a simulation of the whole world.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.profile import Profile
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.changes import Down
+from berthmaster.simulation.following import follow
+from berthmaster.simulation.plan import ClusterTotal, cluster_totals, fails, moved_replicas
+from berthmaster.simulation.run import WorkloadResult, moves, peers_of, run, schedule_one
+from berthmaster.simulation.sharing import SharedCapacity
+from berthmaster.simulation.world import SimulatedWorkload, World
+
+_LATER: Final = timedelta(seconds=1)
+
+
+class FailureDomain(StrEnum):
+    """What fails as a whole."""
+
+    CLUSTER = "cluster"
+    REGION = "region"
+    ZONE = "zone"
+    PROVIDER = "provider"
+
+
+class DomainLoss(NamedTuple):
+    """A failure: the domain, its name, and the names of the clusters that are lost."""
+
+    domain: FailureDomain
+    name: str
+    clusters: tuple[str, ...]
+
+
+class Impact(msgspec.Struct, frozen=True, rename="camel"):
+    """What a failure does.
+
+    Attributes:
+        domain, name: what fails.
+        clusters: the clusters that are lost.
+        nowhere: the workloads that run on no cluster afterwards.
+        short: the workloads that lose replicas which find no place.
+        staying: the workloads that keep replicas on a lost cluster, because they tolerate its taints.
+        moved: the number of workloads that move.
+        replicas: the number of replicas that move or are lost.
+        arriving: the replicas that each other cluster gets.
+        overcommitted: the clusters that get more than is free: the resources by cluster.
+    """
+
+    domain: FailureDomain
+    name: str
+    clusters: tuple[str, ...]
+    nowhere: list[str]
+    short: list[str]
+    staying: list[str]
+    moved: int
+    replicas: int
+    arriving: dict[str, int]
+    overcommitted: dict[str, list[str]]
+
+    @property
+    def harmless(self) -> bool:
+        """Whether every workload keeps running elsewhere, and no cluster gets more than is free."""
+        return not (self.nowhere or self.short or self.staying or self.overcommitted)
+
+
+def losses(clusters: Mapping[str, Cluster], domains: Sequence[FailureDomain]) -> list[DomainLoss]:
+    """Return every failure of these domains.
+
+    A cluster in several zones is lost only with the cluster itself, its region or its provider. Clusters without a
+    region, zone or provider are lost with none.
+    """
+    found: dict[tuple[FailureDomain, str], list[str]] = defaultdict(list)
+    for cluster in clusters.values():
+        for domain in domains:
+            name = _domain_name(cluster, domain)
+            if name:
+                found[domain, name].append(cluster.name)
+    ordered = sorted(found, key=lambda key: (domains.index(key[0]), key[1]))
+    return [DomainLoss(domain, name, tuple(sorted(found[domain, name]))) for domain, name in ordered]
+
+
+def _domain_name(cluster: Cluster, domain: FailureDomain) -> str:
+    match domain:
+        case FailureDomain.CLUSTER:
+            return cluster.name
+        case FailureDomain.REGION:
+            return cluster.spec.region
+        case FailureDomain.PROVIDER:
+            return cluster.spec.provider
+    zones = cluster.spec.zones or ((cluster.spec.zone,) if cluster.spec.zone else ())
+    return zones[0] if len(zones) == 1 else ""
+
+
+@dataclass(slots=True)
+class _Settled:
+    """The world after the scheduling that is due, and what the next scheduling would do without a failure.
+
+    Attributes:
+        world: the world.
+        idle: the result for each workload without a failure.
+        holders: the positions of the workloads on each cluster.
+        fitting: the positions of the workloads that are scheduled at every event, for each cluster that fits them.
+        always: the positions of the workloads that every failure may affect.
+    """
+
+    world: World
+    idle: list[WorkloadResult]
+    holders: dict[str, set[int]]
+    fitting: dict[str, set[int]]
+    always: set[int]
+
+
+class Failures:
+    """Simulates failures of one world.
+
+    Args:
+        world: the world; the bindings of its workloads hold the current assignments.
+        profile: the plugins that decide. A filter must not accept a cluster because it failed.
+        now: the time of the scheduling that is due anyway.
+        shared_capacity: whether decisions see the replicas of the decisions before them.
+        check: called before each decision; an exception that it raises ends the simulation.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        profile: Profile,
+        now: datetime,
+        *,
+        shared_capacity: bool = False,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._check = check
+        self._shared = shared_capacity
+        self._later = now + _LATER
+        self._observed = world.clusters
+        settled, _ = run(world, profile, now, shared_capacity=shared_capacity, check=check)
+        self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
+        self._settled = self._settle(settled)
+        # Dependencies follow their workloads, wherever these go.
+        self._follows = any(result.companions.follows for result in self._settled.idle)
+
+    def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
+        """Return what each failure does, the worst first."""
+        found = [self._impact(failure) for failure in failures]
+        return sorted(
+            found,
+            key=lambda each: (
+                -len(each.nowhere), -len(each.short), -len(each.staying), -len(each.overcommitted), -each.replicas,
+                each.name,
+            ),
+        )  # fmt: skip
+
+    def after(self, failure: DomainLoss) -> dict[int, WorkloadResult]:
+        """Return the results of the workloads that a failure may affect, by position in the world."""
+        world = self._settled.world
+        affected = sorted(self._affected(failure))
+        part = replace(world, workloads=[world.workloads[position] for position in affected])
+        for name in failure.clusters:
+            part = Down(name).applied(part, self._later)
+        fleet = self._scheduler.fleet
+        try:
+            for name in failure.clusters:
+                fleet.apply(part.clusters[name])
+            results = self._run(part)
+        finally:
+            for name in failure.clusters:
+                fleet.apply(world.clusters[name])
+        found = dict(zip(affected, results, strict=True))
+        return self._followed(found) if self._follows else found
+
+    def _run(self, part: World) -> list[WorkloadResult]:
+        shared = SharedCapacity(self._scheduler.fleet) if self._shared else None
+        self._scheduler.peers = peers_of(self._settled.world)
+        results = []
+        for workload in part.workloads:
+            self._check()
+            results.append(
+                schedule_one(self._scheduler, workload, self._later, part.schedulers, diagnose=None, shared=shared)
+            )
+        if shared is not None:
+            shared.restore()
+        return results
+
+    def _settle(self, world: World) -> _Settled:
+        """Schedule once more, to learn which workloads are scheduled at every event, and which clusters fit them."""
+        _, idle = run(world, self._scheduler.profile, self._later, shared_capacity=self._shared, check=self._check)
+        holders: dict[str, set[int]] = defaultdict(set)
+        fitting: dict[str, set[int]] = defaultdict(set)
+        always = set()
+        fleet = self._scheduler.fleet
+        for position, (workload, result) in enumerate(zip(world.workloads, idle, strict=True)):
+            for name in _clusters_of(workload):
+                holders[name].add(position)
+            if result.decision is None:
+                continue
+            if self._shared or _has_affinity(workload):
+                always.add(position)
+                continue
+            for attempt in result.decision.attempts:
+                for row in attempt.rows.tolist():
+                    cluster = fleet.clusters[row]
+                    if cluster is not None:
+                        fitting[cluster.name].add(position)
+        return _Settled(world, idle, holders, fitting, always)
+
+    def _affected(self, failure: DomainLoss) -> set[int]:
+        settled = self._settled
+        affected = set(settled.always)
+        for name in failure.clusters:
+            affected |= settled.holders.get(name, set()) | settled.fitting.get(name, set())
+        return affected
+
+    def _followed(self, found: Mapping[int, WorkloadResult]) -> dict[int, WorkloadResult]:
+        """Return the results with those of the dependencies that follow."""
+        idle = self._settled.idle
+        results = [found.get(position, each) for position, each in enumerate(idle)]
+        followed = follow([each.workload for each in results])
+        return {
+            position: result if workload is result.workload else replace(result, workload=workload)
+            for position, (workload, result) in enumerate(zip(followed, results, strict=True))
+            if position in found or workload is not result.workload
+        }
+
+    def _impact(self, failure: DomainLoss) -> Impact:
+        lost = set(failure.clusters)
+        found = self.after(failure)
+        pairs = [(self._settled.idle[position], result) for position, result in found.items()]
+        changed = [(before, after, each) for before, after in pairs if (each := moves(before, after))]
+        hit = [(before, after) for before, after in pairs if lost & before.assignment.keys()]
+        arriving: dict[str, int] = defaultdict(int)
+        for _, _, each in changed:
+            for name, (then, now) in each.items():
+                arriving[name] += max(0, (now or 0) - (then or 0))
+        return Impact(
+            domain=failure.domain,
+            name=failure.name,
+            clusters=failure.clusters,
+            nowhere=[str(after.workload) for _, after in hit if not after.assignment],
+            short=[str(after.workload) for before, after in hit if after.assignment and _is_short(before, after)],
+            staying=[str(after.workload) for _, after in hit if lost & after.assignment.keys()],
+            moved=len(changed),
+            replicas=sum(moved_replicas(each) for _, _, each in changed),
+            arriving={name: count for name, count in sorted(arriving.items()) if count},
+            overcommitted={each.cluster: each.overcommitted for each in self._overcommitted(pairs, lost)},
+        )
+
+    def _overcommitted(
+        self, pairs: Sequence[tuple[WorkloadResult, WorkloadResult]], lost: set[str]
+    ) -> Iterator[ClusterTotal]:
+        """Yield the clusters that get more than is free. What runs there now is part of their status."""
+        running = [replace(before, workload=replace(before.workload, present=True)) for before, _ in pairs]
+        clusters = (each for each in self._observed.values() if each.name not in lost)
+        totals = cluster_totals(clusters, running, [after for _, after in pairs])
+        return (each for each in totals if each.overcommitted)
+
+
+def _is_short(before: WorkloadResult, after: WorkloadResult) -> bool:
+    """Return whether a workload lost replicas without getting others."""
+    if fails(after):
+        return True
+    return after.unscheduled is not None and sum(after.assignment.values()) < sum(before.assignment.values())
+
+
+def _clusters_of(workload: SimulatedWorkload) -> Iterator[str]:
+    if workload.binding is not None:
+        yield from (target.name for target in workload.binding.spec.clusters)
+
+
+def _has_affinity(workload: SimulatedWorkload) -> bool:
+    return workload.binding is not None and workload.binding.spec.workload_affinity_groups is not None

@@ -1,0 +1,73 @@
+"""The summary of a plan and the table of clusters, for people."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from rich.console import Console
+from rich.text import Text
+
+from berthmaster.model.errors import name_list
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary, ResourceTotal
+from berthmaster_cli.console import print_line, print_table, styled
+
+_COLUMNS: Final = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "")
+_BINARY: Final = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
+_NAMED: Final = 5
+
+
+def print_summary(console: Console, summary: PlanSummary) -> None:
+    """Print what moves in total, as one sentence, then the workloads that are left without a place."""
+    verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
+    moved = f"{summary.moved} of {_count(summary.workloads, 'workload')} {verb}"
+    left: list[str | Text] = []
+    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
+        if names:
+            new = len(set(names) & set(summary.new_failures))
+            some = f"{len(names) - new} of them " if new else ""
+            before = "" if new == len(names) else f" ({some}without the changes, too)"
+            left += ["; ", styled(f"{len(names)} {text}", "bold red"), before]
+    print_line(console, styled("Plan", "bold"), f": {moved}, {_count(summary.replicas, 'replica')}", *left)
+    if summary.new_failures:
+        print_line(console, f"left by the changes: {name_list(summary.new_failures, _NAMED)}")
+
+
+def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all: bool) -> None:
+    """Print replicas and resources of the clusters that change; of all clusters on demand."""
+    shown = [each for each in totals if show_all or each.before != each.after or each.arriving or each.overcommitted]
+    if not shown:
+        return
+    rows = [
+        (
+            each.cluster,
+            f"{each.before} → {each.after}" if each.before != each.after else str(each.after),
+            str(each.arriving),
+            _resource(each.resources["cpu"], _cores),
+            _resource(each.resources["memory"], _bytes),
+            styled(f"overcommitted: {', '.join(each.overcommitted)}", "bold red") if each.overcommitted else "",
+        )
+        for each in shown
+    ]
+    console.print()
+    print_table(console, _COLUMNS, rows)
+    print_line(console, styled("CPU and MEMORY: what arriving replicas request / what is free now", "dim"))
+
+
+def _resource(total: ResourceTotal, shown: Callable[[int], str]) -> str | Text:
+    available = "unknown" if total.available is None else shown(total.available)
+    text = f"{shown(total.requested)} / {available}"
+    return styled(text, "bold red") if total.overcommitted else text
+
+
+def _cores(milli: int) -> str:
+    return f"{milli / 1000:g}"
+
+
+def _bytes(amount: int) -> str:
+    for size, unit in _BINARY:
+        if abs(amount) >= size:
+            return f"{amount / size:.4g}{unit}"
+    return str(amount)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -1,0 +1,145 @@
+"""``berthmaster resilience``: what each failure of a cluster, region, zone or provider alone would do."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+from rich.text import Text
+
+from berthmaster.model.errors import InputError, name_list
+from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, Impact, losses
+from berthmaster.simulation.world import World
+from berthmaster_cli.console import (
+    complain,
+    echo,
+    print_data,
+    print_line,
+    print_table,
+    stdout,
+    styled,
+    workload_output_option,
+)
+from berthmaster_cli.heat_map import heat_map
+from berthmaster_cli.inputs import current_time, input_options, namespace_option, profile_from, workload_affinity_on
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.options import FILE
+from berthmaster_cli.present import present_options, present_world, report_unused
+from berthmaster_cli.sources import read_manifests
+from berthmaster_cli.what_if import shared_capacity_option
+
+_DOMAINS: Final = tuple(FailureDomain)
+_COLUMNS: Final = (
+    "FAILURE", "CLUSTERS:right", "NOWHERE:right", "SHORT:right", "STAYING:right", "MOVE:right", "REPLICAS:right",
+    "OVERCOMMITTED", "WORKLOADS",
+)  # fmt: skip
+_LEGEND: Final = (
+    "NOWHERE: workloads that run on no cluster afterwards. SHORT: workloads that lose replicas which find no place. "
+    "STAYING: workloads that keep replicas on a lost cluster, because they tolerate its taints. MOVE: workloads that "
+    "move. REPLICAS: replicas that move or are lost. OVERCOMMITTED: clusters that get more than is free. Each failure "
+    "happens alone. Capacity is what clusters report."
+)
+_EXIT_CODES: Final = "Exit codes: 0 success; 1 with --check, a failure leaves workloads without a place; 2 bad input."
+_NAMED: Final = 3
+
+
+@click.command(epilog=f"{_LEGEND} {_EXIT_CODES}")
+@input_options
+@present_options
+@click.option(
+    "--by", "domains", multiple=True, type=click.Choice([each.value for each in _DOMAINS]),
+    default=[FailureDomain.CLUSTER.value], show_default=True, help="What fails as a whole. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--limit", default=0, show_default=True, type=click.IntRange(0),
+    help="The number of failures to show, the worst first; 0 for all.",
+)  # fmt: skip
+@shared_capacity_option
+@click.option("--heat-map", type=FILE, metavar="FILE", help="Also write an SVG picture of where replicas go.")
+@click.option("--check", is_flag=True, help="Exit with 1 if a failure leaves a workload nowhere or short.")
+@workload_output_option
+@namespace_option
+def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Show what each failure of a cluster, region, zone or provider alone would do.
+
+    The failures are ranked: first those that leave workloads nowhere, then those that move most. Reads a control plane;
+    with -f it reads manifests instead.
+    """
+    if given["server"] is not None:
+        raise click.UsageError("resilience reads a control plane or manifests; an extender (--server) has no such API")
+    workload_affinity = workload_affinity_on(given["feature_gates"])
+    profile = profile_from(given, workload_affinity=workload_affinity)
+    manifests, replica_paths = read_manifests(given)
+    if manifests.federation.clusters:
+        raise InputError("KubeAdmiral does not move workloads off a failed cluster, so there is nothing to rank")
+    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
+    domains = [FailureDomain(each) for each in dict.fromkeys(given["domains"])]
+    failures = losses(world.clusters, domains)
+    if not failures:
+        raise InputError(f"no cluster has a {' or a '.join(domains)}")
+    now = manifests.read_at or current_time()
+    impacts = Failures(world, profile, now, shared_capacity=given["shared_capacity"]).impacts(failures)
+    _report(impacts[: given["limit"] or None], failures, world, given["output"])
+    if given["heat_map"] is not None:
+        _write(given["heat_map"], heat_map(impacts, sorted(world.clusters)))
+    if given["output"] == "table":
+        report_unused(manifests)
+    if given["check"] and any(each.nowhere or each.short for each in impacts):
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _report(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, output: str) -> None:
+    if output == "name":
+        for each in impacts:
+            echo(f"{each.domain}/{each.name}")
+    elif output in {"json", "yaml"}:
+        print_data(impacts, output)
+    else:
+        _print(impacts, failures, world, wide=output == "wide")
+
+
+def _print(impacts: Sequence[Impact], failures: Sequence[DomainLoss], world: World, *, wide: bool) -> None:
+    console = stdout()
+    rows = [
+        (
+            f"{each.domain} {each.name}",
+            str(len(each.clusters)) if each.domain is not FailureDomain.CLUSTER else "",
+            _count(each.nowhere, "bold red"),
+            _count(each.short, "red"),
+            _count(each.staying, "yellow"),
+            str(each.moved),
+            str(each.replicas),
+            _overcommitted(each, wide=wide),
+            _names(each, wide=wide),
+        )
+        for each in impacts
+    ]
+    print_table(console, _COLUMNS, rows)
+    harmless = sum(each.harmless for each in impacts)
+    hidden = len(failures) - len(impacts)
+    more = f"; {hidden} less severe failures are not shown" if hidden else ""
+    known = f"{len(world.workloads)} workloads, {len(world.clusters)} clusters"
+    print_line(console, f"{known}: {harmless} of {len(impacts)} failures leave every workload running{more}")
+
+
+def _count(names: Sequence[str], style: str) -> str | Text:
+    return styled(str(len(names)), style) if names else "0"
+
+
+def _overcommitted(impact: Impact, *, wide: bool) -> str | Text:
+    names = [f"{name} ({', '.join(resources)})" for name, resources in sorted(impact.overcommitted.items())]
+    return styled(name_list(names, len(names) if wide else _NAMED), "red") if names else ""
+
+
+def _names(impact: Impact, *, wide: bool) -> str:
+    """Return the first workloads that do not keep running, or all of them."""
+    names = [*impact.nowhere, *impact.short, *impact.staying]
+    return name_list(names, len(names) if wide else _NAMED)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, "utf-8")
+    except OSError as error:
+        raise InputError(f"--heat-map {path}: cannot be written: {error.strerror or error}") from None
+    complain(f"wrote {path}")

@@ -1,0 +1,121 @@
+"""Which workloads of a result simulate prints: by name, by label, by what happens to them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import click
+
+from berthmaster.manifests import Manifests
+from berthmaster.model.errors import InputError
+from berthmaster.model.selector import LabelSelector, parse_selector
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.names import name_in, resource_name
+from berthmaster_cli.options import option_group
+from berthmaster_cli.tables import Changes, FederationRow, Results, is_left
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+
+
+class Only(StrEnum):
+    """What happens to a workload."""
+
+    MOVES = "moves"
+    FAILS = "fails"
+    STAYS = "stays"
+
+
+view_options: Final = option_group(
+    click.argument("resources", nargs=-1, metavar="[TYPE/NAME]..."),
+    click.option(
+        "-l", "--selector", default="", metavar="SELECTOR",
+        help="Print only workloads with these labels, as in kubectl.",
+    ),
+    click.option(
+        "--only", multiple=True, type=click.Choice([each.value for each in Only]),
+        help="Print only workloads that move, that cannot be scheduled, or that stay. Repeatable.",
+    ),
+    click.option("--all", "show_all", is_flag=True, help="With changes: print the workloads that stay, too."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The workloads to print.
+
+    Attributes:
+        names: the workloads by name; empty for all.
+        selector: their labels; None for any.
+        only: what happens to them; empty for anything.
+        show_all: whether a table has the workloads that stay.
+    """
+
+    names: tuple[ResourceName, ...] = ()
+    selector: LabelSelector | None = None
+    only: frozenset[Only] = frozenset()
+    show_all: bool = False
+
+    def shows(self, resource: str, labels: Mapping[str, str] = _NO_LABELS) -> bool:
+        """Return whether a workload is printed, by its name (``NAMESPACE/KIND/NAME``) and labels."""
+        if self.selector is not None and not self.selector.matches(labels):
+            return False
+        return not self.names or any(_means(name, resource) for name in self.names)
+
+    def of_results(self, rows: Results) -> list[Any]:
+        """Return the rows of results to print."""
+        wanted = self.only or frozenset(Only)
+        return [each for each in rows if (Only.FAILS if is_left(each) else Only.STAYS) in wanted]
+
+    def of_changes(self, rows: Changes, *, table: bool) -> list[Any]:
+        """Return the rows of changes to print. A table has what moves or fails because of the changes."""
+        if self.only:
+            return [each for each in rows if self.only & _what_happens(each)]
+        if not table or self.show_all or self.names:
+            return list(rows)
+        return [each for each in rows if each.moves or (is_left(each.after) and _is_caused(each))]
+
+
+def view_from(given: Mapping[str, Any], manifests: Manifests | None = None) -> View:
+    """Return the view of ``view_options``. Without manifests, kinds are the built-in ones.
+
+    Raises:
+        click.UsageError, InputError: a name or the selector is invalid.
+    """
+    names = [resource_name(text) for text in given["resources"]]
+    known = manifests or Manifests()
+    return View(
+        tuple(name_in(known, name, given["namespace"]) for name in names),
+        parse_selector(given["selector"]) if given["selector"] else None,
+        frozenset(Only(each) for each in given["only"]),
+        given["show_all"],
+    )
+
+
+def require_known(view: View, resources: Sequence[str]) -> None:
+    """Check that every name of a view is among the workloads.
+
+    Raises:
+        InputError: a name is not.
+    """
+    for name in view.names:
+        if not any(_means(name, resource) for resource in resources):
+            raise InputError(f"there is no {name} among {len(resources)} workloads")
+
+
+def _means(name: ResourceName, resource: str) -> bool:
+    *namespace, kind, own = resource.split("/")
+    return (
+        name.name == own
+        and name.kind.lower() == kind.lower()
+        and name.namespace in {"", namespace[0] if namespace else ""}
+    )
+
+
+def _what_happens(row: Any) -> set[Only]:  # noqa: ANN401 - a row of either control plane
+    found = {Only.MOVES} if row.moves else {Only.STAYS}
+    return found | ({Only.FAILS} if is_left(row.after) else set())
+
+
+def _is_caused(row: Any) -> bool:  # noqa: ANN401 - a row of either control plane
+    return isinstance(row.after, FederationRow) or row.caused

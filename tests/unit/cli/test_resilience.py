@@ -1,0 +1,92 @@
+"""`berthmaster resilience`: tables, data, the check, and the heat map."""
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from berthmaster.simulation.failures import FailureDomain, Impact
+from berthmaster_cli.heat_map import MAX_ROWS, heat_map
+from berthmaster_cli.main import main
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def run(*arguments, code=0):
+    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES), *arguments], prog_name="berthmaster")
+    assert result.exit_code == code, result.output + repr(result.exception)
+    return result.stdout
+
+
+def test_the_output_of_the_examples(golden):
+    golden("failures-of-the-examples.txt", run("--by", "cluster", "--by", "region"))
+
+
+def test_the_worst_failures_come_first():
+    found = json.loads(run("-o", "json"))
+    assert found[0]["name"] == "member2"
+    assert found[0]["short"] == ["default/Deployment/catalog"]
+    assert len(found) == 5
+    assert run("-o", "name", "--limit", "1") == "cluster/member2\n"
+
+
+@pytest.mark.parametrize(("domain", "code"), [("cluster", 1), ("provider", 1)])
+def test_the_check_fails_if_a_failure_leaves_replicas_without_a_place(domain, code):
+    run("--by", domain, "--check", code=code)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(["--by", "planet"], "planet", id="an unknown domain"),
+        pytest.param(["--heat-map", "/nonexistent/x.svg"], "cannot be written", id="a folder that does not exist"),
+    ],
+)
+def test_wrong_usage(arguments, message):
+    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES), *arguments])
+    assert message in result.output + str(result.exception)
+
+
+def test_a_federation_has_nothing_to_rank():
+    result = CliRunner().invoke(main, ["resilience", "-f", str(EXAMPLES.parent / "examples-kubeadmiral")])
+    assert "KubeAdmiral does not move workloads off a failed cluster" in str(result.exception)
+
+
+def test_the_heat_map_is_one_picture_without_references(tmp_path):
+    path = tmp_path / "map.svg"
+    run("--heat-map", str(path))
+    text = path.read_text()
+    root = ET.fromstring(text)  # noqa: S314 - written by the command
+    assert root.tag == f"{SVG}svg"
+    assert not any(word in text for word in ("href", "<script", "url(", "@import"))
+    titles = [each.text for each in root.iter(f"{SVG}title")]
+    assert len(titles) == 25
+    assert "cluster member1: member2 gets 10 replicas" in titles
+    assert "cluster member1: member1 is lost" in titles
+
+
+def impact(name, arriving=None, **more):
+    fields = {"nowhere": [], "short": [], "staying": [], "moved": 0, "replicas": 0, "overcommitted": {}, **more}
+    return Impact(domain=FailureDomain.CLUSTER, name=name, clusters=(name,), arriving=arriving or {}, **fields)
+
+
+@pytest.mark.parametrize("name", ["<b>&\"'", "\x1b[31m", "\ud800", "x" * 5000], ids=ascii)
+def test_any_name_can_be_in_a_heat_map(name):
+    text = heat_map([impact(name, {"other": 3}), impact("other", overcommitted={name: ["cpu"]})], [name, "other"])
+    root = ET.fromstring(text)  # noqa: S314 - written by the command
+    width = float(root.get("width"))
+    assert width < 2000
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_a_heat_map_says_what_it_leaves_out():
+    text = heat_map([impact(f"c{number}") for number in range(MAX_ROWS + 3)], ["c1"])
+    assert "3 less severe failures are not shown" in text
+    assert text.count("<title>") == MAX_ROWS
+
+
+def test_an_empty_heat_map_is_valid():
+    assert ET.fromstring(heat_map([], [])).tag == f"{SVG}svg"  # noqa: S314 - written by the command

@@ -1,0 +1,223 @@
+"""What-if options of simulate and explain: plans, what is printed, checks, and the forms of changes."""
+
+import json
+import shlex
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from berthmaster_cli.main import main
+
+DEPLOYMENTS = {"name": "deployments", "kind": "Deployment"}
+
+
+def member(name, cpu="8", labels=None, taints=()):
+    return {
+        "apiVersion": "cluster.karmada.io/v1alpha1",
+        "kind": "Cluster",
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"taints": list(taints)},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "apiEnablements": [
+                {"groupVersion": "apps/v1", "resources": [{"name": "deployments", "kind": "Deployment"}]}
+            ],
+            "resourceSummary": {"allocatable": {"cpu": cpu, "memory": "64Gi", "pods": "110"}},
+        },
+    }
+
+
+def workload(name, clusters=(), replicas=4, labels=None):
+    selector = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+    placement = {"replicaScheduling": {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}}
+    if clusters:
+        placement["clusterAffinity"] = {"clusterNames": list(clusters)}
+    container = {"name": "main", "resources": {"requests": {"cpu": "1", "memory": "1Gi"}}}
+    return [
+        {
+            "apiVersion": "policy.karmada.io/v1alpha1",
+            "kind": "PropagationPolicy",
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"resourceSelectors": [selector], "placement": placement},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": name, "namespace": "default", "labels": labels or {}},
+            "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
+        },
+    ]
+
+
+FLEET = [
+    member("a"),
+    member("b", cpu="6", labels={"env": "prod"}, taints=[{"key": "gpu", "effect": "NoSchedule"}]),
+    member("c", cpu="6"),
+    *workload("moves", labels={"team": "x"}),
+    *workload("stuck", ["a"], labels={"team": "x"}),
+    *workload("stays", ["c"], replicas=1),
+    *workload("lost", ["none"]),
+]
+
+
+@pytest.fixture
+def call(tmp_path):
+    """A function that runs a command on a fleet of four workloads."""
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump(member("d")))
+
+    def run(line, *, code=0):
+        words = [word.replace("NEW", str(tmp_path / "new.yaml")) for word in shlex.split(line)]
+        command, *rest = words
+        result = CliRunner().invoke(main, [command, "-f", str(tmp_path / "fleet.yaml"), *rest], prog_name="berthmaster")
+        assert result.exit_code == code, result.output + repr(result.exception)
+        return result.stdout
+
+    return run
+
+
+def resources(output):
+    return [each["resource"].rpartition("/")[2] for each in json.loads(output)]
+
+
+def test_a_plan_is_one_sentence_then_what_moves_then_the_clusters(call):
+    lines = call("simulate --down a").splitlines()
+    assert lines[0] == (
+        "Plan: 2 of 4 workloads move, 8 replicas; 2 left without a place (1 of them without the changes, too)"
+    )
+    assert lines[1] == "left by the changes: default/Deployment/stuck"
+    table = lines[3 : lines.index("")]
+    assert [line.split()[0] for line in table] == ["default/Deployment/moves", "default/Deployment/stuck"]
+    assert "a   " in lines[lines.index("") + 2]
+    assert lines[-1] == "CPU and MEMORY: what arriving replicas request / what is free now"
+
+
+def test_all_prints_what_stays_too(call):
+    text = call("simulate --down a --all")
+    assert all(f"default/Deployment/{name} " in text for name in ("moves", "stuck", "stays", "lost"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        pytest.param("--down a", ["moves", "stuck", "stays", "lost"], id="everything"),
+        pytest.param("--down a --only moves", ["moves", "stuck"], id="what moves"),
+        pytest.param("--down a --only fails", ["stuck", "lost"], id="what fails"),
+        pytest.param("--down a --only stays", ["stays", "lost"], id="what stays"),
+        pytest.param("--down a -l team=x", ["moves", "stuck"], id="by label"),
+        pytest.param("--down a deploy/stays Deployment/lost", ["stays", "lost"], id="by name"),
+        pytest.param("--only fails", ["lost"], id="without changes: what fails"),
+        pytest.param("-l 'team notin (x)'", ["stays", "lost"], id="without changes: by label"),
+        pytest.param("default/deployments/moves", ["moves"], id="without changes: by name"),
+    ],
+)
+def test_which_workloads_are_printed(call, arguments, names):
+    assert resources(call(f"simulate {arguments} -o json")) == names
+
+
+def test_names_are_one_per_line(call):
+    assert call("simulate --down a -o name").splitlines() == ["default/Deployment/moves", "default/Deployment/stuck"]
+    assert call("explain deploy/moves -o name") == "a\n"
+
+
+def test_wide_tables_have_the_trigger_and_the_scheduler(call):
+    header, first, *_ = call("simulate -o wide").splitlines()
+    assert header.split()[:6] == ["RESOURCE", "POLICY", "REPLICAS", "TRIGGER", "SCHEDULER", "CLUSTERS"]
+    assert first.split()[-4:-1] == ["4", "First", "default-scheduler"]
+
+
+def test_the_summary_as_data(call):
+    found = json.loads(call("simulate --down a --summary -o json"))
+    assert found["plan"]["nowhere"] == ["default/Deployment/stuck", "default/Deployment/lost"]
+    assert found["plan"]["newFailures"] == ["default/Deployment/stuck"]
+    (c,) = [each for each in found["clusters"] if each["cluster"] == "c"]
+    assert (c["before"], c["after"], c["resources"]["cpu"]) == (1, 5, {"requested": 5000, "available": 6000})
+    assert len(found["workloads"]) == 4
+
+
+def test_overcommit_is_named(call):
+    text = call("simulate --scale deploy/stays=4 --down a")
+    assert "overcommitted: cpu" in text
+    assert "overcommitted" not in call("simulate --scale deploy/stays=4 --down a --shared-capacity")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        pytest.param("--check", 1, id="a workload fails without changes"),
+        pytest.param("--down a --check", 1, id="a workload fails"),
+        pytest.param("--down a --check=new", 1, id="the changes make a workload fail"),
+        pytest.param("--down c --check=new", 1, id="another cluster"),
+        pytest.param("--down b --check=new", 0, id="the changes make nothing fail"),
+        pytest.param("--down b --check=all", 1, id="all failures count"),
+    ],
+)
+def test_exit_codes_of_checks(call, arguments, code):
+    call(f"simulate {arguments}", code=code)
+
+
+@pytest.mark.parametrize(
+    ("changes", "clusters"),
+    [
+        pytest.param("--taint b=gpu- --down a", {"b": 4}, id="a taint that is removed"),
+        pytest.param("--taint b=gpu:NoSchedule- --down a", {"b": 4}, id="a taint with its effect"),
+        pytest.param("--down a --add-cluster NEW --taint c=x:NoSchedule", {"d": 4}, id="a cluster that joins"),
+        pytest.param("--remove a", {"c": 4}, id="a cluster that leaves"),
+        pytest.param("--up a --label b=env- --label c=env=prod", {"a": 4}, id="changes without a move"),
+    ],
+)
+def test_changes_of_clusters(call, changes, clusters):
+    (moves,) = json.loads(call(f"simulate {changes} deploy/moves -o json"))
+    assert moves["after"]["clusters"] == clusters
+    explained = json.loads(call(f"explain {changes} deploy/moves -o json"))
+    assert explained["clusters"] == clusters
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param(
+            "simulate --taint b=gpu:Sometimes-", "or CLUSTER=KEY[:EFFECT]- to remove the taint", id="an effect"
+        ),
+        pytest.param("simulate --taint b=other-", "the cluster b has no taint other; its taints are gpu", id="a taint"),
+        pytest.param("simulate --label b=x-", "the cluster b has no label x; its labels are env", id="a label"),
+        pytest.param("simulate --label b=-", "or CLUSTER=KEY- to remove the label", id="a label without a key"),
+        pytest.param("simulate --remove z", "there is no cluster 'z'; known are a, b, c", id="a cluster"),
+        pytest.param(
+            "simulate --down a deploy/nothing", "there is no Deployment/nothing among 4 workloads", id="a name"
+        ),
+        pytest.param("simulate -l 'team in'", "team in", id="a selector"),
+        pytest.param("simulate --down a --summary", "--summary goes with -o json", id="a summary of a table"),
+        pytest.param("simulate --check=sometimes", "sometimes", id="a check"),
+        pytest.param("explain --server http://x --down a deploy/moves", "--server", id="explain of an extender"),
+    ],
+)
+def test_wrong_usage_names_what_is_accepted(tmp_path, arguments, message):
+    (tmp_path / "fleet.yaml").write_text(yaml.safe_dump_all(FLEET))
+    command, *rest = shlex.split(arguments)
+    source = [] if "--server" in arguments else ["-f", str(tmp_path / "fleet.yaml")]
+    result = CliRunner().invoke(main, [command, *source, *rest], prog_name="berthmaster")
+    assert result.exit_code != 0
+    assert message in result.output + str(result.exception)
+
+
+def test_a_new_cluster_needs_a_manifest_of_clusters_only(tmp_path):
+    path = str(tmp_path / "new.yaml")
+    (tmp_path / "new.yaml").write_text(yaml.safe_dump_all(FLEET))
+    result = CliRunner().invoke(main, ["simulate", "-f", path, "--add-cluster", path])
+    assert "contains other objects than clusters" in str(result.exception)
+
+
+def test_the_limit_of_clusters_holds_for_data(call):
+    whole = json.loads(call("explain deploy/moves -o json"))["diagnosis"]["groups"][0]
+    limited = json.loads(call("explain deploy/moves -o json --limit 1"))["diagnosis"]["groups"][0]
+    assert len(whole["clusters"]) == 3
+    assert ([each["cluster"] for each in limited["clusters"]], limited["omittedClusters"]) == (["a"], 2)
+    assert "and 2 more" in call("explain deploy/moves --limit 1")
+
+
+def test_help_explains_triggers_and_failures():
+    for command in ("simulate", "explain"):
+        text = " ".join(CliRunner().invoke(main, [command, "--help"]).output.split())
+        assert all(word in text for word in ("First (never before)", "Reconcile (", "Insufficient (the selected"))

@@ -1,0 +1,194 @@
+"""Failures of clusters, regions, zones and providers; a failure has the result of a simulation of the whole world."""
+
+from datetime import UTC, datetime
+
+import pytest
+from builders import cluster, deployment, placement, policy, selector
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+from hypothesis import given
+from hypothesis import strategies as st
+
+from berthmaster.manifests import Document, Manifests
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.changes import Down
+from berthmaster.simulation.failures import DomainLoss, FailureDomain, Failures, losses
+from berthmaster.simulation.plan import fails
+from berthmaster.simulation.run import compare, run
+from berthmaster.simulation.world import World, world_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+BY_CLUSTER = {"spreadByField": "cluster", "minGroups": 1, "maxGroups": 2}
+BY_REGION = {"spreadByField": "region", "minGroups": 1, "maxGroups": 2}
+NAMES = "abcde"
+
+
+def member(name, region="", zones=(), provider="", cpu=8):
+    return cluster(name, region=region, zones=zones, provider=provider, cpu=cpu, memory="64Gi")
+
+
+def world(clusters, *workloads, affinity=False) -> World:
+    """A world of workloads: (name, replicas, cpu of a replica, placement)."""
+    policies, documents = [], []
+    for number, (name, replicas, cpu, fields) in enumerate(workloads, 1):
+        policies.append(policy(name, selectors=[selector(name=name)], placement=placement(**fields)))
+        labels = {"app": "x"} if affinity else {}
+        raw = deployment(name, replicas=replicas, requests={"cpu": cpu}, labels=labels)
+        documents.append(Document("-", number, "", raw))
+    manifests = Manifests(clusters=list(clusters), policies=policies, templates=documents)
+    return world_of(manifests, workload_affinity=affinity)
+
+
+@pytest.mark.parametrize(
+    ("domain", "expected"),
+    [
+        pytest.param(FailureDomain.CLUSTER, {"a": "a", "b": "b", "c": "c"}, id="clusters"),
+        pytest.param(FailureDomain.REGION, {"r1": "ab"}, id="a cluster without a region is in none"),
+        pytest.param(FailureDomain.ZONE, {"z1": "a"}, id="a cluster in two zones is lost with neither"),
+        pytest.param(FailureDomain.PROVIDER, {"p": "ac"}, id="providers"),
+    ],
+)
+def test_which_clusters_a_domain_has(domain, expected):
+    fleet = [
+        member("a", "r1", ["z1"], "p"),
+        member("b", "r1", ["z1", "z2"]),
+        member("c", provider="p"),
+    ]
+    found = losses({each.name: each for each in fleet}, [domain])
+    assert {each.name: "".join(each.clusters) for each in found} == expected
+
+
+def impacts(before, *names, **options):
+    failures = Failures(before, PROFILE, NOW, **options)
+    return failures.impacts([DomainLoss(FailureDomain.CLUSTER, name, (name,)) for name in names])
+
+
+def only(name):
+    return {**DIVIDED, "clusterAffinity": {"clusterNames": [name]}}
+
+
+TOLERANT = {**DIVIDED, "clusterTolerations": [{"operator": "Exists"}]}
+
+
+@pytest.mark.parametrize(
+    ("workload", "nowhere", "short", "staying"),
+    [
+        pytest.param(("web", 4, "1", DIVIDED), 0, 0, 0, id="it moves"),
+        pytest.param(("web", 4, "1", only("a")), 1, 0, 0, id="no other cluster fits"),
+        pytest.param(("web", 10, "1", DIVIDED), 0, 1, 0, id="the other cluster does not hold all replicas"),
+        pytest.param(("web", 4, "1", TOLERANT), 0, 0, 1, id="it tolerates the taints of a lost cluster"),
+        pytest.param(("web", 4, "1", {}), 0, 0, 0, id="a duplicated workload runs on the other cluster"),
+    ],
+)
+def test_what_happens_to_a_workload_of_a_lost_cluster(workload, nowhere, short, staying):
+    (impact,) = impacts(world([member("a"), member("b", cpu=4)], workload), "a")
+    assert (len(impact.nowhere), len(impact.short), len(impact.staying)) == (nowhere, short, staying)
+    assert impact.harmless == (nowhere + short + staying == 0)
+
+
+def test_a_suspended_workload_that_is_evicted_goes_nowhere():
+    held = stored_policy(placement=DIVIDED)
+    template = stored_template(held_by=held)
+    bound = stored_binding(template, {"a": 2}, policy=held, suspension={"scheduling": True})
+    (impact,) = impacts(world_of(load(*members("a", "b"), held, template, bound)), "a")
+    assert impact.nowhere == ["default/Deployment/web"]
+
+
+def test_failures_are_ranked_by_what_is_left_nowhere():
+    fleet = [member("a"), member("b"), member("c")]
+    before = world(fleet, ("one", 1, "1", only("b")), ("two", 2, "1", {**DIVIDED, **placed("c", "a")}))
+    assert impacts(before, "a", "b", "c")[0].name == "b"
+
+
+def placed(*names):
+    return {"clusterAffinity": {"clusterNames": list(names)}}
+
+
+def test_a_cluster_that_gets_more_than_is_free_is_named():
+    static = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"}
+    before = world([member("a"), member("b", cpu=3)], ("web", 8, "1", {"replicaScheduling": static}))
+    (impact,) = impacts(before, "a")
+    assert impact.arriving == {"b": 4}
+    assert impact.overcommitted == {"b": ["cpu"]}
+
+
+def test_with_shared_capacity_workloads_compete_for_what_is_left():
+    fleet = [member("a"), member("b", cpu=6)]
+    workloads = [(name, 4, "1", {**DIVIDED, "clusterAffinities": groups("a", "b")}) for name in ("one", "two")]
+    (alone,) = impacts(world(fleet, *workloads), "a")
+    assert (len(alone.nowhere), len(alone.short), alone.overcommitted) == (0, 0, {"b": ["cpu"]})
+    (shared,) = impacts(world(fleet, *workloads), "a", shared_capacity=True)
+    assert (shared.nowhere, shared.overcommitted) == (["default/Deployment/two"], {})
+
+
+def groups(*names):
+    return [{"affinityName": name, "clusterNames": [name]} for name in names]
+
+
+@st.composite
+def placements(draw):
+    fields = dict(draw(st.sampled_from([{}, DIVIDED, TOLERANT])))
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=4))
+    kind = draw(st.sampled_from(["any", "named", "groups", "clusters", "regions"]))
+    if kind == "named" and names:
+        fields["clusterAffinity"] = {"clusterNames": names}
+    elif kind == "groups" and names:
+        fields["clusterAffinities"] = groups(*names)
+    elif kind in {"clusters", "regions"}:
+        fields["spreadConstraints"] = [BY_CLUSTER] if kind == "clusters" else [BY_REGION, BY_CLUSTER]
+    if draw(st.booleans()):
+        fields["workloadAffinity"] = {draw(st.sampled_from(["affinity", "antiAffinity"])): {"groupByLabelKey": "app"}}
+    return fields
+
+
+@st.composite
+def worlds(draw):
+    regions = st.sampled_from(["r1", "r2", ""])
+    fleet = [member(name, draw(regions), cpu=draw(st.integers(1, 9))) for name in NAMES]
+    drawn = draw(st.lists(st.tuples(st.integers(0, 9), placements()), min_size=1, max_size=5))
+    workloads = [(f"w{number}", replicas, "1", fields) for number, (replicas, fields) in enumerate(drawn)]
+    return world(fleet, *workloads, affinity=draw(st.booleans()))
+
+
+def outcome(result):
+    return result.assignment, fails(result), result.group
+
+
+@given(worlds(), st.lists(st.sampled_from(NAMES), min_size=1, max_size=2, unique=True), st.booleans())
+def test_a_failure_has_the_result_of_a_simulation_of_the_whole_world(before, lost, shared):
+    failures = Failures(before, PROFILE, NOW, shared_capacity=shared)
+    loss = DomainLoss(FailureDomain.REGION, "-", tuple(lost))
+    other = DomainLoss(FailureDomain.CLUSTER, "-", (next(name for name in NAMES if name not in lost),))
+    failures.after(other)  # an earlier failure leaves no trace
+    found = failures.after(loss)
+    full = compare(before, [Down(name) for name in lost], PROFILE, NOW, shared_capacity=shared).after
+    settled, _ = run(before, PROFILE, NOW, shared_capacity=shared)
+    _, idle = run(settled, PROFILE, NOW, shared_capacity=shared)
+    for position, result in enumerate(full):
+        assert outcome(found.get(position, idle[position])) == outcome(result)
+
+
+def test_dependencies_follow_in_every_failure():
+    held = stored_policy(placement=DIVIDED, propagateDeps=True)
+    pod = {"containers": [{"name": "web", "envFrom": [{"configMapRef": {"name": "settings"}}]}]}
+    raw = deployment("web", replicas=2)
+    raw["spec"]["template"]["spec"] = pod
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
+    template = stored_template(raw, held_by=held)
+    before = world_of(
+        load(
+            *members("a", "b"),
+            held,
+            template,
+            stored_template(settings),
+            stored_binding(template, {"a": 2}, policy=held),
+        )
+    )
+    failures = Failures(before, PROFILE, NOW)
+    found = failures.after(DomainLoss(FailureDomain.CLUSTER, "a", ("a",)))
+    full = compare(before, [Down("a")], PROFILE, NOW).after
+    assert {str(each.workload): each.assignment for each in full}["default/ConfigMap/settings"] == {"b": 0}
+    assert {position: result.assignment for position, result in found.items()} == {
+        position: result.assignment for position, result in enumerate(full) if position in found
+    }
+    assert {"default/ConfigMap/settings"} <= {str(each.workload) for each in found.values()}

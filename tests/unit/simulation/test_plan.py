@@ -1,0 +1,129 @@
+"""Plans: totals of what changes move, and clusters before and after."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from builders import cluster, deployment, placement, policy, quantities, selector
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.manifests import Document, Manifests
+from berthmaster.model.cluster import AllocatableModeling, ResourceSummary
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.changes import Down, Reschedule
+from berthmaster.simulation.cluster_changes import AddCluster
+from berthmaster.simulation.plan import cluster_totals, moved_replicas, plan_of
+from berthmaster.simulation.run import compare
+from berthmaster.simulation.world import world_of
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+
+
+def world(*workloads, cpu=(8, 8)):
+    """Clusters a, b, ...; workloads with one CPU per replica: (name, replicas, placement)."""
+    fleet = [cluster(name, cpu=each, memory="64Gi") for name, each in zip("abcd", cpu, strict=False)]
+    policies = [
+        policy(name, selectors=[selector(name=name)], placement=placement(**fields)) for name, _, fields in workloads
+    ]
+    documents = [
+        Document("-", number, "", deployment(name, replicas=replicas, requests={"cpu": "1", "memory": "1Gi"}))
+        for number, (name, replicas, _) in enumerate(workloads, 1)
+    ]
+    return world_of(Manifests(clusters=fleet, policies=policies, templates=documents))
+
+
+def compared(before, *changes, **options):
+    return compare(before, changes, PROFILE, NOW, **options)
+
+
+def summary(found):
+    return plan_of(found.before, found.settled, found.after)
+
+
+def totals(found):
+    return {each.cluster: each for each in cluster_totals(found.clusters.values(), found.before, found.after)}
+
+
+def only(name):
+    return {**DIVIDED, "clusterAffinity": {"clusterNames": [name]}}
+
+
+def test_a_plan_counts_workloads_replicas_and_failures():
+    found = summary(compared(world(("one", 2, only("a")), ("two", 3, DIVIDED), ("three", 1, only("x"))), Down("a")))
+    assert (found.workloads, found.moved, found.replicas) == (3, 2, 5)
+    assert found.nowhere == ["default/Deployment/one", "default/Deployment/three"]
+    assert found.new_failures == ["default/Deployment/one"]
+    assert found.short == []
+
+
+def test_a_workload_that_keeps_some_replicas_is_short():
+    found = summary(compared(world(("web", 10, DIVIDED), cpu=(8, 4)), Down("a")))
+    assert (found.nowhere, found.short, found.new_failures) == ([], *[["default/Deployment/web"]] * 2)
+
+
+@pytest.mark.parametrize(
+    ("moves", "replicas"),
+    [
+        pytest.param({"a": (3, None), "b": (1, 4)}, 3, id="three replicas move"),
+        pytest.param({"a": (3, 1)}, 2, id="two replicas leave"),
+        pytest.param({"a": (None, 5), "b": (2, 0)}, 5, id="more arrive than leave"),
+        pytest.param({"a": (None, 0)}, 0, id="a workload without replicas"),
+        pytest.param({}, 0, id="nothing moves"),
+    ],
+)
+def test_replicas_that_move(moves, replicas):
+    assert moved_replicas(moves) == replicas
+
+
+def test_clusters_have_replicas_before_and_after_and_what_arriving_ones_request():
+    found = totals(compared(world(("web", 4, DIVIDED), ("api", 2, only("b"))), Down("a")))
+    assert {name: (each.before, each.after, each.arriving) for name, each in found.items()} == {
+        "a": (4, 0, 0),
+        "b": (2, 6, 6),
+    }
+    assert (found["b"].resources["cpu"].requested, found["b"].resources["cpu"].available) == (6000, 8000)
+    assert found["b"].resources["memory"].requested == 6 * 2**30
+    assert found["b"].overcommitted == []
+
+
+def test_replicas_that_a_cluster_runs_now_are_part_of_what_it_reports():
+    held = stored_policy(placement=DIVIDED)
+    template = stored_template(held_by=held, replicas=4)
+    bound = stored_binding(template, {"a": 4}, policy=held, replicas=4)
+    dump = load(*members("a", "b"), held, template, bound)
+    stays, moves = totals(compared(world_of(dump), Reschedule())), totals(compared(world_of(dump), Down("a")))
+    assert [each.arriving for each in stays.values()] == [0, 0]
+    assert (moves["a"].before, moves["b"].arriving, moves["b"].resources["cpu"].requested) == (4, 4, 400)
+
+
+def test_more_than_is_free_is_overcommitted():
+    # Each decision sees what the cluster reports, as in Karmada.
+    found = totals(compared(world(("one", 4, DIVIDED), ("two", 4, DIVIDED), cpu=(9, 6)), Down("a")))
+    assert found["b"].overcommitted == ["cpu"]
+
+
+def test_with_shared_capacity_no_cluster_is_overcommitted():
+    workloads = ("one", 4, DIVIDED), ("two", 4, DIVIDED)
+    found = compared(world(*workloads, cpu=(9, 6)), Down("a"), shared_capacity=True)
+    # The second workload starts on b, where the first one does not fit any more.
+    assert all(not each.overcommitted for each in totals(found).values())
+    assert summary(found).nowhere == ["default/Deployment/one"]
+
+
+def test_shared_capacity_counts_the_nodes_of_resource_models():
+    # Four nodes of two CPUs hold 8 replicas.
+    reported = ResourceSummary(
+        allocatable=quantities({"cpu": 100, "memory": "64Gi", "pods": 110}),
+        allocatable_modelings=(AllocatableModeling(0, 4),),
+    )
+    modeled = cluster("a", resource_summary=reported, models=[{"cpu": 2, "memory": "64Gi"}])
+    dump = replace(world(("one", 6, DIVIDED), ("two", 4, DIVIDED)), clusters={"a": modeled})
+    assert summary(compared(dump)).nowhere == []
+    assert summary(compared(dump, shared_capacity=True)).nowhere == ["default/Deployment/two"]
+
+
+def test_a_cluster_that_reports_nothing_has_unknown_capacity():
+    found = totals(compared(world(("web", 1, {})), AddCluster(cluster("new"))))
+    assert found["new"].resources["cpu"].available is None
+    assert found["new"].overcommitted == []
