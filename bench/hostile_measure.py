@@ -85,7 +85,7 @@ def _measured(mode: str, row: Row, works: "Mapping[str, Callable[[Row, bytes], W
     if mode == "steps":
         before = counted_work.COUNTER.steps
         status, answer = _repeated(work, row.times)
-        steps = counted_work.COUNTER.steps - before
+        steps = (counted_work.COUNTER.steps - before) // row.times
         return _line(Measured(row.what, len(body), status, _start(answer), steps=steps))
     start = time.perf_counter()
     status, answer = _repeated(work, row.times)

@@ -22,7 +22,7 @@ import numpy as np
 
 PACKAGES = ("berthmaster", "extender", "webhook", "certs", "berthmaster_cli")
 BYTES_PER_STEP = 64
-CELLS_PER_STEP = 16
+CELLS_PER_STEP = 128
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 _CONSUMERS = frozenset({"sorted", "set", "frozenset", "list", "tuple", "dict", "sum", "min", "max"})
 _SCANS = frozenset({"count", "index", "remove", "insert", "find", "rfind", "split", "replace", "strip"})

@@ -15,7 +15,7 @@ SQUARES = {
     "a set that is copied for each entry": "y = frozenset()\n for a in x:\n  y |= {a}",
     "a list that is copied for each entry": "y = []\n for a in x:\n  y = [*y, a]",
     "a map that is copied for each entry": "y = {}\n for a in x:\n  y = {**y, a: a}",
-    "an array for each entry": "for a in x:\n  np.zeros(64 * len(x))",
+    "an array for each entry": "for a in x:\n  np.zeros(512 * len(x))",
     "a comprehension in a comprehension": "[[b for b in x] for a in x]",
     "a minimum for each entry": "for a in x:\n  min(x)",
     "a function with a loop for each entry": "f = lambda: [b for b in x]\n for a in x:\n  f()",

@@ -86,14 +86,15 @@ def tiers_by(
 ) -> Callable[[AffinityGroup], Sequence[int | None]]:
     """Return a function from a group to the tier of each cluster in it; None for a cluster that is not in the group.
 
-    Few groups and clusters are compared one by one. Of many the columns of a fleet are faster.
+    Few parts of groups, or few clusters, are compared one by one. Of many the columns of a fleet are faster.
 
     Args:
         groups: the groups that the function may be called with.
         clusters: the clusters.
         work: counts the steps of each call. The function raises TooLargeError above its limit.
     """
-    if len(clusters) <= _FEW or sum(len(group.tiers) for group in groups) <= _FEW:
+    parts = sum(_parts(term) for group in groups for term in group.tiers)
+    if len(clusters) <= _FEW or parts <= _FEW:
         return lambda group: [group.tier(cluster) for cluster in clusters]
     fleet = Fleet(clusters)
     rows = np.array([fleet.row_of[cluster.name] for cluster in clusters], dtype=np.int64)
@@ -107,6 +108,11 @@ def tiers_by(
         return [tier if tier < len(group.tiers) else None for tier in found.tolist()]
 
     return tiers_of
+
+
+def _parts(term: AffinityTerm) -> int:
+    """Return for how many parts of an affinity each cluster is compared one by one."""
+    return 1 + len(term.labels) + len(term.fields) + len(term.zones)
 
 
 def cluster_of(member: Member) -> Cluster:

@@ -7,14 +7,14 @@ it reads more. A client may wait for an answer before it sends the next line, or
 import logging
 from collections.abc import Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
-from berthmaster.model.limits import placement_excess
+from berthmaster.model.limits import OPTION, placement_excess
 from berthmaster.model.validation import binding_errors, cluster_errors
 from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
@@ -29,6 +29,8 @@ from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, Sche
 from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
 from extender.protocols.services import Call, ServiceMetrics, Services
 
+R = TypeVar("R", bound=ScheduleRequest)
+
 PROTOCOL: Final = "native"
 PLACED: Final = "Placed"
 MAX_SHARED_BYTES: Final = 3 * 2**20
@@ -42,7 +44,7 @@ def schedule_one(services: Services, call: Call, *, diagnose: bool) -> bytes:
     """Answer a request of ``/v1/schedule``."""
     clock, metrics = services.clock, services.metrics
     begun_s = clock.monotonic_s()
-    request = decode_json(ScheduleRequest, call.body)
+    request = _decoded(services, ScheduleRequest, call.body)
     decoded_s = clock.monotonic_s()
     decided = decide(services, request, call, size_bytes=len(call.body), diagnose=diagnose)
     done_s = clock.monotonic_s()
@@ -132,6 +134,22 @@ def decide_on(
     if not diagnose:
         return decided
     return msgspec.structs.replace(decided, diagnosis=explain(scheduler, request, decision))
+
+
+def _decoded(services: Services, kind: type[R], body: bytes) -> R:
+    """Decode a request, unless its groups alone exceed the limits: decoding megabytes of them takes a second.
+
+    Raises:
+        FieldError: the body is not such a request.
+        Refusal: there are too many groups.
+    """
+    limits, found = services.state.profile.limits, body.count(b'"affinityName"')
+    most = limits.groups * (1 + limits.overflow_affinities)
+    if found > most:
+        accepted = f"at most {most:,} are read; use fewer, or raise groups in {OPTION}"
+        path = "binding.spec.placement.clusterAffinities"
+        raise Refusal(400, f"{path}: {found:,} groups and overflow affinities; {accepted}")
+    return decode_json(kind, body)
 
 
 def require_explicable(binding: Binding, clusters: int) -> None:
@@ -242,7 +260,7 @@ def _decide_line(services: Services, call: Call, number: int, line: bytes, *, di
     request = None
     begun_s = services.clock.monotonic_s()
     try:
-        request = decode_json(BatchLine, line)
+        request = _decoded(services, BatchLine, line)
         decided = decide(services, request, call, size_bytes=len(line), diagnose=diagnose)
     except FieldError as error:
         found = field_problem(error, call.request_id)

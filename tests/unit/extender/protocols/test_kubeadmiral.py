@@ -390,3 +390,18 @@ def test_many_clusters_are_compared_by_columns_with_the_same_result(tiers):
         patch.setattr(groups_module, "_FEW", 0)
         by_columns = groups_module.tiers_by(groups, members, Work())
     assert [by_columns(group) for group in groups] == [by_calls(group) for group in groups]
+
+
+def test_a_group_with_many_expressions_is_compared_with_all_clusters_at_once(monkeypatch):
+    """Clusters times expressions, one by one, would take seconds."""
+    compared = []
+    monkeypatch.setattr(groups_module.AffinityGroup, "tier", lambda _self, cluster: compared.append(cluster))
+    expressions = [{"key": f"k{each}", "operator": "DoesNotExist"} for each in range(100)]
+    text = json.dumps([{"affinityName": "g", "labelSelector": {"matchExpressions": expressions}}])
+    groups = groups_module.groups_of({groups_module.ANNOTATION: text})
+    labels = [{"k7": "x"} if each == 3 else {} for each in range(40)]
+    members = [{"metadata": {"name": f"m{each}", "labels": given}} for each, given in enumerate(labels)]
+    clusters = [groups_module.cluster_of(convert(Member, each)) for each in members]
+    tiers = groups_module.tiers_by(groups, clusters, Work())(groups[0])
+    assert [index for index, tier in enumerate(tiers) if tier is None] == [3]
+    assert compared == []

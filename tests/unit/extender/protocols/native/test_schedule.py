@@ -7,7 +7,7 @@ from builders import binding, cluster
 from fake_clock import FakeClock
 from fake_metrics import FakeMetrics
 
-from berthmaster.model.decode import convert
+from berthmaster.model.decode import convert, decode_json, encode_json
 from berthmaster.model.limits import DEFAULT_LIMITS
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
@@ -105,3 +105,14 @@ def test_the_deadline_is_checked_between_groups(services):
     services.clock.pass_by(1e9)
     with pytest.raises(Refusal, match="the reply was not ready in time"):
         decide(services, ScheduleRequest(grouped(2)), CALL, size_bytes=1, diagnose=False)
+
+
+def test_a_body_with_too_many_groups_is_refused_before_it_is_decoded(services, monkeypatch):
+    decoded = []
+    monkeypatch.setattr(schedule, "decode_json", lambda kind, body: decoded.append(body) or decode_json(kind, body))
+    limits = services.state.profile.limits
+    most = limits.groups * (1 + limits.overflow_affinities)
+    body = encode_json(ScheduleRequest(grouped(most + 1)))
+    with pytest.raises(Refusal, match=r"clusterAffinities: 66,561 groups and overflow .*; at most 66,560 are read"):
+        schedule.schedule_one(services, Call("id", 1e9, body), diagnose=False)
+    assert decoded == []
