@@ -74,10 +74,10 @@ _SECRET_REFERENCES: Final = (
 def recorded_dependencies(annotations: Mapping[str, str]) -> tuple[Dependency, ...] | None:
     """Return the dependencies that Karmada recorded on a binding; None without a readable record."""
     text = annotations.get(DEPENDENCIES)
-    if text is None:
-        return None
+    if text in {None, "", "null"}:
+        return None if text is None else ()  # Go writes an absent list as null
     try:
-        return decode_json(tuple[Dependency, ...], text or "[]")[:_MAX_DEPENDENCIES]
+        return decode_json(tuple[Dependency, ...], text)[:_MAX_DEPENDENCIES]
     except FieldError:
         return None
 

@@ -5,7 +5,7 @@ detector keeps to them (karmada ``Reconcile`` in ``pkg/detector/detector.go``). 
 goes to the first policy by rank. A stronger policy takes over a held resource only by preemption.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from berthmaster.model.claims import (
@@ -21,10 +21,14 @@ from berthmaster.model.claims import (
     strongest_first,
 )
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.model.replicas import Template
 
 _EXTERNAL: Final = "the label resourcetemplate.karmada.io/claimed-by excludes it from policies"
+
+
+_SelectorKey = tuple[str, str, str, str, str]
+"""API version, kind and scope of a selector, and what it requires: a name, or a label and its value."""
 
 
 class Holding(NamedTuple):
@@ -57,20 +61,22 @@ class PolicyCatalog:
         self.policies: Sequence[Policy] = tuple(policies)
         self._changed = frozenset(changed)
         self._by_reference: Mapping[PolicyReference, Policy] = {each.reference: each for each in self.policies}
-        self._by_kind: dict[tuple[str, str], dict[str, list[Policy]]] = {}
+        self._candidates: dict[_SelectorKey, dict[PolicyReference, Policy]] = {}
         for policy in self.policies:
             scope = "" if policy.cluster_scoped else policy.metadata.namespace
-            for kind in {(each.api_version, each.kind) for each in policy.spec.resource_selectors}:
-                self._by_kind.setdefault(kind, {}).setdefault(scope, []).append(policy)
+            for selector in policy.spec.resource_selectors:
+                self._candidates.setdefault(_key_of(selector, scope), {})[policy.reference] = policy
 
     def get(self, reference: PolicyReference) -> Policy | None:
         return self._by_reference.get(reference)
 
     def matching(self, template: Template) -> tuple[Claim, ...]:
         """Return the policies that match a resource, sorted by rank (``claims.claims``)."""
-        by_scope = self._by_kind.get((template.api_version, template.kind), {})
-        scopes = dict.fromkeys((template.namespace, ""))
-        return tuple(claims(template, (policy for scope in scopes for policy in by_scope.get(scope, ()))))
+        found: dict[PolicyReference, Policy] = {}
+        for scope in dict.fromkeys((template.namespace, "")):
+            for key in _keys_of(template, scope):
+                found.update(self._candidates.get(key, {}))
+        return tuple(claims(template, found.values()))
 
     def holding(self, template: Template, records: Iterable[ObjectMeta]) -> Holding:
         """Return the policy that holds a resource.
@@ -103,6 +109,26 @@ class PolicyCatalog:
         note = f"{first.policy} takes it from {recorded} by preemption" if taken is not None else ""
         ordered = (first, *(each for each in matching if each is not first))
         return Holding(first.policy.reference, ordered, recorded, note)
+
+
+def _key_of(selector: ResourceSelector, scope: str) -> _SelectorKey:
+    """Return the key of a selector: the policies under other keys than those of a resource do not match it."""
+    required = ("", "")
+    labels = selector.label_selector
+    if selector.name:
+        required = ("", selector.name)
+    elif labels is not None and labels.match_labels:
+        required = min(labels.match_labels.items())
+    return (selector.api_version, selector.kind, scope, *required)
+
+
+def _keys_of(template: Template, scope: str) -> Iterator[_SelectorKey]:
+    """Yield the keys of all selectors that may match a resource."""
+    kind = template.api_version, template.kind, scope
+    yield (*kind, "", "")
+    yield (*kind, "", template.name)
+    for label, value in template.labels.items():
+        yield (*kind, label, value)
 
 
 def is_new(policy: Policy) -> bool:

@@ -4,10 +4,12 @@ from typing import Final
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from berthmaster.scheduling.karmada.trigger import Trigger
+
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 
 ATTEMPTS: Final = Counter(
-    "berthmaster_scheduler_schedule_attempts", "Scheduling attempts.", ("result", "schedule_type")
+    "berthmaster_scheduler_schedule_attempts", "Scheduling attempts.", ("result", "schedule_type", "trigger")
 )
 DURATION: Final = Histogram(
     "berthmaster_scheduler_e2e_scheduling_duration_seconds", "Time from the start of the decision to the last write.",
@@ -25,9 +27,10 @@ ASSUMPTIONS: Final = Gauge(
 class SchedulingMetrics:
     """Counts what the binding scheduler does."""
 
-    def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
-        """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics."""
-        ATTEMPTS.labels(result, schedule_type).inc()
+    def attempted(self, result: str, trigger: Trigger, seconds: float) -> None:
+        """Count a scheduling attempt, by the results and types of karmada-scheduler's metrics, and by the trigger."""
+        schedule_type = "ScaleSchedule" if trigger is Trigger.SCALE else "ReconcileSchedule"
+        ATTEMPTS.labels(result, schedule_type, trigger.value).inc()
         DURATION.labels(result, schedule_type).observe(seconds)
 
     def incoming(self, event: str) -> None:

@@ -32,7 +32,6 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.scheduling.karmada.trigger import Trigger
 
 _ACTION: Final = "Scheduling"
 _SUCCEEDED: Final = "ScheduleBindingSucceed"
@@ -233,8 +232,7 @@ class BindingReconciler:
     ) -> None:
         """Count a scheduling attempt and log it: one record per decision."""
         duration_s = self._clock.monotonic_s() - started_s
-        schedule_type = "ScaleSchedule" if decision.trigger is Trigger.SCALE else "ReconcileSchedule"
-        self._metrics.attempted(outcome, schedule_type, duration_s)
+        self._metrics.attempted(outcome, decision.trigger, duration_s)
         if not _LOG.isEnabledFor(logging.INFO):
             return
         before = targets(decision.binding)

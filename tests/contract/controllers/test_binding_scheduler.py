@@ -26,6 +26,7 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import APIRequest
 from berthmaster.runtime.clock import SystemClock
+from berthmaster.scheduling.karmada.trigger import Trigger
 
 CLUSTERS = KARMADA_CLUSTERS.collection
 BINDINGS = 24
@@ -42,7 +43,7 @@ class Counting:
     def reconciled(self, _controller: str, result: str, _seconds: float) -> None:
         self.results[result] += 1
 
-    def attempted(self, result: str, schedule_type: str, seconds: float) -> None:
+    def attempted(self, result: str, trigger: Trigger, seconds: float) -> None:
         pass
 
     def incoming(self, event: str) -> None:
