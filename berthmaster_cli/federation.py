@@ -13,9 +13,11 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
+from berthmaster.scheduling.kubeadmiral.webhook_plugin import Webhooks
 from berthmaster.simulation.changes import Change
 from berthmaster.simulation.federation import (
     FederatedResult,
+    Federation,
     apply_to_federation,
     compare_federation,
     federation_of,
@@ -34,7 +36,10 @@ from berthmaster_cli.tables import (
     print_results,
 )
 from berthmaster_cli.view import View, require_known
+from extender.protocols.kubeadmiral.plugin import PREFIX
+from extender.protocols.kubeadmiral.simulated import GroupsPlugin
 
+_USUAL_NAME: Final = "berthmaster"
 duplicate_limits_option: Final = click.option(
     "--duplicate-limits", is_flag=True,
     help="For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
@@ -58,6 +63,13 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     diagnosis: GroupDiagnosis | None
 
 
+def webhooks_of(manifests: Manifests) -> Webhooks:
+    """Return our plugin under its usual name, and under each name that a configuration of webhooks gives it."""
+    plugin = GroupsPlugin()
+    names = [each.metadata.name for each in manifests.federation.webhooks if PREFIX in each.spec.url_prefix]
+    return dict.fromkeys([_USUAL_NAME, *names], plugin)
+
+
 def simulate_federation(
     manifests: Manifests,
     replica_paths: Sequence[ReplicaPath],
@@ -70,7 +82,7 @@ def simulate_federation(
     """Print where workloads are placed, or what changes move, and return whether every replica is placed."""
     if view.selector is not None:
         raise InputError("-l selects workloads of Karmada only; name the workloads of a KubeAdmiral federation instead")
-    federation = federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits)
+    federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
     compared = compare_federation(federation, changes, manifests.read_at or current_time())
     require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
@@ -101,6 +113,10 @@ def _count(workloads: int) -> str:
     return "1 workload" if workloads == 1 else f"{workloads} workloads"
 
 
+def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:
+    return federation_of(manifests, replica_paths, webhooks=webhooks_of(manifests), duplicate_limits=duplicate_limits)
+
+
 def explain_in_federation(
     manifests: Manifests,
     replica_paths: Sequence[ReplicaPath],
@@ -115,7 +131,7 @@ def explain_in_federation(
         InputError: no workload or several workloads have the name.
     """
     start = manifests.read_at or current_time()
-    federation = federation_of(manifests, replica_paths, duplicate_limits=duplicate_limits)
+    federation = _federation(manifests, replica_paths, duplicate_limits=duplicate_limits)
     if changes:
         settled, _ = run_federation(federation, start)
         start += timedelta(seconds=1)

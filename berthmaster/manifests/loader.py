@@ -22,6 +22,7 @@ from berthmaster.model.kinds import group_of, reason_not_propagated
 from berthmaster.model.kubeadmiral import (
     FederatedCluster,
     KubeAdmiralPolicy,
+    SchedulerPluginWebhookConfiguration,
     SchedulingProfile,
     as_cluster,
     defaulted_spec,
@@ -67,12 +68,14 @@ class FederationManifests:
         clusters: the member clusters, converted to ``Cluster``.
         policies: the policies of both kinds, with the defaults of their CRDs.
         profiles: the scheduling profiles.
+        webhooks: the scheduler plugins that are webhooks.
         objects: the federated objects of both kinds.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
     policies: list[KubeAdmiralPolicy] = field(default_factory=list)
     profiles: list[SchedulingProfile] = field(default_factory=list)
+    webhooks: list[SchedulerPluginWebhookConfiguration] = field(default_factory=list)
     objects: list[FederatedDocument] = field(default_factory=list)
 
 
@@ -202,6 +205,7 @@ class _Loader:
             (_KUBEADMIRAL, "PropagationPolicy"): self._federated_policy,
             (_KUBEADMIRAL, "ClusterPropagationPolicy"): self._federated_policy,
             (_KUBEADMIRAL, "SchedulingProfile"): self._profile,
+            (_KUBEADMIRAL, "SchedulerPluginWebhookConfiguration"): self._webhook,
             (_KUBEADMIRAL, "FederatedObject"): self._federated_object,
             (_KUBEADMIRAL, "ClusterFederatedObject"): self._federated_object,
             (SNAPSHOT_GROUP, FleetSnapshot.__name__): self._snapshot,
@@ -288,6 +292,10 @@ class _Loader:
         _reject(document, unknown_fields(SchedulingProfile, document.raw))
         profile = _decoded(SchedulingProfile, document, _FEDERATION)
         self._append(self.manifests.federation.profiles, profile, document)
+
+    def _webhook(self, document: Document) -> None:
+        webhook = _decoded(SchedulerPluginWebhookConfiguration, document, _FEDERATION)
+        self._append(self.manifests.federation.webhooks, webhook, document)
 
     def _federated_object(self, document: Document) -> None:
         federated = _decoded(FederatedObject, document, _FEDERATION)

@@ -236,6 +236,21 @@ class SchedulingProfile(Value, frozen=True):
     kind: str = "SchedulingProfile"
 
 
+class SchedulerPluginWebhookSpec(Value, frozen=True):
+    """The address of a scheduler plugin that is a webhook."""
+
+    url_prefix: str = ""
+
+
+class SchedulerPluginWebhookConfiguration(Value, frozen=True):
+    """A scheduler plugin that is a webhook. Profiles refer to it by name."""
+
+    metadata: ObjectMeta
+    api_version: str = "core.kubeadmiral.io/v1alpha1"
+    kind: str = "SchedulerPluginWebhookConfiguration"
+    spec: SchedulerPluginWebhookSpec = SchedulerPluginWebhookSpec()
+
+
 class FederatedClusterSpec(Value, frozen=True):
     """The taints of a cluster. Connection settings are not read."""
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from berthmaster.model.cluster import Cluster
 from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.fleet import MAX_CLUSTERS, Fleet
 
@@ -61,6 +62,10 @@ class Candidates:
 
     def names(self) -> list[str]:
         return self._fleet.names(self.rows)
+
+    def clusters(self) -> list[Cluster]:
+        every = self._fleet.clusters
+        return [cluster for row in self.rows.tolist() if (cluster := every[row]) is not None]
 
     def names_at(self, positions: IntArray) -> list[str]:
         """Return the names of the clusters at these positions."""

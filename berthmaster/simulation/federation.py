@@ -4,7 +4,7 @@ KubeAdmiral schedules an object only if a relevant input changed since the last 
 therefore keeps the snapshots of these inputs that KubeAdmiral would keep.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -31,6 +31,7 @@ from berthmaster.scheduling.kubeadmiral.trigger import (
     trigger_of,
 )
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, placed, request_of
+from berthmaster.scheduling.kubeadmiral.webhook_plugin import NO_WEBHOOKS, Webhooks
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
@@ -83,6 +84,7 @@ class Federation:
         clusters: the clusters by name.
         workloads: the workloads, in the order of scheduling.
         forced: whether the next run schedules every workload, even without a trigger.
+        webhooks: the scheduler plugins that are webhooks, by name.
         duplicate_limits: in mode Duplicate, ``minReplicas`` and ``maxReplicas`` limit the replicas of each cluster, as
             KubeAdmiral's manual says. KubeAdmiral's scheduler ignores them.
     """
@@ -90,6 +92,7 @@ class Federation:
     clusters: Mapping[str, Cluster]
     workloads: Sequence[BoundWorkload]
     forced: bool = False
+    webhooks: Webhooks = field(default_factory=dict)
     duplicate_limits: bool = False
 
 
@@ -117,7 +120,11 @@ class FederatedResult:
 
 
 def federation_of(
-    manifests: Manifests, replica_paths: Sequence[ReplicaPath] = (), *, duplicate_limits: bool = False
+    manifests: Manifests,
+    replica_paths: Sequence[ReplicaPath] = (),
+    *,
+    webhooks: Webhooks = NO_WEBHOOKS,
+    duplicate_limits: bool = False,
 ) -> Federation:
     """Build the federation that manifests describe.
 
@@ -127,13 +134,14 @@ def federation_of(
     Args:
         manifests: the clusters, policies, profiles, federated objects and resources.
         replica_paths: where custom resources keep their replicas.
+        webhooks: what the webhooks that profiles name answer.
         duplicate_limits: see ``Federation``.
 
     Raises:
         ManifestError: a field of a resource that affects decisions is invalid.
     """
     given = manifests.federation
-    binder = _Binder(manifests, replica_paths)
+    binder = _Binder(manifests, replica_paths, webhooks)
     bound = []
     for federated in given.objects:
         try:
@@ -149,7 +157,7 @@ def federation_of(
         if _identity(source.workload) not in propagated:
             bound.append(source)
     clusters = {cluster.name: cluster for cluster in given.clusters}
-    return Federation(clusters, bound, duplicate_limits=duplicate_limits)
+    return Federation(clusters, bound, webhooks=webhooks, duplicate_limits=duplicate_limits)
 
 
 def run_federation(
@@ -232,10 +240,10 @@ def _identity(workload: UnitWorkload) -> tuple[str, str, str, str]:
 class _Binder:
     """Binds objects to the policies and profiles of manifests."""
 
-    def __init__(self, manifests: Manifests, replica_paths: Sequence[ReplicaPath]) -> None:
+    def __init__(self, manifests: Manifests, replica_paths: Sequence[ReplicaPath], webhooks: Webhooks) -> None:
         given = manifests.federation
         self._policies = {(each.kind, each.metadata.namespace, each.metadata.name): each for each in given.policies}
-        self._profiles = {each.metadata.name: _plugins(each) for each in given.profiles}
+        self._profiles = {each.metadata.name: _plugins(each, webhooks) for each in given.profiles}
         self._replica_paths = replica_paths
         self._hashes = hashes_of(given.clusters)
 
@@ -298,10 +306,10 @@ def _policy_reference(labels: Mapping[str, str], namespace: str) -> tuple[str, s
     return ("ClusterPropagationPolicy", "", name) if name else None
 
 
-def _plugins(profile: SchedulingProfile) -> PluginNames | FieldError:
+def _plugins(profile: SchedulingProfile, webhooks: Webhooks) -> PluginNames | FieldError:
     """Return the plugins of a profile, or why it is invalid. An invalid profile affects only policies that name it."""
     try:
-        return plugin_names(profile)
+        return plugin_names(profile, webhooks)
     except FieldError as error:
         return FieldError(f"SchedulingProfile {profile.metadata.name}: {error.path}", error.problem)
 
@@ -312,6 +320,7 @@ class _Run:
     def __init__(self, federation: Federation, now: datetime, *, diagnose: bool) -> None:
         self._forced = federation.forced
         self._duplicate_limits = federation.duplicate_limits
+        self._webhooks = federation.webhooks
         self._fleet = Fleet(federation.clusters.values())
         self._hashes: Mapping[str, ClusterHashes] = hashes_of(federation.clusters.values())
         self._schedulers: dict[PluginNames, Scheduler] = {}
@@ -359,6 +368,7 @@ class _Run:
             prepared = prepare(bound.workload, bound.policy.spec, bound.annotations, self._now)
         except FieldError as error:
             return FederatedResult(bound, triggered.trigger, decision=_failed(error))
+        prepared = replace(prepared, unit=replace(prepared.unit, annotations=bound.annotations))
         notes = tuple(str(note) for note in (*filter(None, (applied.problem,)), *prepared.notes))
         if prepared.suppressed:
             # The snapshot is updated, because removing the annotation alone does not trigger scheduling.
@@ -370,6 +380,7 @@ class _Run:
         settled = bound
         if decision.failure is None or decision.clears_assignment:
             current = placed(prepared.unit, decision)
+            notes = (*notes, *self._remarks(bound.plugins, prepared.unit, current))
             if not prepared.unit.divide and bound.workload.replicas is not None:
                 limited = _limited(current, prepared.unit, bound.workload.replicas)
                 if self._duplicate_limits:
@@ -379,9 +390,16 @@ class _Run:
             settled = replace(bound, workload=replace(bound.workload, current=current), snapshot=snapshot.text)
         return FederatedResult(settled, triggered.trigger, prepared.unit, decision, diagnosis, notes)
 
+    def _remarks(self, plugins: PluginNames, unit: SchedulingUnit, current: Iterable[str]) -> Iterator[str]:
+        """Yield what the webhooks among the plugins say about the clusters of a decision."""
+        selected = [cluster for name in current if (cluster := self._fleet.get(name)) is not None]
+        for name in plugins.selectors:
+            if name in self._webhooks and (remark := self._webhooks[name].remark(unit, selected)):
+                yield remark
+
     def _decide(self, plugins: PluginNames, unit: SchedulingUnit) -> tuple[Decision, GroupDiagnosis | None]:
         if plugins not in self._schedulers:
-            self._schedulers[plugins] = Scheduler(self._fleet, kubeadmiral_profile(plugins))
+            self._schedulers[plugins] = Scheduler(self._fleet, kubeadmiral_profile(plugins, webhooks=self._webhooks))
         scheduler, request = self._schedulers[plugins], request_of(unit)
         decision = scheduler.schedule(request)
         explained = explain_groups(scheduler, request, decision) if self._diagnose else []

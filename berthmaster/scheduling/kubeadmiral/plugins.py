@@ -323,17 +323,17 @@ def scored(context: Context, rows: IntArray, scores: IntArray | None) -> Candida
 
 
 def select(
-    names: tuple[str, ...], context: Context, _compiled: CompiledPlacement, candidates: Candidates
+    plugins: tuple[tuple[str, Selector], ...], context: Context, _compiled: CompiledPlacement, candidates: Candidates
 ) -> Candidates | Failure:
-    """Apply the select plugins with these names in order. Return the first failure if there is one.
+    """Apply select plugins, each given with its name, in order. Return the first failure if there is one.
 
     If the first plugin does not sort, clusters are in the order of their names. In KubeAdmiral their order is random.
     """
     unit = unit_of(context)
-    if names[:1] != (PRIORITY_SORT,):
+    if not plugins or plugins[0][0] != PRIORITY_SORT:
         candidates = candidates.at(candidates.name_rank().argsort())
-    for name in names:
-        selected = SELECTORS[name](unit, candidates)
+    for _, plugin in plugins:
+        selected = plugin(unit, candidates)
         if isinstance(selected, Failure):
             return selected
         candidates = selected

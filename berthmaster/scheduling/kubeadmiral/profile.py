@@ -1,10 +1,10 @@
 """KubeAdmiral's profile: its stages, and its plugins as a SchedulingProfile configures them (``scheduler/profile.go``).
 
-Plugins that read Katalyst's reports (``KatalystResourcesExist``) and webhook plugins are not supported. A profile that
+Plugins that read Katalyst's reports (``KatalystResourcesExist``) and unknown webhooks are not supported. A profile that
 names one is rejected, like a profile that names an unknown plugin.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -14,6 +14,7 @@ from berthmaster.model.kubeadmiral import PluginReference, PluginSet, Scheduling
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.compiled_placement import Affinities, CompiledPlacement
+from berthmaster.scheduling.filters import Filter
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.kubeadmiral.division import UnitReasons, assign
 from berthmaster.scheduling.kubeadmiral.plugins import (
@@ -24,11 +25,20 @@ from berthmaster.scheduling.kubeadmiral.plugins import (
     SCORES,
     SELECTORS,
     ClusterJoinedFilter,
+    Selector,
     scored,
     select,
 )
 from berthmaster.scheduling.kubeadmiral.unit import unit_excess
+from berthmaster.scheduling.kubeadmiral.webhook_plugin import (
+    NO_WEBHOOKS,
+    WebhookFilter,
+    Webhooks,
+    WebhookScore,
+    select_by_webhook,
+)
 from berthmaster.scheduling.profile import ALL, Plugins, Profile, Stages
+from berthmaster.scheduling.scores import Score
 
 _WEBHOOK: Final = "Webhook"
 _BUILT_IN: Final[Mapping[str, Mapping[str, object]]] = {"filter": FILTERS, "score": SCORES, "select": SELECTORS}
@@ -47,15 +57,28 @@ class PluginNames:
 DEFAULT_PLUGINS: Final = PluginNames()
 
 
-def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS, limits: PlacementLimits = DEFAULT_LIMITS) -> Profile:
-    """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made."""
+def kubeadmiral_profile(
+    names: PluginNames = DEFAULT_PLUGINS, limits: PlacementLimits = DEFAULT_LIMITS, webhooks: Webhooks = NO_WEBHOOKS
+) -> Profile:
+    """Return the profile with these plugins. Its scheduler takes requests that ``request_of`` made.
+
+    Args:
+        names: the plugins.
+        limits: the largest placement that is scheduled.
+        webhooks: the plugins among them that are webhooks, by name.
+    """
+    filters: Mapping[str, Filter] = {name: WebhookFilter(name, each) for name, each in webhooks.items()} | FILTERS
+    scores: Mapping[str, Score] = {name: WebhookScore(name, each) for name, each in webhooks.items()} | SCORES
+    selectors: Mapping[str, Selector] = {
+        name: partial(select_by_webhook, each) for name, each in webhooks.items()
+    } | SELECTORS
     return Profile(
-        Plugins(tuple(FILTERS[name] for name in names.filters), tuple(SCORES[name] for name in names.scores)),
+        Plugins(tuple(filters[name] for name in names.filters), tuple(scores[name] for name in names.scores)),
         stages=Stages(
             members=ClusterJoinedFilter(),
             compile=_compile,
             candidates=scored,
-            select=partial(select, names.selectors),
+            select=partial(select, tuple((name, selectors[name]) for name in names.selectors)),
             assign=assign,
             reasons=UnitReasons,
             excess=unit_excess,
@@ -64,8 +87,12 @@ def kubeadmiral_profile(names: PluginNames = DEFAULT_PLUGINS, limits: PlacementL
     )
 
 
-def plugin_names(profile: SchedulingProfile) -> PluginNames:
+def plugin_names(profile: SchedulingProfile, webhooks: Container[str] = ()) -> PluginNames:
     """Return the plugins of a SchedulingProfile by extension point: remaining defaults first, then enabled ones.
+
+    Args:
+        profile: the profile.
+        webhooks: the names of the webhooks that are known.
 
     Raises:
         FieldError: an enabled plugin is unknown, is of another extension point, or is enabled already. A default plugin
@@ -73,9 +100,9 @@ def plugin_names(profile: SchedulingProfile) -> PluginNames:
     """
     points = profile.spec.plugins
     return PluginNames(
-        filters=_effective("filter", points.filter, DEFAULT_FILTERS),
-        scores=_effective("score", points.score, DEFAULT_SCORES),
-        selectors=_effective("select", points.select, DEFAULT_SELECTORS),
+        filters=_effective("filter", points.filter, DEFAULT_FILTERS, webhooks),
+        scores=_effective("score", points.score, DEFAULT_SCORES, webhooks),
+        selectors=_effective("select", points.select, DEFAULT_SELECTORS, webhooks),
     )
 
 
@@ -84,11 +111,12 @@ def _compile(placement: Placement, _fleet: Fleet, affinities: Affinities) -> Com
     return CompiledPlacement(placement, affinities)
 
 
-def _effective(point: str, changes: PluginSet, defaults: Sequence[str]) -> tuple[str, ...]:
+def _effective(point: str, changes: PluginSet, defaults: Sequence[str], webhooks: Container[str]) -> tuple[str, ...]:
     disabled = {each.name for each in changes.disabled}
     names = [] if ALL in disabled else [name for name in defaults if name not in disabled]
     for index, plugin in enumerate(changes.enabled):
-        problem = _problem(point, plugin, names, is_default=plugin.name in defaults)
+        is_known = plugin.type == _WEBHOOK and plugin.name in webhooks and plugin.name not in names
+        problem = None if is_known else _problem(point, plugin, names, is_default=plugin.name in defaults)
         if problem is not None:
             raise FieldError(f"spec.plugins.{point}.enabled[{index}].name", f"{shown(plugin.name)} {problem}")
         names.append(plugin.name)
@@ -109,5 +137,5 @@ def _problem(point: str, plugin: PluginReference, names: Sequence[str], *, is_de
     if plugin.name in _REPLICAS_PLUGINS:
         return f"divides replicas, which a profile cannot change; {accepted}"
     if plugin.type == _WEBHOOK:
-        return f"is a webhook, which is not supported here; {accepted}"
+        return f"is a webhook that is not known here; {accepted}"
     return f"is an unknown plugin; {accepted}"

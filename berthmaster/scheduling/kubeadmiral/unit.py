@@ -61,6 +61,7 @@ class SchedulingUnit:
         scheduled: replicas by cluster that auto-migration observed to be scheduled.
         limited_capacity: how many replicas custom migration allows a cluster.
         evicted: clusters that custom migration excludes at present.
+        annotations: the annotations of the object, which plugins that are webhooks read.
     """
 
     api_version: str
@@ -86,6 +87,7 @@ class SchedulingUnit:
     scheduled: Mapping[str, int] = field(default_factory=dict)
     limited_capacity: Mapping[str, int] = field(default_factory=dict)
     evicted: frozenset[str] = frozenset()
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> str:

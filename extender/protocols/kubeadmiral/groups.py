@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
+import msgspec.structs
 import numpy as np
 
 from berthmaster.model.cluster import Cluster, ClusterSpec, ClusterStatus
@@ -117,17 +118,23 @@ def _parts(term: AffinityTerm) -> int:
 
 def cluster_of(member: Member) -> Cluster:
     """Return a member as a cluster, with the region and zone of its labels."""
-    labels = member.metadata.labels
-    zone = labels.get(ZONE_LABEL)
-    return Cluster(
-        member.metadata,
-        spec=ClusterSpec(
-            region=labels.get(REGION_LABEL, ""),
-            zones=(zone,) if zone is not None else (),
-            taints=member.spec.taints,
-        ),
-        status=ClusterStatus(resource_summary=as_summary(member.status.resources)),
+    return located(
+        Cluster(
+            member.metadata,
+            spec=ClusterSpec(taints=member.spec.taints),
+            status=ClusterStatus(resource_summary=as_summary(member.status.resources)),
+        )
     )
+
+
+def located(cluster: Cluster) -> Cluster:
+    """Return a cluster with the region and zone of its labels."""
+    labels = cluster.metadata.labels
+    zone = labels.get(ZONE_LABEL)
+    spec = msgspec.structs.replace(
+        cluster.spec, region=labels.get(REGION_LABEL, ""), zones=(zone,) if zone is not None else ()
+    )
+    return msgspec.structs.replace(cluster, spec=spec)
 
 
 def _parsed(text: str, limits: PlacementLimits) -> tuple[AffinityGroup, ...]:

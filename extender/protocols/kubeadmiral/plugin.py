@@ -201,10 +201,18 @@ def select_clusters(body: bytes, bounds: Bounds = UNHURRIED) -> PluginAnswer[Sel
     """
     try:
         request = decode_json(SelectRequest, body)
-        groups = groups_of(request.scheduling_unit.annotations, bounds.limits)
     except FieldError as error:
         return _failed(str(error))
+    return select_for(request, bounds)
+
+
+def select_for(request: SelectRequest, bounds: Bounds = UNHURRIED) -> PluginAnswer[SelectResponse]:
+    """Select the clusters of the first group that can run the workload; see ``select_clusters``."""
     unit = request.scheduling_unit
+    try:
+        groups = groups_of(unit.annotations, bounds.limits)
+    except FieldError as error:
+        return _failed(str(error))
     if len(unit.tolerations) > bounds.limits.tolerations:
         accepted = f"at most {bounds.limits.tolerations:,} are scheduled; use fewer, or raise tolerations in {OPTION}"
         return _failed(f"schedulingUnit.tolerations: {len(unit.tolerations):,} tolerations; {accepted}", unit)

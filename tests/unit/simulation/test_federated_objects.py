@@ -14,8 +14,9 @@ from berthmaster.model.errors import ManifestError
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddTaint, Down, Scale
 from berthmaster.simulation.cluster_changes import RemoveCluster
-from berthmaster.simulation.federation import compare_federation, federation_of
+from berthmaster.simulation.federation import compare_federation, federation_of, run_federation
 from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.federation import webhooks_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = ResourceName("default", "Deployment", "shop")
@@ -181,3 +182,93 @@ def test_an_invalid_template_names_the_file_and_field():
     broken["spec"]["template"]["spec"]["replicas"] = "many"
     with pytest.raises(ManifestError, match="replicas"):
         compared(policy(), broken)
+
+
+GROUPS = json.dumps(
+    [
+        {"affinityName": "owned", "labelSelector": {"matchLabels": {"owned": "yes"}}},
+        {"affinityName": "rented", "clusterNames": ["b"]},
+    ]
+)
+
+
+def grouped(name: str = "berthmaster", *, cpu: str = "16", replicas: int = 8):
+    """A workload with ordered groups, a policy with the profile that asks for them, and both clusters."""
+    owned = member("a", cpu=cpu)
+    owned["metadata"]["labels"] = {"owned": "yes"}
+    workload = shop(**{"policy.berthmaster.io/cluster-affinities": GROUPS})
+    workload["spec"]["replicas"] = replicas
+    workload["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"nvidia.com/gpu": "1"}}
+    point = {"enabled": [{"type": "Webhook", "name": name}]}
+    return [
+        owned,
+        member("b"),
+        {
+            "apiVersion": KUBEADMIRAL,
+            "kind": "SchedulingProfile",
+            "metadata": {"name": "ordered"},
+            "spec": {"plugins": {"filter": point, "score": point, "select": point}},
+        },
+        policy(schedulingProfile="ordered"),
+        workload,
+    ]
+
+
+def placed_by_groups(*documents):
+    manifests = load_manifests(["-"], stdin=BytesIO(yaml.safe_dump_all(documents).encode()))
+    federation = federation_of(manifests, webhooks=webhooks_of(manifests))
+    [result] = run_federation(federation, NOW, diagnose=True)[1]
+    return result
+
+
+def with_gpus(document: dict, number: int) -> dict:
+    for amounts in document["status"]["resources"].values():
+        amounts["nvidia.com/gpu"] = str(number)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("owned", "clusters", "group"),
+    [
+        pytest.param(8, {"a": 8}, "group owned", id="the first group that holds the workload"),
+        pytest.param(7, {"b": 8}, "group rented", id="the second group, because the first is too small"),
+    ],
+)
+def test_groups_in_order_are_those_of_the_extender(owned, clusters, group):
+    documents = grouped()
+    with_gpus(documents[0], owned)
+    with_gpus(documents[1], 8)
+    result = placed_by_groups(*documents)
+    assert result.bound.workload.current == clusters
+    assert group in result.notes
+
+
+def test_no_group_that_holds_the_workload_fails_the_attempt_as_in_kubeadmiral():
+    documents = grouped()
+    with_gpus(documents[0], 1)
+    with_gpus(documents[1], 1)
+    result = placed_by_groups(*documents)
+    assert "no group can hold the workload" in result.decision.failure.message
+    assert result.unplaced == 8
+
+
+def test_a_cluster_in_no_group_is_explained():
+    documents = [*grouped(), member("c")]
+    with_gpus(documents[0], 8)
+    result = placed_by_groups(*documents)
+    [c] = [each for each in result.diagnosis.clusters if each.cluster == "c"]
+    assert [(each.plugin, each.reason) for each in c.rejections] == [("berthmaster", "is in no group")]
+
+
+def test_the_plugin_is_known_by_the_name_of_its_configuration():
+    documents = grouped("ours")
+    with_gpus(documents[0], 8)
+    unknown = placed_by_groups(*documents)
+    assert "a webhook that is not known here" in unknown.decision.failure.message
+    configuration = {
+        "apiVersion": KUBEADMIRAL,
+        "kind": "SchedulerPluginWebhookConfiguration",
+        "metadata": {"name": "ours"},
+        "spec": {"payloadVersions": ["v1alpha1"], "urlPrefix": "https://b.example.org:443/kubeadmiral/v1alpha1"},
+    }
+    assert placed_by_groups(*documents, configuration).bound.workload.current == {"a": 8}

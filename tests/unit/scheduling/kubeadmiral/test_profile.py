@@ -114,7 +114,7 @@ def test_the_plugins_of_a_profile(plugins, expected):
         pytest.param(
             {"filter": {"enabled": [{"name": "mine", "type": "Webhook"}]}},
             "spec.plugins.filter.enabled[0].name",
-            "is a webhook, which is not supported here",
+            "is a webhook that is not known here",
             id="a webhook",
         ),
         pytest.param(
