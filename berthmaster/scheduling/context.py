@@ -1,5 +1,6 @@
 """What a plugin can read: the context of one attempt."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +19,7 @@ class Peers:
 
     def __init__(self) -> None:
         self._clusters: dict[tuple[str, str, str], dict[str, frozenset[str]]] = {}
+        self._counts: dict[tuple[str, str, str], Counter[str]] = {}
         self._groups_of: dict[tuple[str, str], list[tuple[str, str, str]]] = {}
 
     def place(self, request: Request, clusters: Iterable[str]) -> None:
@@ -30,6 +32,7 @@ class Peers:
             if group:
                 key = kind, request.namespace, group
                 self._clusters.setdefault(key, {})[request.name] = assigned
+                self._counts.setdefault(key, Counter()).update(assigned)
                 self._groups_of.setdefault((request.namespace, request.name), []).append(key)
 
     def of(self, kind: str, namespace: str, group: str, *, except_for: str) -> Mapping[str, frozenset[str]]:
@@ -37,12 +40,25 @@ class Peers:
         members = self._clusters.get((kind, namespace, group), {})
         return {name: clusters for name, clusters in members.items() if name != except_for}
 
+    def counts(self, kind: str, namespace: str, group: str, *, except_for: str) -> tuple[int, Mapping[str, int]]:
+        """Return how many scheduled workloads a group has, and how many of them each cluster has.
+
+        The time depends on the number of clusters, and not on the number of workloads.
+        """
+        key = kind, namespace, group
+        members, counts = self._clusters.get(key, {}), self._counts.get(key, Counter())
+        own = members.get(except_for)
+        return (len(members), counts) if own is None else (len(members) - 1, counts - Counter(own))
+
     def _forget(self, namespace: str, name: str) -> None:
         for key in self._groups_of.pop((namespace, name), ()):
-            members = self._clusters[key]
-            del members[name]
+            members, counts = self._clusters[key], self._counts[key]
+            for cluster in members.pop(name):
+                counts[cluster] -= 1
+                if not counts[cluster]:
+                    del counts[cluster]
             if not members:
-                del self._clusters[key]
+                del self._clusters[key], self._counts[key]
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,14 @@ class WorkloadAffinityFilter(Filter):
     exempts_current = True
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
-        return super().prune(context, rows) if context.request.affinity_group else rows
+        request = context.request
+        if not request.affinity_group:
+            return rows
+        group = request.affinity_group
+        total, counts = context.peers.counts(AFFINITY, request.namespace, group, except_for=request.name)
+        names = context.fleet.names(rows)
+        passing = [name in request.current or counts.get(name, 0) == total for name in names]
+        return rows[np.array(passing, dtype=np.bool_)]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         request = context.request
@@ -132,7 +139,12 @@ class WorkloadAntiAffinityFilter(Filter):
     name = "WorkloadAntiAffinity"
 
     def prune(self, context: Context, rows: IntArray) -> IntArray:
-        return super().prune(context, rows) if context.request.anti_affinity_group else rows
+        request = context.request
+        if not request.anti_affinity_group:
+            return rows
+        group = request.anti_affinity_group
+        _, counts = context.peers.counts(ANTI_AFFINITY, request.namespace, group, except_for=request.name)
+        return rows[np.array([name not in counts for name in context.fleet.names(rows)], dtype=np.bool_)]
 
     def reason(self, context: Context, cluster: Cluster) -> str | None:
         request = context.request
