@@ -22,6 +22,8 @@ from berthmaster.serving.wsgi import WSGICaller
 
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LARGE_PIECE_BYTES: Final = 256 * 2**10
+_COMPUTING: Final = 2
+"""With two threads that compute, the polling thread waits for the interpreter half as long as with four."""
 _PATIENCE_S: Final = 1.0
 """The time that a client has for a large request while other clients wait for memory."""
 _REFUSED_BYTES: Final = 600 * 2**10
@@ -43,12 +45,9 @@ class PoolSizes(NamedTuple):
 
     @classmethod
     def of(cls, threads: int) -> "PoolSizes":
-        """Divide threads. Python runs one thread at a time, so more than a few threads that compute are no use."""
+        """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread."""
         streams = max(1, threads // 2)
         return cls(max(1, min(_COMPUTING, threads - streams)), streams)
-
-
-_COMPUTING: Final = 4
 
 
 class WorkerProcess(Protocol):

@@ -59,10 +59,15 @@ class _Handshakes:
 class FastWorker(ThreadWorker):
     """The worker process. ``request_timeout_s`` of the application limits requests; ``cfg.timeout`` does not."""
 
+    @classmethod
+    def check_config(cls, cfg: Any, log: Any) -> None:  # noqa: ANN401 - gunicorn's own
+        """Do nothing: here, connections do not need a thread each, which gunicorn would warn about."""
+
     def run(self) -> None:
         """Serve until a signal, or until the arbiter ends. Then finish the running requests."""
         app = cast("Any", self.app)  # see berthmaster.serving.server
         sys.setswitchinterval(_SWITCH_S)
+        self.max_keepalived = self.worker_connections
         self._limit_s: float = app.request_timeout_s
         self._balance = app.balance
         self._handshakes = _Handshakes(self.log, app.handshake_failed)

@@ -143,6 +143,8 @@ def test_at_the_limit_idle_connections_are_closed_and_handshakes_are_not(tmp_pat
             client.settimeout(30)
             client.sendall(request())
             assert answers(client, 1) == [True], f"connection {number} is served"
+        client.sendall(request("Transfer-Encoding: chunked", body=CHUNKED) * 2)
+        assert answers(client, 2) == [True, True], "connections stay open, with fewer connections than threads"
         for half in halves:
             half.sendall(b"not a handshake\r\n")
         deadline = time.monotonic() + SOON_S

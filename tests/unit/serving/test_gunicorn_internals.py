@@ -18,7 +18,9 @@ from berthmaster.serving import gunicorn_internals as used
 
 SIGNATURES = {
     used.ThreadWorker.accept: "(self, listener)",
+    used.ThreadWorker.check_config: "(cfg, log)",
     used.ThreadWorker.enqueue_req: "(self, conn)",
+    used.ThreadWorker.get_thread_pool: "(self)",
     used.ThreadWorker.finish_request: "(self, conn, fs)",
     used.ThreadWorker.handle: "(self, conn)",
     used.ThreadWorker.handle_error: "(self, req, client, addr, exc)",
@@ -59,7 +61,10 @@ def test_a_function_has_the_expected_signature(function):
 @pytest.mark.parametrize(
     ("function", "names"),
     [
-        (used.ThreadWorker.__init__, {"method_queue", "nr_conns", "poller", "tpool", "worker_connections"}),
+        (
+            used.ThreadWorker.__init__,
+            {"max_keepalived", "method_queue", "nr_conns", "poller", "tpool", "worker_connections"},
+        ),
         (Worker.__init__, {"age", "alive", "app", "cfg", "log", "ppid", "sockets"}),
         (used.TConn.__init__, {"cfg", "client", "initialized", "parser", "server", "sock"}),
         (used.TConn.init, {"initialized"}),
