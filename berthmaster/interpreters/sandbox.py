@@ -16,7 +16,7 @@ from berthmaster.interpreters.script_error import ScriptError
 from berthmaster.model.errors import InputError, shown
 
 MEMORY_BYTES: Final = 16 * 2**20
-STEPS: Final = 4_000_000
+STEPS: Final = 2_000_000
 CPU_SECONDS: Final = 2
 _MAX_SCRIPT_BYTES: Final = 64 * 2**10
 _MAX_VALUES: Final = 100_000

@@ -1,7 +1,7 @@
 """Which policies match a resource; ``tests/unit/simulation/test_present.py`` has the tables of holders."""
 
 from builders import policy, selector
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from berthmaster.model.claims import claims
@@ -43,6 +43,7 @@ POLICIES = st.lists(
 )
 
 
+@settings(max_examples=50)
 @given(POLICIES, st.sampled_from(["Deployment", "StatefulSet"]), VALUES, LABELS, st.sampled_from(["default", ""]))
 def test_the_catalog_finds_the_policies_that_a_search_of_all_finds(policies, kind, name, labels, namespace):
     template = Template("apps/v1", kind, name, namespace, labels)
