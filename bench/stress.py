@@ -72,18 +72,32 @@ class Watcher:
         )  # fmt: skip
 
     def _keep_asking(self, seconds: float) -> list[float]:
-        """Send requests over one connection, which is opened again if the server closes it between two requests."""
+        """Send requests over one connection.
+
+        A server may close it between two requests. As any HTTP client, this one then repeats the request once over a
+        new connection.
+        """
         times = []
         until = time.monotonic() + seconds
         client: Client | None = None
+        used = False
         while time.monotonic() < until or not times:
             start = time.perf_counter()
             try:
                 client = client or Client(self._server)
                 client.ask(self._requests[len(times) % len(self._requests)])
-            except (OSError, RuntimeError, ValueError) as error:
+            except OSError as error:
+                reused, client = client is not None and used, None
+                if not reused:
+                    self._problems.append(f"kept connection: {error!r}")
+                used = False
+                if reused:
+                    continue
+            except (RuntimeError, ValueError) as error:
                 self._problems.append(f"kept connection: {error!r}")
-                client = None
+                client, used = None, False
+            else:
+                used = True
             times.append((time.perf_counter() - start) * 1e3)
             time.sleep(_PAUSE_S)
         return times

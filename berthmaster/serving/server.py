@@ -4,6 +4,7 @@ import errno
 import gc
 import logging
 import os
+import resource
 import shutil
 import signal
 import ssl
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger("berthmaster.server")
 WORKER_CLASSES: Final = {"fast": "berthmaster.serving.worker.FastWorker", "gthread": "gthread"}
 _HEARTBEAT_FOLDER: Final = "/dev/shm"  # noqa: S108 - a heartbeat is an empty file; here it is in memory
+_RESERVED_DESCRIPTORS: Final = 64  # for files, listening sockets, and connections to an API server
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
 _GC_THRESHOLD: Final = 20_000  # net allocations between collections; a request makes a few hundred and frees them
 
@@ -113,6 +115,20 @@ class HTTPService(Protocol):
         """Count a new certificate that cannot be used. The server logs the error; the previous one stays in use."""
 
 
+def affordable_connections(wanted: int) -> int:
+    """Return the most connections of a process: without free file descriptors it could not report its state.
+
+    Args:
+        wanted: the configured number. It is lowered, with a log line, if the limit of open files is too low for it.
+    """
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY or wanted <= descriptors - _RESERVED_DESCRIPTORS:
+        return wanted
+    connections = max(1, descriptors - _RESERVED_DESCRIPTORS)
+    _LOG.warning("%d connections instead of %d: at most %d open files are allowed", connections, wanted, descriptors)
+    return connections
+
+
 def serve(options: ServerOptions, service: HTTPService) -> None:
     """Serve until a signal stops the server. Ends the process.
 
@@ -163,7 +179,7 @@ class _Application(BaseApplication):
             "bind": f"{host}:{options.port}",
             "workers": options.workers,
             "threads": options.threads,
-            "worker_connections": options.connections,
+            "worker_connections": affordable_connections(options.connections),
             "worker_class": WORKER_CLASSES[options.worker_class],
             "worker_tmp_dir": _HEARTBEAT_FOLDER if os.access(_HEARTBEAT_FOLDER, os.W_OK) else None,
             "keepalive": options.keepalive_s,
