@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.scheduler import Scheduler
@@ -152,6 +153,7 @@ class Failures:
         self._scheduler = Scheduler(Fleet(settled.clusters.values()), profile)
         self._settled = self._settle(settled)
         # Dependencies follow their workloads, wherever these go.
+        self._has_groups = any(map(_has_affinity, settled.workloads))
         self._follows = any(result.companions.follows for result in self._settled.idle)
 
     def impacts(self, failures: Sequence[DomainLoss]) -> list[Impact]:
@@ -185,7 +187,8 @@ class Failures:
 
     def _run(self, part: World) -> list[WorkloadResult]:
         shared = SharedCapacity(self._scheduler.fleet) if self._shared else None
-        self._scheduler.peers = peers_of(self._settled.world)
+        # Peers matter only to workloads with affinity groups, which are few.
+        self._scheduler.peers = peers_of(self._settled.world) if self._has_groups else Peers()
         results = []
         for workload in part.workloads:
             self._check()

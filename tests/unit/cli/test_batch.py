@@ -4,9 +4,11 @@ import gzip
 import json
 from pathlib import Path
 
+import msgspec.structs
 import pytest
 from click.testing import CliRunner
 
+from berthmaster_cli import batch
 from berthmaster_cli.main import main
 
 VECTORS = Path(__file__).resolve().parents[2] / "conformance" / "karmada.jsonl.gz"
@@ -147,3 +149,14 @@ def test_a_policy_above_a_limit_has_a_message():
     [answer] = answers(json.dumps(line).encode() + b"\n")
     assert answer["result"]["error"] == "TooLarge"
     assert answer["result"]["message"].startswith("spec.tolerations: 257 tolerations; at most 256 are scheduled")
+
+
+def test_the_page_names_every_field_of_lines_and_answers():
+    page = (Path(__file__).parents[3] / "docs" / "simulate.md").read_text().split("## JSON Lines")[1]
+    types = (
+        batch.KarmadaLine, batch.NamedBinding, batch.BindingResult, batch.KarmadaAnswer, batch.FederationLine,
+        batch.ObjectToSchedule, batch.FederationResult, batch.FederationAnswer, batch.LineError, batch.LineProblem,
+    )  # fmt: skip
+    ignored = {"resource"}
+    names = {field.encode_name for kind in types for field in msgspec.structs.fields(kind)} - ignored
+    assert {name for name in names if f"`{name}`" not in page} == set()
