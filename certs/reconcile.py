@@ -151,7 +151,11 @@ class CertificateReconciler:
             if error.conflict or (error.not_found and step.request.method == "PATCH"):
                 self._events.overtaken(step)
                 return
-            failed[step.about] = str(error)
+            problem = str(error)
+            if error.forbidden and step.request.method == "POST":
+                name = step.about.name
+                problem += f"; create a Secret {name} without data, as the chart does at an installation or upgrade"
+            failed[step.about] = problem
             self._events.failed(step, error)
             return
         done.append((step.about, step.finding))

@@ -104,6 +104,8 @@ def authority_of(secret: Secret | None) -> AuthorityState:
         raise _foreign(secret, "holds data that is not an authority")
     annotations = secret.metadata.annotations
     problem = CertificateFinding(Reason.AUTHORITY_UNREADABLE, "the stored data is not an authority with its key")
+    if not secret.data:
+        problem = CertificateFinding(Reason.AUTHORITY_MISSING, "the Secret has no authority yet")
     return AuthorityState(
         issuer=issuer,
         successor=_authority_pair(secret, NEXT_CERTIFICATE, NEXT_KEY),

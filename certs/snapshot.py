@@ -14,7 +14,7 @@ import msgspec
 
 from berthmaster.kube import requests
 from berthmaster.kube.client import APIClient, ask, ask_if_found
-from berthmaster.kube.events import Reference
+from berthmaster.kube.events import EVENTS, Reference
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, FieldError, InputError
 from berthmaster.model.meta import ObjectMeta
@@ -22,7 +22,7 @@ from berthmaster.runtime.clock import Clock
 from certs.bundle import Bundle
 from certs.injection import bundles
 from certs.options import CertificateOptions, ServingCertificate, TargetConfiguration
-from certs.secrets import SECRETS, Secret, read_secret
+from certs.secrets import Secret, read_secret
 
 _MAX_PROBLEM_LENGTH: Final = 300
 _MIN_DIFFERENCE: Final = timedelta(seconds=2)
@@ -125,12 +125,11 @@ class ServerTime:
         return self._clock.now() - self._ahead
 
     def adjust(self) -> None:
-        """Read the server's time from a dry-run creation of a Secret.
+        """Read the server's time from a dry-run creation of an event.
 
-        Without the right to create Secrets the correction does not change. Such a replica cannot write anyway.
+        Without the right to create events the correction does not change.
         """
-        content = {"apiVersion": "v1", "kind": "Secret", "metadata": {"generateName": "berthmaster-time-"}}
-        request = requests.create(SECRETS, self._namespace, content)
+        request = requests.create(EVENTS, self._namespace, self._event())
         try:
             answer = ask(self._client, request._replace(query=(("dryRun", "All"),)))
             server_now = decode_json(_Created, answer).metadata.creation_timestamp
@@ -139,3 +138,23 @@ class ServerTime:
         if server_now is not None:
             ahead = self._clock.now() - server_now
             self._ahead = ahead if abs(ahead) > _MIN_DIFFERENCE else timedelta(0)
+
+    def _event(self) -> dict[str, Any]:
+        """Return a valid event. It is never stored."""
+        return {
+            "apiVersion": "events.k8s.io/v1",
+            "kind": "Event",
+            "metadata": {"generateName": "berthmaster-time-"},
+            "eventTime": requests.micro_time(self._clock.now()),
+            "reportingController": "berthmaster.io/certs",
+            "reportingInstance": "berthmaster",
+            "regarding": {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "name": self._namespace,
+                "namespace": self._namespace,
+            },
+            "action": "ReadTime",
+            "reason": "ReadTime",
+            "type": "Normal",
+        }

@@ -167,7 +167,7 @@ def _serving_steps(
     key = (options.namespace, serving.secret)
     about = secrets.secret_reference(key, secret)
     issuer, stored = state.issuer, secret.leaf if secret is not None else StoredLeaf()
-    if secret is not None and secret.get(secrets.BUNDLE) != state.bundle.pem:
+    if secret is not None and secret.data and secret.get(secrets.BUNDLE) != state.bundle.pem:
         message = f"write a bundle with {len(state.bundle)} authorities beside the leaf"
         finding = CertificateFinding(Reason.BUNDLE_OUTDATED, message)
         yield CertificateStep(about, finding, secrets.serving_request(key, secret, None, state.bundle))

@@ -93,9 +93,10 @@ CASES: Final[dict[str, Values]] = {
         },
     },
     "autoscaling": {"webhook": {"autoscaling": {"enabled": True}}, "extender": {**EXTENDER, "autoscaling": {"enabled": True}}},
+    "network-policy-off": {"networkPolicy": {"enabled": False}},
     "network-policy": {
         "networkPolicy": {
-            "enabled": True,
+            "apiServerPorts": [443, 5443, 6443],
             "extenderFrom": [{"namespaceSelector": {"matchLabels": {"team": "fleet"}}}],
             "metricsFrom": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}],
         },

@@ -68,14 +68,31 @@ def test_no_role_has_a_wildcard_or_allows_privilege_escalation(case):
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_the_chart_creates_exactly_the_secrets_that_certs_may_write_and_renders_no_data(case):
+    objects = helm.render(CASES[case])
+    written = {
+        name for *_, resource, name, verb in granted(objects, "certs") if (resource, verb) == ("secrets", "patch")
+    }
+    made = [
+        each for each in helm.of_kind(objects, "Secret") if "certs.berthmaster.io/role" in each["metadata"]["labels"]
+    ]
+    assert {each["metadata"]["name"] for each in made} == written
+    for each in made:
+        assert set(each) == {"apiVersion", "kind", "metadata"}, "an upgrade must not change data or type"
+        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        role = "authority" if each["metadata"]["name"] == "berthmaster-ca" else "serving"
+        assert each["metadata"]["labels"]["certs.berthmaster.io/role"] == role
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_secrets_are_named_and_never_listed_in_the_host(case):
     objects = [each for each in helm.render(CASES[case]) if "-target" not in each["metadata"]["name"]]
     for role in helm.of_kind(objects, "Role", "ClusterRole"):
         for rule in role["rules"]:
             if "secrets" in rule["resources"]:
                 assert role["kind"] == "Role"
-                assert "resourceNames" in rule or rule["verbs"] == ["create"]
-                assert not {"list", "watch"} & set(rule["verbs"])
+                assert rule["resourceNames"], "with the right to create Secrets, an account can get any token"
+                assert not {"create", "list", "watch"} & set(rule["verbs"])
                 assert "delete" not in rule["verbs"] or role["metadata"]["name"] == "berthmaster-cleanup"
 
 

@@ -23,7 +23,7 @@ ENOUGH = 30  # requests between two events
 TEMPLATE_GROUPS = ("", "apps", "batch", "networking.k8s.io")
 _EVENT = Right("events.k8s.io", "events", "create")
 _AGAIN = _EVENT._replace(verb="patch")  # the second of a series of the same event
-_SECRETS = {Right("", "secrets", verb) for verb in ("create", "patch")}
+_PATCH_SECRETS = Right("", "secrets", "patch")
 UNUSED = {
     "extender": set(),
     "controllers": {_AGAIN},
@@ -34,7 +34,7 @@ UNUSED = {
             Right("admissionregistration.k8s.io", f"{kind}webhookconfigurations", "create")
             for kind in ("mutating", "validating")
         ),
-        *_SECRETS, _EVENT, _AGAIN,  # if it comes before the keepers
+        _PATCH_SECRETS, _EVENT, _AGAIN,  # if it comes before the keepers
     },
 }  # fmt: skip
 """Rights that are needed, and that no install uses for certain: by component."""

@@ -27,9 +27,6 @@
   resourceNames: {{ (include "berthmaster.certificateSecrets" . | fromJson).list | toJson }}
   verbs: {{ ternary (list "get" "patch") (list "get") $own | toJson }}
 {{- if $own }}
-- apiGroups: [""]
-  resources: [secrets]
-  verbs: [create] # which no name can restrict
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch] # patch: what happens again is counted in the event

@@ -92,6 +92,24 @@ def test_the_first_reconciliation_writes_everything_in_a_safe_order():
     assert set(installation.cluster.objects[AUTHORITY]["data"]) == {"tls.crt", "tls.key", "ca.crt"}
 
 
+def test_empty_secrets_are_filled_without_the_right_to_create_any():
+    installation = Installation()
+    for path in (AUTHORITY, *LEAVES.values()):
+        role = "authority" if path == AUTHORITY else "serving"
+        metadata = {"name": path.rpartition("/")[2], "namespace": NAMESPACE, "labels": {ROLE: role}}
+        installation.cluster.put(path, {"apiVersion": "v1", "kind": "Secret", "metadata": metadata})
+    installation.cluster.before = only(refuse(403, "Forbidden"), "POST", part="/secrets")
+    assert installation.reconcile() == ["AuthorityMissing", *FIRST_WRITES]
+    assert_settled(installation)
+
+
+def test_a_missing_secret_that_may_not_be_created_is_a_problem_with_a_remedy():
+    installation = Installation()
+    installation.cluster.before = only(refuse(403, "Forbidden", message="no"), "POST", part="/secrets")
+    [problem] = installation.replica().reconcile().problems
+    assert problem == "no; create a Secret ca without data, as the chart does at an installation or upgrade"
+
+
 def test_issued_certificates_have_the_documented_properties():
     installation = Installation()
     installation.reconcile()
@@ -235,7 +253,7 @@ def test_a_replica_with_a_wrong_clock_writes_nothing(settled, years):
     assert settled.reconcile() == []
 
 
-def test_the_local_clock_is_used_without_the_right_to_create_secrets(settled):
+def test_the_local_clock_is_used_without_the_right_to_create_events(settled):
     def refuse_dry_runs(request):
         if "dryRun" in dict(request.query):
             raise ApiError(403, "Forbidden", "no")
