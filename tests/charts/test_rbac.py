@@ -79,7 +79,11 @@ def test_the_chart_creates_exactly_the_secrets_that_certs_may_write_and_renders_
     assert {each["metadata"]["name"] for each in made} == written
     for each in made:
         assert set(each) == {"apiVersion", "kind", "metadata"}, "an upgrade must not change data or type"
-        assert each["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
+        assert each["metadata"]["annotations"] == {
+            "helm.sh/hook": "pre-install,pre-upgrade",
+            "helm.sh/hook-weight": "-20",
+            "helm.sh/hook-delete-policy": "hook-failed",
+        }, "no rollback or uninstall may delete it, and no upgrade may create it again"
         role = "authority" if each["metadata"]["name"] == "berthmaster-ca" else "serving"
         assert each["metadata"]["labels"]["certs.berthmaster.io/role"] == role
 
