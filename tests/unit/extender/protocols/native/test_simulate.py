@@ -7,10 +7,20 @@ from builders import cluster, policy
 from fake_clock import FakeClock
 
 from berthmaster.model.binding import ObjectReference
+from berthmaster.model.errors import FieldError
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.wire import LabelChange, PolicyChange, SimulateRequest
+from extender.protocols.native.wire import (
+    AddClusterChange,
+    LabelChange,
+    PolicyChange,
+    RemoveClusterChange,
+    SimulateRequest,
+    UnlabelChange,
+    UntaintChange,
+    UpChange,
+)
 from extender.protocols.problem import Refusal
 from extender.protocols.services import Call, Services
 from extender.state.state import State
@@ -54,3 +64,26 @@ def test_changes_stop_at_the_deadline(simulate, changes):
         simulate(*changes, within_s=50)
     assert refused.value.status == 503
     assert simulate(LABEL, within_s=60).workloads == 20, "the next simulation can run"
+
+
+@pytest.mark.parametrize(
+    ("change", "path"),
+    [
+        pytest.param(LABEL, None, id="a label"),
+        pytest.param(UpChange("a"), None, id="a cluster recovers"),
+        pytest.param(AddClusterChange(cluster("b")), None, id="a cluster joins"),
+        pytest.param(RemoveClusterChange("a"), None, id="a cluster leaves"),
+        pytest.param(AddClusterChange(cluster("a")), "changes[0]", id="a cluster that exists"),
+        pytest.param(AddClusterChange(cluster("")), "changes[0].cluster.metadata.name", id="a cluster without a name"),
+        pytest.param(UntaintChange("a", "x"), "changes[0]", id="a taint that the cluster does not have"),
+        pytest.param(UnlabelChange("a", "x"), "changes[0]", id="a label that the cluster does not have"),
+        pytest.param(RemoveClusterChange("x"), "changes[0]", id="an unknown cluster"),
+    ],
+)
+def test_changes_of_clusters(simulate, change, path):
+    if path is None:
+        assert simulate(change, within_s=100).workloads == 20
+        return
+    with pytest.raises(FieldError) as refused:
+        simulate(change, within_s=100)
+    assert refused.value.path == path
