@@ -8,12 +8,12 @@ import click
 from berthmaster.manifests import Manifests
 from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.changes import Change
-from berthmaster.simulation.plan import cluster_totals, plan_of
-from berthmaster.simulation.report import change_rows, rows
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary, cluster_totals, plan_of
+from berthmaster.simulation.report import ChangeRow, change_rows, rows
 from berthmaster.simulation.run import Comparison, WorkloadResult, compare, unplaced
 from berthmaster.simulation.world import World
 from berthmaster_cli.batch import answer_lines
-from berthmaster_cli.console import echo, print_data, stdout, workload_output_option
+from berthmaster_cli.console import print_data, stdout, workload_output_option
 from berthmaster_cli.federation import duplicate_limits_option, simulate_federation
 from berthmaster_cli.inputs import (
     current_time,
@@ -123,11 +123,21 @@ def _simulate(
 
 def _print_plan(compared: Comparison, view: View, given: Mapping[str, Any]) -> None:
     """Print what changes move: the summary, the workloads, and the clusters."""
-    output = given["output"]
     changed = zip(change_rows(compared), compared.after, strict=True)
     shown = [row for row, result in changed if view.shows(row.resource, _labels(result))]
     summary = plan_of(compared.before, compared.settled, compared.after)
     totals = cluster_totals(compared.clusters.values(), compared.before, compared.after)
+    _print_changed(shown, summary, totals, view, given)
+
+
+def _print_changed(
+    shown: Sequence[ChangeRow],
+    summary: PlanSummary,
+    totals: Sequence[ClusterTotal],
+    view: View,
+    given: Mapping[str, Any],
+) -> None:
+    output = given["output"]
     is_table = output in {"table", "wide"}
     printed = view.of_changes(shown, table=is_table or output == "name")
     if given["summary"]:
@@ -148,18 +158,15 @@ def _labels(result: WorkloadResult) -> Mapping[str, str]:
 
 def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Mapping[str, Any]) -> bool:
     """Print the result of a simulation by an extender, and return whether the check succeeds."""
-    if given["shared_capacity"] or given["selector"] or given["summary"]:
-        raise click.UsageError("--server cannot be combined with --shared-capacity, -l or --summary")
+    if given["shared_capacity"] or given["selector"]:
+        raise click.UsageError("--server cannot be combined with --shared-capacity or -l")
     view, output = view_from(given), given["output"]
     with connect() as client:
         answer = client.simulate([wire_change(each) for each in changes], show_all=True)
     require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:
-        if output in {"table", "wide"}:
-            left = f"; {answer.unplaced} left without a place" if answer.unplaced else ""
-            echo(f"Plan: {answer.moved} of {answer.workloads} workloads move{left}")
-        print_changes(view.of_changes(shown, table=output in {"table", "wide", "name"}), output)
+        _print_changed(shown, answer.plan, answer.clusters, view, given)
     else:
         print_results(view.of_results([each.before for each in shown]), output)
     if given["check"] == "new":

@@ -1,6 +1,6 @@
 """The examples of the OpenAPI document. The scheduler computes the answers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from berthmaster.model.binding import Binding
@@ -10,12 +10,12 @@ from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.changes import Down
-from berthmaster.simulation.report import change_row, explanation
-from berthmaster.simulation.run import examine, run, unplaced
+from berthmaster.simulation.report import explanation
+from berthmaster.simulation.run import compare, examine
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.schedule import decide_on
-from extender.protocols.native.wire import SimulateAnswer
+from extender.protocols.native.simulate import simulate_answer
 from extender.state.state import FleetCache, Freshness
 
 _NOW: Final = datetime(2026, 1, 15, 12, tzinfo=UTC)
@@ -72,11 +72,8 @@ def decided(*, diagnose: bool = False) -> Any:  # noqa: ANN401 - a JSON value
 
 def simulated() -> Any:  # noqa: ANN401 - a JSON value
     """Return the answer to ``SIMULATE``."""
-    world, before = run(_world(), karmada_profile(), _NOW)
-    later = _NOW + timedelta(seconds=1)
-    _, after = run(Down("private-1").applied(world, later), karmada_profile(), later)
-    rows = [change_row(*pair) for pair in zip(before, after, strict=True)]
-    return builtins(SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(after)), rows))
+    compared = compare(_world(), [Down("private-1")], karmada_profile(), _NOW)
+    return builtins(simulate_answer(compared, show_all=False))
 
 
 def listed() -> Any:  # noqa: ANN401 - a JSON value

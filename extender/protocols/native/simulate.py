@@ -13,8 +13,9 @@ from berthmaster.model.selector import is_label_key, is_label_value
 from berthmaster.model.validation import cluster_errors, policy_errors
 from berthmaster.simulation import changes as simulated
 from berthmaster.simulation import cluster_changes
+from berthmaster.simulation.plan import cluster_totals, plan_of
 from berthmaster.simulation.report import change_rows
-from berthmaster.simulation.run import compare, unplaced
+from berthmaster.simulation.run import Comparison, compare, unplaced
 from berthmaster.simulation.world import ResourceName, World
 from extender.protocols.native.schedule import require_synced
 from extender.protocols.native.wire import (
@@ -69,9 +70,21 @@ def _run(
         world = cache.world
     requested = [_RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
     compared = compare(world, requested, services.state.profile, services.clock.now(), check=check)
+    return simulate_answer(compared, show_all=request.all)
+
+
+def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:
+    """Return the answer to a comparison, with all workloads or only those that move or fail."""
     rows = change_rows(compared)
-    shown_rows = rows if request.all else [each for each in rows if each.moves or each.after.error is not None]
-    return SimulateAnswer(len(rows), sum(bool(each.moves) for each in rows), len(unplaced(compared.after)), shown_rows)
+    shown_rows = rows if show_all else [each for each in rows if each.moves or each.after.error is not None]
+    return SimulateAnswer(
+        workloads=len(rows),
+        moved=sum(bool(each.moves) for each in rows),
+        unplaced=len(unplaced(compared.after)),
+        plan=plan_of(compared.before, compared.settled, compared.after),
+        clusters=cluster_totals(compared.clusters.values(), compared.before, compared.after),
+        rows=shown_rows,
+    )
 
 
 class _RequestedChange(NamedTuple):

@@ -17,6 +17,7 @@ from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster.simulation.report import ChangeRow
 from extender.protocols.problem import Problem
 
@@ -188,12 +189,16 @@ class SimulateAnswer(AnswerPart, frozen=True):
         workloads: the number of workloads.
         moved: the number of workloads that would move.
         unplaced: the number of workloads without a decision after the changes.
+        plan: what moves in total, and which workloads are left without a place.
+        clusters: the replicas and resources of each cluster before and after.
         rows: the replicas per cluster of each workload, before and after.
     """
 
     workloads: int
     moved: int
     unplaced: int
+    plan: PlanSummary
+    clusters: list[ClusterTotal]
     rows: list[ChangeRow]
 
 

@@ -40,7 +40,7 @@ def test_a_request_without_clusters_uses_the_fleet_of_the_service(server):
 @pytest.mark.parametrize(
     ("path", "body", "at"),
     [
-        pytest.param("/v1/schedule", {}, "", id="no binding"),
+        pytest.param("/v1/schedule", {}, "binding", id="no binding"),
         pytest.param("/v1/schedule", {"binding": {"spec": 1}}, "binding.spec", id="a value of the wrong type"),
         pytest.param(
             "/v1/schedule",
@@ -129,7 +129,8 @@ def test_the_error_of_an_invalid_value_has_its_path(server, path, body, at):
         pytest.param(
             "/v1/simulate",
             {"changes": [{"type": "explode"}]},
-            "'explode' is not accepted; accepted are down, taint, label, scale, reschedule, policy",
+            "'explode' is not accepted; accepted are down, taint, label, scale, reschedule, policy, untaint, unlabel, "
+            "up, addCluster, removeCluster",
             id="a kind of change",
         ),
     ],
