@@ -85,7 +85,7 @@ bench: $(VENV)/.run ## Time the scheduling engine (ARGS="--input FILE" for fleet
 
 .PHONY: bench-webhook
 bench-webhook: $(VENV)/.dev ## Time the admission webhook over TLS (uses wrk if it is installed)
-	@$(BIN)/python bench/admission.py $(ARGS)
+	@PYTHONPATH=tests $(BIN)/python bench/admission.py $(ARGS)
 
 .PHONY: bench-extender
 bench-extender: $(VENV)/.dev ## Time the extender over real sockets
