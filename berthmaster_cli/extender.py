@@ -14,6 +14,24 @@ from berthmaster_cli.serving_options import ServingDefaults, server_options_from
 
 _ENVIRONMENT: Final = "BERTHMASTER_EXTENDER"
 _MIB: Final = 2**20
+_KINDS: Final = ("nodes", "clusters", "federatedclusters", "policies", "bindings", "workloads")
+
+
+class WatchedKinds(click.ParamType[tuple[str, ...]]):
+    """A list of kinds to watch, separated by commas."""
+
+    name = "kinds"
+
+    def convert(
+        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        if isinstance(value, tuple):
+            return value
+        kinds = tuple(filter(None, (each.strip() for each in value.split(","))))
+        unknown = [each for each in kinds if each not in _KINDS]
+        if unknown or not kinds:
+            self.fail(f"{(unknown or [value])[0]!r} is not one of {', '.join(_KINDS)}.", param, ctx)
+        return kinds
 
 
 @click.command(
@@ -26,9 +44,10 @@ _MIB: Final = 2**20
     help="Manifests of clusters, policies, bindings and resources: a file or folder, reloaded on changes. Repeatable.",
 )  # fmt: skip
 @click.option(
-    "--watch", "watched", multiple=True, type=click.Choice(["nodes", "clusters", "federatedclusters", "policies"]),
-    help="Watch an API server instead of reading manifests: its Nodes, Karmada's Clusters or KubeAdmiral's "
-    "FederatedClusters, and Karmada's policies. Repeatable.",
+    "--watch", "watched", multiple=True, type=WatchedKinds(), metavar="KIND[,KIND]",
+    help="Watch an API server instead of reading manifests: nodes, clusters (Karmada) or federatedclusters "
+    "(KubeAdmiral), and policies, bindings and workloads (Karmada). bindings includes clusters; workloads includes "
+    "clusters, policies and bindings. Repeatable.",
 )  # fmt: skip
 @kubeconfig_options("that API server")
 @click.option(
@@ -87,6 +106,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
     from extender.protocols.services import RequestLimits  # noqa: PLC0415 - `--help` must not import the server
     from extender.serving import ExtenderOptions, serve  # noqa: PLC0415 - the same
 
+    watched = [kind for kinds in given["watched"] for kind in kinds]
     serve(
         ExtenderOptions(
             server=server_options_from("berthmaster-extender", given),
@@ -100,7 +120,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
             workload_affinity=workload_affinity,
             profile=profile_from(given, workload_affinity=workload_affinity),
             pass_in_doubt=given["pass_in_doubt"],
-            watch=WatchOptions(given["watched"], given["kubeconfig"], given["context"]) if given["watched"] else None,
+            watch=WatchOptions(watched, given["kubeconfig"], given["context"]) if watched else None,
             kube_scheduler=KubeSchedulerOptions(
                 parse_selector(given["kube_scheduler_members"]),
                 given["kube_scheduler_complete_lists"],

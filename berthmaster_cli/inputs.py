@@ -1,6 +1,6 @@
 """The input of simulate and explain: manifests and how to schedule them, or a running extender to ask instead."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +16,7 @@ from berthmaster.scheduling.profile import Profile, with_third_parties
 from berthmaster.simulation.changes import AddLabel, AddTaint, Change, Down, Reschedule, Scale, SetPolicy
 from berthmaster.simulation.cluster_changes import AddCluster, RemoveCluster, RemoveLabel, RemoveTaint, Up
 from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.console import complain
 from berthmaster_cli.options import FILE, kubeconfig_options, option_group, placement_limits_option
 
 if TYPE_CHECKING:
@@ -172,8 +173,19 @@ def explain_remotely(connect: "Connect", name: ResourceName) -> "Explanation":
     binding = binding_name(name.kind, name.name)
     with connect() as client:
         try:
-            return client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
+            answer = client.decision(binding, name.namespace or DEFAULT_NAMESPACE)
         except ServiceError as error:
             if error.status != _NOT_FOUND or name.namespace:
                 raise
-        return client.decision(binding)
+            answer = client.decision(binding)
+    report_gaps(answer.gaps, answer.staleness)
+    return answer.explanation
+
+
+def report_gaps(gaps: Sequence[str], staleness: "wire.Staleness | None") -> None:
+    """Print on standard error what an extender does not know, and since when its state is stale."""
+    for gap in gaps:
+        complain(gap)
+    if staleness is not None and staleness.stale_since is not None:
+        since = staleness.stale_since.isoformat(timespec="seconds")
+        complain(f"the extender is stale since {since}: {staleness.problem}")

@@ -21,6 +21,7 @@ from berthmaster_cli.inputs import (
     namespace_option,
     profile_from,
     remote_from,
+    report_gaps,
     wire_change,
     workload_affinity_on,
 )
@@ -163,6 +164,7 @@ def _simulate_remotely(connect: "Connect", changes: Sequence[Change], given: Map
     view, output = view_from(given), given["output"]
     with connect() as client:
         answer = client.simulate([wire_change(each) for each in changes], show_all=True)
+    report_gaps(answer.gaps, answer.staleness)
     require_known(view, [each.resource for each in answer.rows])
     shown = [each for each in answer.rows if view.shows(each.resource)]
     if changes:

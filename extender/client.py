@@ -15,10 +15,10 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
-from berthmaster.simulation.report import Explanation
 from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
+    BindingExplanation,
     Change,
     ClusterList,
     ClusterView,
@@ -143,14 +143,14 @@ class Client:
             yield from page.items
             after = page.next
 
-    def decision(self, name: str, namespace: str = "") -> Explanation:
+    def decision(self, name: str, namespace: str = "") -> BindingExplanation:
         """Explain the decision on a binding; one without a namespace is cluster-scoped.
 
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
         where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
-        return self._request("GET", f"/v1/{where}/{quote(name, safe='')}/decision", Explanation)
+        return self._request("GET", f"/v1/{where}/{quote(name, safe='')}/decision", BindingExplanation)
 
     def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}

@@ -119,7 +119,9 @@ class _Extender:
         if options.watch is not None:
             if options.manifests:
                 raise InputError("manifests and --watch exclude each other: give one of them")
-            self._source = watch_source(options.watch, self._clock)
+            self._source = watch_source(
+                options.watch, self._clock, options.replica_paths, workload_affinity=options.workload_affinity
+            )
         elif options.manifests:
             self._source = FolderSource(
                 options.manifests,
@@ -179,11 +181,11 @@ class _Extender:
         from extender import metrics  # noqa: PLC0415 - see the class
 
         with self._state.reading() as memory:
-            clusters, bindings, freshness = len(memory.fleet), memory.bindings, self._state.freshness
+            clusters, freshness = len(memory.fleet), self._state.freshness
             lookups = memory.scheduler.take_lookups()
         report(_readiness(freshness) if self._source is not None else Readiness())
         metrics.CLUSTERS.set(clusters)
-        metrics.BINDINGS.set(bindings)
+        metrics.BINDINGS.set(self._state.bindings)
         metrics.STALE.set(freshness.stale_since is not None)
         if freshness.loaded_at is not None:
             metrics.LOADED.set(freshness.loaded_at.timestamp())

@@ -1,14 +1,18 @@
 """The kinds that the extender's state and the controllers watch, and how to decode their objects."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec.structs
+
 from berthmaster.kube.requests import Collection
+from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.validation import binding_errors
 
 T = TypeVar("T")
 
@@ -38,15 +42,28 @@ KARMADA_POLICIES = tuple(
 )
 
 
-CLUSTER_KINDS: Final = {"nodes": NODES, "clusters": KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
+KARMADA_BINDINGS = tuple(
+    Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_json(Binding, raw)))
+    for plural in ("resourcebindings", "clusterresourcebindings")
+)
+"""Bindings without what members report, and without their version: no decision reads either, and both change often."""
+
+
+CLUSTERS: Final = "clusters"
+CLUSTER_KINDS: Final = {"nodes": NODES, CLUSTERS: KARMADA_CLUSTERS, "federatedclusters": FEDERATED_CLUSTERS}
 POLICIES: Final = "policies"
+BINDINGS: Final = "bindings"
+WORKLOADS: Final = "workloads"
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {BINDINGS: (CLUSTERS,), WORKLOADS: (CLUSTERS, POLICIES, BINDINGS)}
+"""What else must be watched. Nodes and KubeAdmiral's clusters have no bindings of Karmada."""
 
 
 class WatchOptions(NamedTuple):
     """What to watch, and on which API server.
 
     Attributes:
-        kinds: one of ``CLUSTER_KINDS``, optionally with ``POLICIES``.
+        kinds: one of ``CLUSTER_KINDS``, optionally with ``POLICIES``. ``BINDINGS`` and ``WORKLOADS`` imply what they
+            need.
         kubeconfig: access to the API server; None for the cluster that this process runs in.
         context: the context of the kubeconfig; None for the current context.
     """
@@ -54,3 +71,22 @@ class WatchOptions(NamedTuple):
     kinds: Sequence[str]
     kubeconfig: Path | None = None
     context: str | None = None
+
+    @property
+    def all_kinds(self) -> tuple[str, ...]:
+        """The kinds, and the kinds that they need, in a fixed order."""
+        found = {*self.kinds, *(needed for kind in self.kinds for needed in _NEEDED.get(kind, ()))}
+        return tuple(kind for kind in (*CLUSTER_KINDS, POLICIES, BINDINGS, WORKLOADS) if kind in found)
+
+
+def _reduced(binding: Binding) -> Binding:
+    """Return a valid binding without the fields that no decision reads.
+
+    Raises:
+        FieldError: the binding is invalid.
+    """
+    for error in binding_errors(binding):
+        raise error
+    metadata = msgspec.structs.replace(binding.metadata, resource_version="", generation=0, finalizers=())
+    status = msgspec.structs.replace(binding.status, aggregated_status=())
+    return msgspec.structs.replace(binding, metadata=metadata, status=status)

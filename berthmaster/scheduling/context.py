@@ -24,7 +24,7 @@ class Peers:
 
     def place(self, request: Request, clusters: Iterable[str]) -> None:
         """Replace the recorded clusters of a workload. Without clusters, remove the workload."""
-        self._forget(request.namespace, request.name)
+        self.remove(request.namespace, request.name)
         assigned = frozenset(clusters)
         if not assigned:
             return
@@ -50,7 +50,8 @@ class Peers:
         own = members.get(except_for)
         return (len(members), counts) if own is None else (len(members) - 1, counts - Counter(own))
 
-    def _forget(self, namespace: str, name: str) -> None:
+    def remove(self, namespace: str, name: str) -> None:
+        """Remove a workload, by the namespace and name of its binding."""
         for key in self._groups_of.pop((namespace, name), ()):
             members, counts = self._clusters[key], self._counts[key]
             for cluster in members.pop(name):

@@ -60,35 +60,55 @@ class WorkloadBuilder:
         interpreter: Interpreter | None = None,
         *,
         workload_affinity: bool = False,
+        catalog: PolicyCatalog | None = None,
+        live: bool | None = None,
     ) -> None:
+        """Prepare the builder.
+
+        Args:
+            manifests: the objects.
+            replica_paths: the fields where custom resources keep their replicas.
+            interpreter: the interpreter scripts of the control plane.
+            workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+            catalog: the policies, if they are indexed already; None to index those of the manifests.
+            live: whether a control plane exists; None if the bindings of the manifests say so.
+        """
         self._bindings = {_identity(binding.spec.resource): binding for binding in manifests.bindings}
-        self._live = bool(self._bindings)
+        self._live = bool(self._bindings) if live is None else live
         changed = {reference for reference in map(_policy_reference, manifests.applied) if reference is not None}
-        self._catalog = PolicyCatalog(manifests.policies, changed)
+        self._catalog = catalog or PolicyCatalog(manifests.policies, changed)
         self._paths = replica_paths
         self._interpreter = interpreter
         self._complete = manifests.interpreters_complete
         self._workload_affinity = workload_affinity
 
     def of_template(self, document: Document) -> SimulatedWorkload:
-        """Return the workload of a template, with its binding.
+        """Return the workload of a template, with its binding of the manifests.
+
+        Raises:
+            ManifestError: a field that affects decisions is invalid.
+        """
+        key = document.namespace, binding_name(document.kind, document.name)
+        return self.of_pair(document, self._bindings.pop(key, None))
+
+    def of_pair(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
+        """Return the workload of a template and its binding; None if it has no binding.
 
         Raises:
             ManifestError: a field that affects decisions is invalid.
         """
         try:
-            return self._of_template(document)
+            return self._of_template(document, binding)
         except FieldError as error:
             raise document.error(error) from None
 
     def of_remaining_bindings(self) -> list[SimulatedWorkload]:
         """Return the workloads of the bindings whose templates are not among the manifests."""
-        return [self._of_binding(binding) for binding in self._bindings.values()]
+        return [self.of_binding(binding) for binding in self._bindings.values()]
 
-    def _of_template(self, document: Document) -> SimulatedWorkload:
+    def _of_template(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
         raw, template, metadata = document.raw, template_of(document.raw), _metadata_of(document.raw)
         resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
-        binding = self._bindings.pop(_identity(resource), None)
         records = [metadata] if binding is None else [metadata, binding.metadata]
         holding = self._catalog.holding(template, records)
         applied = document.applied or (binding is not None and _written_by_hand(metadata, binding))
@@ -116,7 +136,8 @@ class WorkloadBuilder:
             dependencies=dependencies_for(target, raw, applied=applied),
         )
 
-    def _of_binding(self, binding: Binding) -> SimulatedWorkload:
+    def of_binding(self, binding: Binding) -> SimulatedWorkload:
+        """Return the workload of a binding whose template is not known."""
         return SimulatedWorkload(
             binding.spec.resource,
             (),

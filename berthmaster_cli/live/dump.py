@@ -9,9 +9,9 @@ from typing import Any, BinaryIO
 
 import msgspec.structs
 
+from berthmaster.manifests.redaction import redacted
 from berthmaster.model.decode import encode_json
 from berthmaster.model.errors import InputError
-from berthmaster_cli.live.redaction import redacted
 from berthmaster_cli.live.source import LiveDocuments
 
 

@@ -1,33 +1,16 @@
 """Which resource templates a simulation needs: those that bindings name and policies select."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from berthmaster.manifests.document import Document
 from berthmaster.model.claims import PERMANENT_ID, claims
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import FieldError
-from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.kinds import reason_not_propagated
+from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.replicas import template_of
-
-# These kinds have no replicas, and nothing that they depend on is propagated with them.
-_METADATA_SUFFICES: Final = frozenset(
-    (group, kind)
-    for group, kinds in {
-        "": """
-            ConfigMap Endpoints LimitRange Namespace PersistentVolume PersistentVolumeClaim ResourceQuota Secret Service
-            ServiceAccount""",
-        "admissionregistration.k8s.io": "MutatingWebhookConfiguration ValidatingWebhookConfiguration",
-        "apiextensions.k8s.io": "CustomResourceDefinition",
-        "networking.k8s.io": "IngressClass NetworkPolicy",
-        "policy": "PodDisruptionBudget",
-        "rbac.authorization.k8s.io": "ClusterRole ClusterRoleBinding Role RoleBinding",
-        "scheduling.k8s.io": "PriorityClass",
-        "storage.k8s.io": "StorageClass",
-    }.items()
-    for kind in kinds.split()
-)
 
 
 class TemplateKind(NamedTuple):
@@ -91,11 +74,6 @@ class TemplateSelection:
             return bool(claims(template_of(template.raw), self._policies))
         except FieldError:
             return True  # the loader reports it
-
-
-def metadata_suffices(api_version: str, kind: str) -> bool:
-    """Return whether a decision depends on nothing but the metadata of the objects of a kind."""
-    return (group_of(api_version), kind) in _METADATA_SUFFICES
 
 
 def _decoded(policies: Iterable[Document]) -> Iterable[Policy]:

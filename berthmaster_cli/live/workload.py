@@ -10,6 +10,7 @@ from berthmaster.manifests.document import Document
 from berthmaster.manifests.snapshot import ListRecord
 from berthmaster.model.binding import binding_name
 from berthmaster.model.errors import ApiError, InputError, shown
+from berthmaster.model.metadata_kinds import metadata_suffices
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.live.collections import CollectionReader, Listing
 from berthmaster_cli.live.fleet import (
@@ -20,7 +21,6 @@ from berthmaster_cli.live.fleet import (
     read_clusters,
 )
 from berthmaster_cli.live.gaps import forbidden
-from berthmaster_cli.live.templates import metadata_suffices
 
 _BINDINGS: Final = ("ResourceBinding", "ClusterResourceBinding")
 

@@ -6,11 +6,12 @@ and works on it without the lock.
 """
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
+from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.policy import Policy
 from berthmaster.scheduling.context import Peers
@@ -19,9 +20,7 @@ from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.world import SimulatedWorkload, World
-
-BindingKey = tuple[str, str]
-"""The namespace, empty for a cluster-scoped binding, and the name."""
+from extender.state.workloads import BindingKey, ObservedWorkload, ObservedWorkloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +109,18 @@ class FleetCache:
         self.fleet.remove(name)
         self._world = None
 
+    def apply_binding(self, key: BindingKey, binding: Binding | None) -> None:
+        """Record where the peers of workload affinity groups are. None removes the binding."""
+        if binding is None:
+            self.scheduler.peers.remove(*key)
+        else:
+            self.scheduler.peers.place(Request.of(binding), [target.name for target in binding.spec.clusters])
+
+    def restore_peers(self, workload: SimulatedWorkload) -> None:
+        """Record where a workload is now, after an examination that recorded where it would be."""
+        if workload.binding is not None:
+            self.apply_binding((workload.binding.metadata.namespace, workload.binding.metadata.name), workload.binding)
+
     def replace_policies(self, policies: Sequence[Policy]) -> None:
         """Replace the policies. They have their defaults."""
         self._policies = policies
@@ -117,13 +128,52 @@ class FleetCache:
 
 
 class State:
-    """The cache, shared among threads."""
+    """The cache, shared among threads.
+
+    Attributes:
+        profile: the scheduling profile.
+        watched: the kinds that a source watches; None if the source has all objects that it can have.
+        observed: the workloads of a watched control plane; None if the cache has them, or they are not watched.
+    """
 
     def __init__(self, profile: Profile) -> None:
         self.profile = profile
+        self.watched: Collection[str] | None = None
+        self.observed: ObservedWorkloads | None = None
         self._lock = threading.Lock()
         self._cache = FleetCache(profile)
         self._freshness = Freshness()
+
+    @property
+    def bindings(self) -> int:
+        """The number of bindings."""
+        return len(self.observed) if self.observed is not None else self._cache.bindings
+
+    @property
+    def gaps(self) -> list[str]:
+        """What is not known about the workloads and what follows, one sentence each."""
+        return self.observed.gaps() if self.observed is not None else []
+
+    def world(self, check: Callable[[], None] = lambda: None) -> World:
+        """Return the clusters, policies and workloads as an immutable value, which needs no lock.
+
+        Args:
+            check: called regularly while workloads are built; an exception that it raises ends the call.
+        """
+        with self._lock:
+            world = self._cache.world
+        if self.observed is None:
+            return world
+        workloads = self.observed.workloads(world.policies, check)
+        return replace(world, workloads=workloads, workload_affinity=self.observed.workload_affinity)
+
+    def workload(self, key: BindingKey) -> ObservedWorkload | None:
+        """Return the workload of a binding; None if there is no such binding."""
+        with self._lock:
+            known, policies = self._cache.workload(key), self._cache.policies
+        if self.observed is not None:
+            return self.observed.workload(key, policies)
+        return ObservedWorkload(known, None) if known is not None else None
 
     @property
     def freshness(self) -> Freshness:

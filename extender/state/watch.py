@@ -1,7 +1,8 @@
-"""A source that watches the clusters or nodes, and the policies, of an API server.
+"""A source that watches an API server: clusters or nodes, and optionally policies, bindings and resource templates.
 
-The first update of the state contains every collection. An object that cannot be decoded is skipped, and its last valid
-version stays. While the server cannot be reached, the state stays unchanged and is stale.
+The first update of the state contains every collection. Templates are of kinds that bindings and policies name, so
+their watches start later; the first update waits for them, too. An object that cannot be decoded is skipped, and its
+last valid version stays. While the server cannot be reached, the state stays unchanged and is stale.
 """
 
 import threading
@@ -9,32 +10,56 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.informer import Informer
-from berthmaster.kube.kinds import CLUSTER_KINDS, KARMADA_POLICIES, POLICIES, Watched, WatchOptions
+from berthmaster.kube.kinds import (
+    BINDINGS,
+    CLUSTER_KINDS,
+    KARMADA_BINDINGS,
+    KARMADA_POLICIES,
+    POLICIES,
+    WORKLOADS,
+    Watched,
+    WatchOptions,
+)
 from berthmaster.kube.requests import Key
+from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import InputError
 from berthmaster.model.policy import Policy
+from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import Clock
 from extender.state.state import FleetCache, State
+from extender.state.templates import TemplateWatches
+from extender.state.workloads import KindCounts, ObservedWorkloads
 
 Apply = Callable[[FleetCache, dict[Key, None]], None]
 """Apply the changed objects with these keys to the cache, and remove the keys."""
 
 
-def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
+def watch_source(
+    options: WatchOptions, clock: Clock, replica_paths: Sequence[ReplicaPath] = (), *, workload_affinity: bool = False
+) -> "WatchSource":
     """Return the source that options describe.
+
+    Args:
+        options: what to watch.
+        clock: the clock of the informers.
+        replica_paths: the fields where custom resources keep their replicas.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
 
     Raises:
         InputError: the options select no kind of cluster, or several.
     """
-    clusters = [kind for kind in options.kinds if kind in CLUSTER_KINDS]
+    kinds = options.all_kinds
+    clusters = [kind for kind in kinds if kind in CLUSTER_KINDS]
     if len(clusters) != 1:
         found = " and ".join(clusters) or "none"
-        raise InputError(f"one kind of cluster must be watched, got {found}; known are {', '.join(CLUSTER_KINDS)}")
+        implied = f"; {BINDINGS} and {WORKLOADS} are those of Karmada and need clusters" if BINDINGS in kinds else ""
+        known = ", ".join(CLUSTER_KINDS)
+        raise InputError(f"one kind of cluster must be watched, got {found}; known are {known}{implied}")
 
     def client() -> APIClient:
         from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - a large library that only a watch needs
@@ -44,9 +69,24 @@ def watch_source(options: WatchOptions, clock: Clock) -> "WatchSource":
     return WatchSource(
         client,
         CLUSTER_KINDS[clusters[0]],
-        KARMADA_POLICIES if POLICIES in options.kinds else (),
+        KARMADA_POLICIES if POLICIES in kinds else (),
+        BindingOptions(WORKLOADS in kinds, replica_paths, workload_affinity) if BINDINGS in kinds else None,
         clock=clock,
     )
+
+
+class BindingOptions(NamedTuple):
+    """What to watch beside bindings, and how to read it.
+
+    Attributes:
+        templates: whether to watch the templates of the kinds that bindings and policies name.
+        replica_paths: the fields where custom resources keep their replicas.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+    """
+
+    templates: bool = False
+    replica_paths: Sequence[ReplicaPath] = ()
+    workload_affinity: bool = False
 
 
 class WatchSource:
@@ -57,11 +97,13 @@ class WatchSource:
         connect: Callable[[], APIClient],
         clusters: Watched[Cluster],
         policies: Sequence[Watched[Policy]] = (),
+        bindings: BindingOptions | None = None,
         *,
         clock: Clock,
     ) -> None:
         """Prepare the source. ``start`` makes the client, in the process that watches."""
         self._connect = connect
+        self._watched = [clusters.collection.plural, *([POLICIES] if policies else [])]
         self._clock = clock
         self._state: State | None = None
         self._synced = False
@@ -70,8 +112,31 @@ class WatchSource:
         self._policies = [Informer(each.collection, each.read, clock) for each in policies]
         self._feeds = [_Feed(self._clusters, self._apply_clusters, self._lock)]
         self._feeds += [_Feed(each, self._apply_policies, self._lock) for each in self._policies]
+        self._kinds = KindCounts()
+        self._templates: TemplateWatches | None = None
+        self._observed = self._observe(bindings) if bindings is not None else None
         for feed in self._feeds:
             feed.informer.on_contact(partial(self._follow, feed))
+
+    def _observe(self, options: BindingOptions) -> ObservedWorkloads:
+        """Add the informers of bindings, and the watches of templates."""
+        self._watched.append(BINDINGS)
+        informers = [Informer(each.collection, each.read, self._clock) for each in KARMADA_BINDINGS]
+        apply = _apply_peers if options.workload_affinity else _apply_nothing
+        self._feeds += [_Feed(each, partial(apply, each), self._lock) for each in informers]
+        if options.templates:
+            self._watched.append(WORKLOADS)
+            self._templates = TemplateWatches(self._clock, self._follow_templates)
+            for policies in self._policies:
+                policies.subscribe(self._count_kinds)
+            for bindings in informers:
+                bindings.subscribe(self._count_kinds)
+        return ObservedWorkloads(
+            informers, self._templates, options.replica_paths, workload_affinity=options.workload_affinity
+        )
+
+    def _count_kinds(self, _key: Key, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
+        self._kinds.update(before, after)
 
     def prepare(self) -> None:
         """Check the access to an API server, without a request.
@@ -82,14 +147,28 @@ class WatchSource:
         self._connect()
 
     def start(self, state: State) -> None:
+        state.watched, state.observed = self._watched, self._observed
         self._state = state
         client = self._connect()
+        if self._templates is not None:
+            self._templates.start(client)
         for feed in self._feeds:
             feed.informer.start(client)
 
     def stop(self) -> None:
         for feed in self._feeds:
             feed.informer.stop()
+        if self._templates is not None:
+            self._templates.stop()
+
+    def _follow_templates(self) -> None:
+        """Update the state after the watches of templates changed, or one of them was confirmed or lost."""
+        with self._lock:
+            if self._state is None:
+                return
+            if not self._synced:
+                self._update(self._state)
+            self._mark(self._state)
 
     def _follow(self, feed: "_Feed") -> None:
         """Update the state after a collection changed, was confirmed, or was lost."""
@@ -100,18 +179,25 @@ class WatchSource:
                 self._update(self._state, feed)
             self._mark(self._state)
 
-    def _update(self, state: State, changed: "_Feed") -> None:
+    def _update(self, state: State, changed: "_Feed | None" = None) -> None:
         """Apply the changes of one feed; of all feeds once, when every collection is listed."""
-        if not all(feed.informer.listed for feed in self._feeds) or (self._synced and not changed.pending):
+        if not all(feed.informer.listed for feed in self._feeds):
+            return
+        if self._templates is not None:
+            self._templates.want(self._kinds.kinds())
+        if changed is not None and self._synced and not changed.pending:
+            return
+        if not self._synced and self._templates is not None and not self._templates.settled:
             return
         with suppress(InputError), state.updating(self._clock.now()) as cache:  # the feed keeps the error
-            for feed in [changed] if self._synced else self._feeds:
+            for feed in [changed] if self._synced and changed is not None else self._feeds:
                 feed.apply(cache)
             self._synced = True
 
     def _mark(self, state: State) -> None:
         now = self._clock.now()
         problems = [problem for feed in self._feeds for problem in feed.problems(now)]
+        problems += self._templates.problems() if self._templates is not None else ()
         if problems:
             state.mark_stale("; ".join(text for text, _ in problems), min(since for _, since in problems))
         elif self._synced:
@@ -143,6 +229,17 @@ class WatchSource:
         if pending:
             cache.replace_policies(tuple(policy for informer in self._policies for _, policy in informer.items()))
             pending.clear()
+
+
+def _apply_peers(informer: Informer[Binding], cache: FleetCache, pending: dict[Key, None]) -> None:
+    for key in pending:
+        cache.apply_binding(key, informer.get(key))
+    pending.clear()
+
+
+def _apply_nothing(_informer: Informer[Binding], _cache: FleetCache, pending: dict[Key, None]) -> None:
+    """Forget the changes: ``ObservedWorkloads`` reads the informer, and without workload affinity nothing else does."""
+    pending.clear()
 
 
 class _Feed:

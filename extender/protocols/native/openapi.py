@@ -9,12 +9,12 @@ import msgspec
 
 from berthmaster.model.decode import encode_json
 from berthmaster.model.quantity import Quantity
-from berthmaster.simulation.report import Explanation
 from berthmaster.version import __version__
 from extender.protocols.native import examples
 from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
+    BindingExplanation,
     ClusterList,
     Decided,
     ScheduleRequest,
@@ -28,7 +28,7 @@ Schema = dict[str, Any]
 
 _TYPES: Final = (
     ScheduleRequest, BatchLine, SimulateRequest,
-    Decided, BatchAnswer, SimulateAnswer, ClusterList, Explanation, Problem,
+    Decided, BatchAnswer, SimulateAnswer, ClusterList, BindingExplanation, Problem,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -56,6 +56,7 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     404: "No such path, or no such binding.",
     405: "The path has another method.",
     408: "The body did not arrive in time.",
+    409: "The answer needs objects that the service does not watch; `detail` says which.",
     413: "The body, a line or the batch is too large.",
     415: "The body has another content type.",
     429: "Another simulation is running; retry later.",
@@ -110,7 +111,7 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
         },
         "/v1/simulate": {
             "post": _operation(
-                "simulate", "Simulate changes", schema, (*problems, 429), SimulateAnswer, examples.simulated(),
+                "simulate", "Simulate changes", schema, (*problems, 409, 429), SimulateAnswer, examples.simulated(),
                 body=_body(JSON, schema[SimulateRequest], {"a lost cluster": examples.SIMULATE}),
             )
         },
@@ -128,14 +129,14 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
         },
         "/v1/bindings/{namespace}/{name}/decision": {
             "get": _operation(
-                "explainBinding", "Explain the decision on a binding", schema, (400, 401, 404, 405, 503),
-                Explanation, examples.explained(), parameters=[_path("namespace"), _path("name")],
+                "explainBinding", "Explain the decision on a binding", schema, (400, 401, 404, 405, 409, 503),
+                BindingExplanation, examples.explained(), parameters=[_path("namespace"), _path("name")],
             )
         },
         "/v1/clusterbindings/{name}/decision": {
             "get": _operation(
                 "explainClusterBinding", "Explain the decision on a cluster-scoped binding", schema,
-                (400, 401, 404, 405, 503), Explanation, None, parameters=[_path("name")],
+                (400, 401, 404, 405, 409, 503), BindingExplanation, None, parameters=[_path("name")],
             )
         },
         "/openapi.json": {

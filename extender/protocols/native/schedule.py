@@ -11,6 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from berthmaster.kube.kinds import CLUSTER_KINDS, CLUSTERS, WatchOptions
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError
@@ -175,6 +176,30 @@ def require_synced(services: Services) -> None:
     if not freshness.synced:
         why = f": {freshness.problem}" if freshness.problem else ""
         raise Refusal(503, f"no fleet is known yet{why}", headers=(("Retry-After", "1"),))
+
+
+def require_watched(services: Services, *needed: str, subject: str) -> None:
+    """Refuse a request that needs objects which the service does not watch.
+
+    Args:
+        services: the resources of the service.
+        needed: the kinds of ``--watch`` that the answer needs.
+        subject: what they are, with its verb: the beginning of the sentence in the problem.
+
+    Raises:
+        Refusal: with status 409 and what to watch.
+    """
+    watched = services.state.watched
+    if watched is None or set(needed) <= set(watched):
+        return
+    wanted = WatchOptions((CLUSTERS, *needed)).all_kinds
+    others = [kind for kind in watched if kind in CLUSTER_KINDS and kind != CLUSTERS]
+    where = f" on Karmada's API server instead of {others[0]}" if others else ""
+    raise Refusal(
+        409,
+        f"{subject} not known: the service watches {', '.join(watched)}; start it with --watch "
+        f"{','.join(wanted)}{where}",
+    )
 
 
 def _decide_on(services: Services, scheduler: Scheduler, binding: Binding, work: Work, *, diagnose: bool) -> Decided:

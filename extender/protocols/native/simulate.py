@@ -6,6 +6,9 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
+import msgspec.structs
+
+from berthmaster.kube.kinds import BINDINGS, WORKLOADS
 from berthmaster.model.cluster import EFFECTS
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.policy import Policy, defaulted
@@ -17,7 +20,8 @@ from berthmaster.simulation.plan import cluster_totals, plan_of
 from berthmaster.simulation.report import change_rows
 from berthmaster.simulation.run import Comparison, compare, unplaced
 from berthmaster.simulation.world import ResourceName, World
-from extender.protocols.native.schedule import require_synced
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import require_synced, require_watched
 from extender.protocols.native.wire import (
     AddClusterChange,
     Change,
@@ -55,6 +59,7 @@ class Simulator:
         check = partial(services.check_deadline, call)
         changes = [_change(each, f"changes[{index}]", check) for index, each in enumerate(request.changes)]
         require_synced(services)
+        _require_known(services, request)
         if not self._busy.acquire(blocking=False):
             raise Refusal(429, "another simulation is running", headers=(("Retry-After", "1"),))
         try:
@@ -66,11 +71,12 @@ class Simulator:
 def _run(
     services: Services, request: SimulateRequest, changes: list[simulated.Change], check: Callable[[], None]
 ) -> SimulateAnswer:
-    with services.state.reading() as cache:
-        world = cache.world
+    state = services.state
+    world = state.world(check)
     requested = [_RequestedChange(each, f"changes[{index}]") for index, each in enumerate(changes)]
-    compared = compare(world, requested, services.state.profile, services.clock.now(), check=check)
-    return simulate_answer(compared, show_all=request.all)
+    compared = compare(world, requested, state.profile, services.clock.now(), check=check)
+    answer = simulate_answer(compared, show_all=request.all)
+    return msgspec.structs.replace(answer, gaps=state.gaps, staleness=staleness_of(state.freshness))
 
 
 def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:
@@ -85,6 +91,17 @@ def simulate_answer(compared: Comparison, *, show_all: bool) -> SimulateAnswer:
         clusters=cluster_totals(compared.clusters.values(), compared.before, compared.after),
         rows=shown_rows,
     )
+
+
+def _require_known(services: Services, request: SimulateRequest) -> None:
+    """Refuse changes whose effect depends on objects that the service does not watch.
+
+    Raises:
+        Refusal: workloads are not known, or for a change of a policy: their templates and other policies.
+    """
+    require_watched(services, BINDINGS, subject="the workloads are")
+    if any(isinstance(each, PolicyChange) for each in request.changes):
+        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
 
 
 class _RequestedChange(NamedTuple):

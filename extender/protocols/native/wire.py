@@ -18,7 +18,7 @@ from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
-from berthmaster.simulation.report import ChangeRow
+from berthmaster.simulation.report import ChangeRow, Explanation
 from extender.protocols.problem import Problem
 
 
@@ -182,26 +182,6 @@ class SimulateRequest(RequestPart, frozen=True):
     all: bool = False
 
 
-class SimulateAnswer(AnswerPart, frozen=True):
-    """The effect of changes.
-
-    Attributes:
-        workloads: the number of workloads.
-        moved: the number of workloads that would move.
-        unplaced: the number of workloads without a decision after the changes.
-        plan: what moves in total, and which workloads are left without a place.
-        clusters: the replicas and resources of each cluster before and after.
-        rows: the replicas per cluster of each workload, before and after.
-    """
-
-    workloads: int
-    moved: int
-    unplaced: int
-    plan: PlanSummary
-    clusters: list[ClusterTotal]
-    rows: list[ChangeRow]
-
-
 class Staleness(AnswerPart, frozen=True):
     """How current the fleet of the service is.
 
@@ -214,6 +194,47 @@ class Staleness(AnswerPart, frozen=True):
     loaded_at: datetime | None
     stale_since: datetime | None
     problem: str
+
+
+class SimulateAnswer(AnswerPart, frozen=True):
+    """The effect of changes.
+
+    Attributes:
+        workloads: the number of workloads.
+        moved: the number of workloads that would move.
+        unplaced: the number of workloads without a decision after the changes.
+        plan: what moves in total, and which workloads are left without a place.
+        clusters: the replicas and resources of each cluster before and after.
+        rows: the replicas per cluster of each workload, before and after.
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    workloads: int
+    moved: int
+    unplaced: int
+    plan: PlanSummary
+    clusters: list[ClusterTotal]
+    rows: list[ChangeRow]
+    gaps: list[str] = []
+    staleness: Staleness | None = None
+
+
+class BindingExplanation(Explanation, frozen=True, rename="camel"):
+    """The explanation of the decision on a binding, as the service knows it.
+
+    Attributes:
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    gaps: list[str] = []
+    staleness: Staleness | None = None
+
+    @property
+    def explanation(self) -> Explanation:
+        """The explanation alone, as the command prints it."""
+        return Explanation(**{name: getattr(self, name) for name in Explanation.__struct_fields__})
 
 
 class Amounts(AnswerPart, frozen=True):

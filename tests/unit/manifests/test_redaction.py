@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from karmada_plane import JSON, binding, cluster, deployment, policy, resource, selector
 
-from berthmaster_cli.live.redaction import redacted
+from berthmaster.manifests.redaction import redacted
 
 SECRETS = st.lists(st.text("0123456789", min_size=12, max_size=12), min_size=14, max_size=14, unique=True)
 """Values that may not reach a file. Numbers of this length stand nowhere else."""

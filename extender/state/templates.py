@@ -1,0 +1,177 @@
+"""The resource templates of a watched control plane: one watch for each kind that a binding names or a policy selects.
+
+A control plane can have any kinds, and kinds come and go. A kind that cannot be watched is a gap and no error: the
+workloads of its bindings are known without their templates.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from berthmaster.kube.client import APIClient
+from berthmaster.kube.client_wrappers import MetadataOnlyClient
+from berthmaster.kube.discovery import Discovery
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.requests import Key
+from berthmaster.manifests import Document
+from berthmaster.manifests.redaction import redacted
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.metadata_kinds import metadata_suffices
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import log_exceptions
+
+MAX_KINDS: Final = 64
+"""How many kinds are watched at once."""
+RETRY_S: Final = 30.0
+"""How often kinds that are not served are looked up again. Discovery responses are cached as long."""
+_LOG: Final = logging.getLogger("berthmaster.extender")
+_CONSEQUENCE: Final = (
+    "replicas and labels of its workloads are taken from their bindings, and those without a binding are missing"
+)
+_UNUSED_METADATA: Final = ("resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers")
+
+
+class KindName(NamedTuple):
+    """A kind and its API version."""
+
+    api_version: str
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.api_version}"
+
+
+class TemplateWatches:
+    """Watches the templates of the kinds that are wanted. A thread of its own asks which kinds are served.
+
+    Decisions do not depend on environments, images and data, so these are not kept. Kinds of which only metadata
+    matters, such as Secrets, are read as metadata.
+
+    Args:
+        clock: the clock of the informers.
+        contacted: called after each message of the server, and after an attempt to start watches.
+    """
+
+    def __init__(self, clock: Clock, contacted: Callable[[], None]) -> None:
+        self._clock = clock
+        self._contacted = contacted
+        self._wanted: frozenset[KindName] | None = None
+        self._handled: frozenset[KindName] | None = None
+        self._running: dict[KindName, Informer[Document]] = {}
+        self._refused: dict[KindName, str] = {}
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+
+    def start(self, client: APIClient) -> None:
+        run = partial(self._run, client, Discovery(client, self._clock))
+        threading.Thread(target=run, name="template-watches", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop all watches. The templates stay."""
+        self._stopping.set()
+        self._wake.set()
+        for informer in list(self._running.values()):
+            informer.stop()
+
+    def want(self, kinds: Collection[KindName]) -> None:
+        """Watch these kinds and no others. Returns at once."""
+        if kinds != self._wanted:
+            self._wanted = frozenset(kinds)
+            self._wake.set()
+
+    @property
+    def settled(self) -> bool:
+        """Whether each wanted kind is listed, or it is known why not."""
+        wanted = self._wanted
+        if wanted is None or self._handled != wanted:
+            return False
+        return all(each.listed or each.problem for each in list(self._running.values()))
+
+    def get(self, kind: KindName, key: Key) -> Document | None:
+        informer = self._running.get(kind)
+        return informer.get(key) if informer is not None else None
+
+    def items(self, kind: KindName) -> Iterator[Document]:
+        """Iterate over the templates of a kind."""
+        informer = self._running.get(kind)
+        return (document for _, document in informer.items()) if informer is not None else iter(())
+
+    def kinds(self) -> list[KindName]:
+        """Return the watched kinds in a fixed order."""
+        return sorted(self._running)
+
+    def gaps(self) -> list[str]:
+        """Return which kinds are not known and what follows, one sentence each."""
+        found = dict(self._refused)
+        for kind, informer in list(self._running.items()):
+            if not informer.listed:
+                found[kind] = f"{kind} is not listed: {informer.problem or 'the list is being read'}"
+        return [f"{found[kind]}; {_CONSEQUENCE}" for kind in sorted(found)]
+
+    def problems(self) -> Iterator[tuple[str, datetime]]:
+        """Yield why kinds that were listed are stale, and since when."""
+        for informer in list(self._running.values()):
+            problem, since = informer.problem, informer.stale_since
+            if informer.listed and problem and since is not None:
+                yield f"{informer.collection.plural}: {problem}", since
+
+    def _run(self, client: APIClient, discovery: Discovery) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(RETRY_S if self._refused else None)
+            self._wake.clear()
+            # The edge of the thread: without it, a crash would leave new kinds unwatched and unreported.
+            log_exceptions(partial(self._sync, client, discovery), _LOG, "the kinds of templates could not be watched")
+
+    def _sync(self, client: APIClient, discovery: Discovery) -> None:
+        """Start and stop watches until they are those of the wanted kinds."""
+        wanted = self._wanted
+        if wanted is None or self._stopping.is_set():
+            return
+        for kind in self._running.keys() - wanted:
+            self._running.pop(kind).stop()
+        refused = {}
+        for kind in sorted(wanted - self._running.keys()):
+            reason = self._begin(client, discovery, kind)
+            if reason:
+                refused[kind] = reason
+        self._refused, self._handled = refused, wanted
+        self._contacted()
+
+    def _begin(self, client: APIClient, discovery: Discovery, kind: KindName) -> str:
+        """Start the watch of a kind. Return why that is not possible; empty if it is."""
+        if len(self._running) >= MAX_KINDS:
+            return f"{kind} is not watched: bindings and policies name more than {MAX_KINDS} kinds"
+        try:
+            served = discovery.find(*kind)
+        except ApiError as error:
+            return f"{kind} is not watched: discovery failed: {error}"
+        if served is None:
+            return f"{kind} is not served, or cannot be listed and watched"
+        informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
+        informer.on_contact(self._contacted)
+        self._running[kind] = informer
+        informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
+        return ""
+
+
+def read_template(kind: KindName, raw: bytes) -> Document:
+    """Decode a template of a kind, reduced to what decisions depend on.
+
+    Raises:
+        FieldError: it is no object with a name.
+    """
+    decoded = decode_json(dict[str, Any], raw)
+    metadata = decoded.get("metadata")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str):
+        raise FieldError("metadata.name", "a name is required")
+    reduced = redacted({**decoded, "apiVersion": kind.api_version, "kind": kind.kind})
+    for field in _UNUSED_METADATA:
+        reduced["metadata"].pop(field, None)
+    if metadata_suffices(*kind):
+        reduced = {each: reduced[each] for each in ("apiVersion", "kind", "metadata")}
+    name = "/".join(filter(None, (metadata.get("namespace"), metadata["name"])))
+    return Document(f"{kind.kind} {name}", 0, "", reduced)

@@ -1,0 +1,255 @@
+"""The workloads of a watched control plane, built from its bindings, templates and policies as the commands build them.
+
+Workloads are built when a request needs them, outside the lock of the state, and kept until their binding, their
+template or a policy changes.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+from berthmaster.kube.informer import Informer
+from berthmaster.manifests import Document, Manifests
+from berthmaster.model.binding import Binding, ObjectReference, binding_name
+from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.dependencies import Dependency
+from berthmaster.model.errors import FieldError, ManifestError
+from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.kinds import group_of, reason_not_propagated
+from berthmaster.model.policy import Policy
+from berthmaster.model.replicas import ReplicaPath, template_of
+from berthmaster.simulation.present import WorkloadBuilder
+from berthmaster.simulation.workload import SimulatedWorkload
+from extender.state.templates import KindName, TemplateWatches
+
+BindingKey = tuple[str, str]
+"""The namespace, empty for a cluster-scoped binding, and the name."""
+_MAX_RELATED: Final = 1000
+_NO_TEMPLATES: Final = (
+    "templates are not watched: workloads without a binding are missing, and so are the policies that match a "
+    "workload; watch them with --watch workloads"
+)
+_MAX_INVALID: Final = 20
+_Identity = tuple[str, str, str, str]
+"""API group, kind, namespace and name of a resource."""
+
+
+class ObservedWorkload(NamedTuple):
+    """A workload, and the workloads that it follows or that follow it; None if these are not known."""
+
+    workload: SimulatedWorkload
+    related: Sequence[SimulatedWorkload] | None
+
+
+class _Built(NamedTuple):
+    """A workload with the objects that it was built from. ``workload`` is None if nothing concerns the template."""
+
+    template: Document | None
+    binding: Binding | None
+    workload: SimulatedWorkload | None
+    gap: str = ""
+
+
+class KindCounts:
+    """The kinds that bindings name and policies select, with the number of objects that do."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[KindName] = Counter()
+        self._lock = threading.Lock()
+
+    def update(self, before: Binding | Policy | None, after: Binding | Policy | None) -> None:
+        """Count a change of a binding or of a policy."""
+        with self._lock:
+            self._counts.update(_kinds_of(after))
+            self._counts.subtract(_kinds_of(before))
+            for kind in _kinds_of(before):
+                if not self._counts[kind]:
+                    del self._counts[kind]
+
+    def kinds(self) -> frozenset[KindName]:
+        with self._lock:
+            return frozenset(self._counts)
+
+
+def _kinds_of(named_by: Binding | Policy | None) -> Iterable[KindName]:
+    """Return the kinds that an object names, without those that Karmada never propagates."""
+    if named_by is None:
+        return ()
+    resources = (named_by.spec.resource,) if isinstance(named_by, Binding) else named_by.spec.resource_selectors
+    kinds = {KindName(each.api_version, each.kind) for each in resources}
+    return [kind for kind in kinds if reason_not_propagated(*kind) is None]
+
+
+class ObservedWorkloads:
+    """Builds the workloads of a watched control plane. Safe for several threads.
+
+    Args:
+        bindings: the informers of both kinds of bindings.
+        templates: the templates; None if they are not watched.
+        replica_paths: the fields where custom resources keep their replicas.
+        workload_affinity: whether Karmada's gate ``WorkloadAffinity`` is on.
+    """
+
+    def __init__(
+        self,
+        bindings: Sequence[Informer[Binding]],
+        templates: TemplateWatches | None,
+        replica_paths: Sequence[ReplicaPath] = (),
+        *,
+        workload_affinity: bool = False,
+    ) -> None:
+        self.workload_affinity = workload_affinity
+        self._bindings = bindings
+        self._templates = templates
+        self._paths = replica_paths
+        self._pairing = self._paired_with(())
+        self._building = threading.Lock()
+
+    def __len__(self) -> int:
+        return sum(map(len, self._bindings))
+
+    def gaps(self) -> list[str]:
+        """Return what is not known and what follows, one sentence each."""
+        if self._templates is None:
+            return [_NO_TEMPLATES]
+        invalid = [each.gap for each in list(self._pairing.built.values()) if each.gap]
+        more = len(invalid) - _MAX_INVALID
+        rest = [f"and {more} more objects are left out"] if more > 0 else []
+        return [*self._templates.gaps(), *invalid[:_MAX_INVALID], *rest]
+
+    def workload(self, key: BindingKey, policies: Sequence[Policy]) -> ObservedWorkload | None:
+        """Return the workload of a binding; None if there is no such binding."""
+        binding = self._binding(key)
+        if binding is None:
+            return None
+        pairing = self._pairing_for(policies)
+        workload = self._of_binding(pairing, binding)
+        leaders = (self._binding((each.namespace, each.name)) for each in binding.spec.required_by)
+        related = [self._of_binding(pairing, each) for each in leaders if each is not None]
+        related += islice(self._dependencies(pairing, workload), _MAX_RELATED)
+        return ObservedWorkload(workload, related)
+
+    def workloads(self, policies: Sequence[Policy], check: Callable[[], None]) -> list[SimulatedWorkload]:
+        """Return all workloads: those of templates in a fixed order, and then those of bindings without a template.
+
+        Args:
+            policies: the policies, with their defaults. The same sequence means the same policies.
+            check: called before a workload is built; an exception that it raises ends the call. What was built until
+                then is kept for the next call.
+        """
+        with self._building:
+            pairing = self._pairing_for(policies)
+            bindings = {_identity(each.spec.resource): each for each in self._all_bindings()}
+            current: dict[_Identity, _Built] = {}
+            for identity, template in self._identities(bindings):
+                if identity in current:
+                    continue  # the same object in another version of its API group, or its binding
+                known, binding = pairing.built.get(identity), bindings.get(identity)
+                if known is None or known.template is not template or known.binding is not binding:
+                    check()
+                    known = pairing.built[identity] = pairing.build(template, binding)
+                current[identity] = known
+            pairing.built = current
+            return [each.workload for each in current.values() if each.workload is not None]
+
+    def _identities(self, bindings: Iterable["_Identity"]) -> Iterator[tuple["_Identity", Document | None]]:
+        """Yield the identity of each resource, and its template if it is known."""
+        if self._templates is not None:
+            for kind in self._templates.kinds():
+                for template in self._templates.items(kind):
+                    yield _identity(template), template
+        for identity in bindings:
+            yield identity, None
+
+    def _dependencies(self, pairing: "_Pairing", workload: SimulatedWorkload) -> Iterator[SimulatedWorkload]:
+        """Yield the workloads that follow a workload, or may follow it by their labels."""
+        for dependency in workload.dependencies or ():
+            key = dependency.namespace, binding_name(dependency.kind, dependency.name)
+            binding = self._binding(key) if dependency.name else None
+            if binding is not None:
+                yield self._of_binding(pairing, binding)
+            else:
+                for template in self._templates_of(dependency):
+                    found = pairing.build(template, self._binding_of(template)).workload
+                    if found is not None:
+                        yield found
+
+    def _templates_of(self, dependency: Dependency) -> Iterable[Document]:
+        if self._templates is None:
+            return ()
+        kind = KindName(dependency.api_version, dependency.kind)
+        if not dependency.name:
+            return (each for each in self._templates.items(kind) if each.namespace == dependency.namespace)
+        found = self._templates.get(kind, (dependency.namespace, dependency.name))
+        return (found,) if found is not None else ()
+
+    def _of_binding(self, pairing: "_Pairing", binding: Binding) -> SimulatedWorkload:
+        resource, template = binding.spec.resource, None
+        if self._templates is not None:
+            kind = KindName(resource.api_version, resource.kind)
+            template = self._templates.get(kind, (resource.namespace, resource.name))
+        return pairing.build(template, binding).workload or pairing.builder.of_binding(binding)
+
+    def _pairing_for(self, policies: Sequence[Policy]) -> "_Pairing":
+        """Return what was built with these policies. What was built with others is forgotten."""
+        pairing = self._pairing
+        if pairing.policies is not policies:
+            pairing = self._pairing = self._paired_with(policies)
+        return pairing
+
+    def _paired_with(self, policies: Sequence[Policy]) -> "_Pairing":
+        catalog = PolicyCatalog(policies)
+        builder = WorkloadBuilder(
+            Manifests(), self._paths, workload_affinity=self.workload_affinity, catalog=catalog, live=True
+        )
+        return _Pairing(policies, catalog, builder)
+
+    def _binding(self, key: BindingKey) -> Binding | None:
+        return next((found for each in self._bindings if (found := each.get(key)) is not None), None)
+
+    def _binding_of(self, template: Document) -> Binding | None:
+        binding = self._binding((template.namespace, binding_name(template.kind, template.name)))
+        return binding if binding is not None and _identity(binding.spec.resource) == _identity(template) else None
+
+    def _all_bindings(self) -> Iterator[Binding]:
+        for informer in self._bindings:
+            yield from (binding for _, binding in informer.items())
+
+
+class _Pairing:
+    """Workloads that were built from templates and bindings with one set of policies."""
+
+    def __init__(self, policies: Sequence[Policy], catalog: PolicyCatalog, builder: WorkloadBuilder) -> None:
+        self.policies = policies
+        self.builder = builder
+        self.built: dict[_Identity, _Built] = {}
+        self._catalog = catalog
+
+    def build(self, template: Document | None, binding: Binding | None) -> _Built:
+        if template is not None and binding is None and not self._concerns(template):
+            return _Built(template, None, None)
+        gap = ""
+        if template is not None:
+            try:
+                return _Built(template, binding, self.builder.of_pair(template, binding))
+            except ManifestError as error:
+                gap = f"{error}; the object is left out"
+        return _Built(template, binding, self.builder.of_binding(binding) if binding is not None else None, gap)
+
+    def _concerns(self, template: Document) -> bool:
+        """Return whether a policy selects a template without a binding, or its labels record a claim."""
+        if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
+            return False
+        labels = template.raw["metadata"].get("labels")
+        if isinstance(labels, dict) and any(labels.get(key) for key in PERMANENT_ID.values()):
+            return True
+        try:
+            return bool(self._catalog.matching(template_of(template.raw)))
+        except FieldError:
+            return True  # building it reports the error
+
+
+def _identity(resource: ObjectReference | Document) -> _Identity:
+    return group_of(resource.api_version), resource.kind, resource.namespace, resource.name
