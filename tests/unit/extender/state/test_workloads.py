@@ -1,0 +1,233 @@
+"""The workloads of a watched control plane are those that the commands build from the same objects."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from fake_clock import FakeClock
+from karmada_plane import binding, deployment, policy, resource, selector, shop, store
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, WatchOptions
+from berthmaster.kube.requests import APIRequest
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.errors import ApiError, InputError
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.changes import Down
+from berthmaster.simulation.report import change_rows
+from berthmaster.simulation.run import compare
+from berthmaster.simulation.world import world_of
+from extender.state.state import State
+from extender.state.templates import KindName, read_template
+from extender.state.watch import BindingOptions, WatchSource, watch_source
+
+LIMIT_S = 30.0
+TEMPLATES = BindingOptions(templates=True)
+
+
+class Plane:
+    """A state that watches a control plane in memory."""
+
+    def __init__(self, options: BindingOptions, before: Callable = lambda _: None) -> None:
+        self.api, self.clock, self.state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        self.api.before = before
+        shop(self.api)
+        policies = KARMADA_POLICIES if options.templates else ()
+        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, policies, options, clock=self.clock)
+
+    def start(self) -> "Plane":
+        self.source.start(self.state)
+        self.wait(lambda: self.state.freshness.synced)
+        return self
+
+    def wait(self, check: Callable[[], object]) -> None:
+        deadline_s = time.monotonic() + LIMIT_S
+        while not check():
+            assert time.monotonic() < deadline_s, (self.workloads(), self.state.freshness, self.state.gaps)
+            time.sleep(0.005)
+
+    def workloads(self) -> dict[str, dict[str, int]]:
+        """The workloads and where their bindings place them."""
+        return {
+            str(each): {target.name: target.replicas for target in each.binding.spec.clusters}
+            for each in self.state.world().workloads
+            if each.binding is not None
+        }
+
+    def stored(self) -> list[Document]:
+        return [Document("stored", 0, "", each) for each in self.api.objects.values()]
+
+
+@pytest.fixture
+def plane():
+    made: list[Plane] = []
+
+    def start(options: BindingOptions = TEMPLATES, before: Callable = lambda _: None) -> Plane:
+        made.append(Plane(options, before))
+        return made[-1].start()
+
+    yield start
+    for each in made:
+        each.api.cut_watches()
+        each.source.stop()
+
+
+def test_changes_move_the_same_workloads_as_in_the_command(plane):
+    running = plane()
+    needed = [each for each in running.stored() if each.name not in {"unclaimed", "unrelated", "cache"}]
+    needed = [each for each in needed if each.namespace != "other"]
+    profile, now = karmada_profile(), running.clock.now()
+
+    def moved(world):
+        rows = change_rows(compare(world, [Down("member1")], profile, now))
+        return sorted(rows, key=lambda row: row.resource)
+
+    expected = moved(world_of(manifests_of(needed, "the control plane")))
+    assert moved(running.state.world()) == expected
+    assert [row.resource for row in expected if row.moves] == [
+        "ClusterRole/viewer", "shop/ConfigMap/settings", "shop/Deployment/web", "shop/StatefulSet/postgres",
+    ]  # fmt: skip
+    assert running.state.gaps == []
+
+
+def test_bindings_alone_are_workloads_without_templates(plane):
+    running = plane(BindingOptions())
+    assert running.workloads() == {
+        "shop/Deployment/web": {"member1": 2, "member2": 2},
+        "ClusterRole/viewer": {"member1": 0, "member2": 0, "member3": 0},
+    }
+    assert "templates are not watched: workloads without a binding are missing" in running.state.gaps[0]
+    assert not [each for each in running.api.requests if "deployments" in each.path]
+
+
+def test_a_changed_binding_changes_the_world(plane):
+    running = plane()
+    web = policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"))
+    store(running.api, binding(deployment("web", 4, by=web), web, member3=4))
+    running.wait(lambda: running.workloads()["shop/Deployment/web"] == {"member3": 4})
+
+
+def test_a_new_kind_is_observed_and_what_is_deleted_goes(plane):
+    running = plane()
+    widgets = policy("widgets", selector("Widget", "example.org/v1"), namespace="", placement={})
+    widget = resource("w", "Widget", "example.org/v1", namespace="")
+    store(running.api, widgets, widget, binding(widget, widgets, member1=0))
+    running.wait(lambda: "Widget/w" in running.workloads())
+    running.wait(lambda: any(str(each) == "Widget/w" and each.template for each in running.state.world().workloads))
+    running.api.send(APIRequest("/apis/work.karmada.io/v1alpha2/clusterresourcebindings/w-widget", method="DELETE"))
+    running.wait(lambda: not any(each.present for each in running.state.world().workloads if str(each) == "Widget/w"))
+    running.api.send(APIRequest("/apis/example.org/v1/widgets/w", method="DELETE"))
+    running.wait(lambda: "Widget/w" not in running.workloads())
+
+
+def test_only_what_changed_is_built_again(plane):
+    running = plane()
+    before = {str(each): each for each in running.state.world().workloads}
+    web = policy("web", selector(name="web"), selector("ConfigMap", "v1", name="settings"))
+    store(running.api, binding(deployment("web", 4, by=web), web, member3=4))
+    running.wait(lambda: running.workloads()["shop/Deployment/web"] == {"member3": 4})
+    after = {str(each): each for each in running.state.world().workloads}
+    assert {name for name in after if after[name] is not before[name]} == {"shop/Deployment/web"}
+
+
+def test_a_deadline_ends_the_building_and_the_next_call_continues(plane):
+    running, calls = plane(), []
+
+    def check():
+        calls.append(1)
+        if len(calls) == 3:
+            raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        running.state.world(check)
+    first = len(calls)
+    running.state.world(check)
+    total = len(calls) - 1
+    assert total > first, "the second call built the rest"
+    calls.clear()
+    running.state.world(check)
+    assert calls == [], "everything is built"
+
+
+@pytest.mark.parametrize("plural", ["deployments", "configmaps"])
+def test_a_kind_that_may_not_be_listed_is_a_gap(plane, plural):
+    def forbid(request):
+        if request.path.endswith(f"/{plural}"):
+            raise ApiError(403, "Forbidden", f"{plural} is forbidden")
+
+    running = plane(before=forbid)
+    assert len(running.state.gaps) == 1
+    assert f"{plural} is forbidden" in running.state.gaps[0]
+    assert "taken from their bindings" in running.state.gaps[0]
+    assert running.workloads()["shop/Deployment/web"] == {"member1": 2, "member2": 2}
+
+
+def test_a_kind_that_is_not_served_is_a_gap(plane):
+    running = plane()
+    gone = policy("gone", selector("Gone", "example.com/v1"), placement={})
+    store(running.api, gone)
+    running.wait(lambda: running.state.gaps)
+    assert running.state.gaps[0].startswith("Gone of example.com/v1 is not served")
+
+
+def test_bindings_that_may_not_be_listed_keep_the_state_from_being_ready():
+    def forbid(request):
+        if request.path.endswith("/resourcebindings"):
+            raise ApiError(403, "Forbidden", "resourcebindings is forbidden")
+
+    running = Plane(BindingOptions(), forbid)
+    running.source.start(running.state)
+    try:
+        running.wait(lambda: "resourcebindings is forbidden" in running.state.freshness.problem)
+        assert not running.state.freshness.synced
+    finally:
+        running.source.stop()
+
+
+def test_secrets_are_read_as_metadata(plane):
+    running = plane()
+    secrets = policy("secrets", selector("Secret", "v1"), placement={})
+    store(running.api, secrets, resource("password", "Secret", data={"key": "c2VjcmV0"}))
+    running.wait(lambda: "shop/Secret/password" in running.workloads())
+    found = next(each for each in running.state.world().workloads if str(each) == "shop/Secret/password")
+    assert set(found.template) == {"apiVersion", "kind", "metadata"}
+    accepted = {each.accept for each in running.api.requests if each.path == "/api/v1/secrets"}
+    assert all("PartialObjectMetadata" in each for each in accepted)
+
+
+def test_templates_keep_what_decisions_read():
+    raw = (
+        b'{"metadata":{"name":"web","namespace":"shop","uid":"1","resourceVersion":"7","managedFields":[{}],'
+        b'"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"{}"}},"spec":{"replicas":2,"template":'
+        b'{"spec":{"containers":[{"name":"web","image":"x","env":[{"name":"A","value":"b"}],'
+        b'"resources":{"requests":{"cpu":"1"}}}]}}},"status":{"readyReplicas":2}}'
+    )
+    found = read_template(KindName("apps/v1", "Deployment"), raw)
+    assert found.raw == {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "web", "namespace": "shop", "uid": "1", "annotations": {}},
+        "spec": {
+            "replicas": 2,
+            "template": {"spec": {"containers": [{"name": "web", "env": [], "resources": {"requests": {"cpu": "1"}}}]}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        pytest.param(("bindings",), ("clusters", "bindings"), id="bindings need clusters"),
+        pytest.param(
+            ("workloads",), ("clusters", "policies", "bindings", "workloads"), id="workloads need policies and bindings"
+        ),
+        pytest.param(("nodes", "policies"), ("nodes", "policies"), id="nothing else"),
+    ],
+)
+def test_kinds_imply_what_they_need(kinds, expected):
+    assert WatchOptions(kinds).all_kinds == expected
+
+
+def test_bindings_are_not_those_of_another_control_plane():
+    with pytest.raises(InputError, match="bindings and workloads are those of Karmada and need clusters"):
+        watch_source(WatchOptions(("federatedclusters", "bindings")), FakeClock())
