@@ -25,6 +25,7 @@ CASES: Final[dict[str, Values]] = {
     "certs-off": {"certs": {"enabled": False}, "certificates": {"source": "secret", "secret": {"webhook": "my-tls"}}},
     "registration-off": {"registration": {"enabled": False}},
     "extender": {"extender": EXTENDER},
+    "extender-live": {"extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]}},
     "extender-only": {
         "webhook": {"enabled": False}, "controllers": {"enabled": False},
         "extender": {

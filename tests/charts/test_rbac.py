@@ -160,6 +160,20 @@ def test_the_extender_may_watch_its_kinds(kind):
     assert granted(target_objects(values), "extender", "-target") == wanted
 
 
+def test_the_extender_may_list_bindings_and_templates_only_if_it_watches_them():
+    watch = {"watch": ["clusters", "policies", "bindings"]}
+    bindings = {"extender": {**CASES["extender"]["extender"], **watch}}
+    without, with_bindings, with_all = (
+        granted(target_objects(values), "extender", "-target")
+        for values in (CASES["extender"], bindings, CASES["extender-live"])
+    )
+    added = {(group, resource) for _, group, resource, *_ in with_bindings - without}
+    assert added == {("work.karmada.io", plural) for plural in ("resourcebindings", "clusterresourcebindings")}
+    assert {("apps", "deployments"), ("", "configmaps")} < {each[1:3] for each in with_all - with_bindings}
+    assert {each[-1] for each in with_all} == {"list", "watch"}
+    assert not {each for each in with_all if each[2] == "secrets"}
+
+
 def test_an_extender_without_watches_has_no_rights():
     assert roles(everything("extender-only"), "extender") == []
 

@@ -9,7 +9,7 @@ from charts import helm
 PAGE = (helm.CHART.parents[1] / "docs" / "security.md").read_text()
 # The controllers' rights are in docs/controllers.md, which tests/unit compares with the code.
 COMPONENTS = ("webhook", "extender", "certs", "register", "cleanup")
-SEVERAL = ("single-with-everything", "kubeadmiral", "extender", "kube-scheduler")
+SEVERAL = ("single-with-everything", "kubeadmiral", "extender", "extender-live", "kube-scheduler")
 
 
 def rows(objects, place):

@@ -89,6 +89,12 @@ def test_the_schema_is_closed_at_every_level():
         pytest.param({"extender": {"enabled": True}}, "name a Secret with tokens", id="an extender without authentication"),
         pytest.param({"extender": {"watch": ["clusters", "nodes"]}}, r"extender[./]watch", id="two kinds of clusters"),
         pytest.param({"extender": {"watch": ["policies"]}}, r"extender[./]watch", id="policies and no clusters"),
+        pytest.param(
+            {"extender": {"watch": ["clusters", "workloads"]}}, r"extender[./]watch", id="workloads without bindings"
+        ),
+        pytest.param(
+            {"extender": {"watch": ["federatedclusters", "bindings"]}}, r"extender[./]watch", id="bindings of KubeAdmiral"
+        ),
         pytest.param({"certs": {"enabled": False}}, "source own needs certs.enabled", id="own certificates without the certificate controller"),
         pytest.param({"certificates": {"source": "secret"}}, "certificates.secret.webhook", id="provided certificates without a Secret name"),
         pytest.param(

@@ -96,6 +96,18 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
   resources: [propagationpolicies, clusterpropagationpolicies]
   verbs: [list, watch]
 {{- end }}
+{{- if has "bindings" $watch }}
+- apiGroups: [work.karmada.io]
+  resources: [resourcebindings, clusterresourcebindings]
+  verbs: [list, watch]
+{{- end }}
+{{- if has "workloads" $watch }}
+{{- range $.Values.extender.templates }}
+- apiGroups: {{ .apiGroups | toJson }}
+  resources: {{ .resources | toJson }}
+  verbs: [list, watch]
+{{- end }}
+{{- end }}
 {{- end -}}
 
 {{- define "berthmaster.targetRolesOf.extender" -}}{{- end -}}
