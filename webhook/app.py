@@ -118,8 +118,9 @@ class Reviewer:
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
         _reviews(path, operation, verdict, "true" if request.dry_run else "false").inc()
-        for rule, findings in Counter(outcome.rules).items():
-            _rule_hits(rule).inc(findings)
+        if outcome.rules:
+            for rule, findings in Counter(outcome.rules).items():
+                _rule_hits(rule).inc(findings)
         if not outcome.allowed:
             self._log_refusal(f"review {verdict}", _review_fields(path, verdict, request, outcome))
         elif _LOG.isEnabledFor(logging.DEBUG):

@@ -7,14 +7,14 @@ controllers and the commands refuse to schedule them. All report the same field 
 Karmada has no such limits. The defaults are far above what people write by hand, and operators can change them.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple, Self
 
 from berthmaster.model.errors import FieldError, InputError, shown
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.placement import ClusterAffinity, Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import Policy, ResourceSelector
 from berthmaster.model.selector import LabelSelector, SelectorRequirement
 
 OPTION: Final = "--placement-limits"
@@ -84,6 +84,8 @@ DEFAULT_LIMITS: Final = PlacementLimits()
 
 def policy_excess(policy: Policy, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:
     """Return what exceeds the limits in a policy, in linear time; at most 16 errors. Paths start at the policy."""
+    if _fits(policy.spec.placement, limits) and _selectors_fit(policy.spec.resource_selectors, limits):
+        return []
     selectors = policy.spec.resource_selectors
     labels = [each.label_selector for each in selectors if each.label_selector is not None]
     path = "spec.resourceSelectors"
@@ -97,7 +99,44 @@ def placement_excess(placement: Placement, limits: PlacementLimits = DEFAULT_LIM
 
     Paths start at the placement.
     """
+    if _fits(placement, limits):
+        return []
     return list(islice(_excess(_counts(placement), limits), _MAX_ERRORS))
+
+
+def _fits(placement: Placement, limits: PlacementLimits) -> bool:
+    """Whether nothing in a placement exceeds the limits. It counts as ``_counts`` does, but writes no paths."""
+    groups = placement.cluster_affinities or ()
+    strategy = placement.replica_scheduling
+    preference = strategy.weight_preference if strategy is not None else None
+    weights = preference.static_weight_list if preference is not None else ()
+    if (
+        len(groups) > limits.groups
+        or len(weights) > limits.static_weights
+        or len(placement.spread_constraints) > limits.spread_constraints
+        or len(placement.cluster_tolerations) > limits.tolerations
+    ):
+        return False
+    names = expressions = values = 0
+    for affinity in _affinities(placement):
+        names += len(affinity.cluster_names) + len(affinity.exclude)
+        if affinity.label_selector is not None or affinity.field_selector is not None:
+            size = _size_of_affinity(affinity)
+            expressions += size.expressions
+            values += size.values
+    if names > limits.cluster_names or expressions > limits.expressions or values > limits.values:
+        return False
+    return all(len(each.overflow_affinities or ()) <= limits.overflow_affinities for each in groups)
+
+
+def _selectors_fit(selectors: Sequence[ResourceSelector], limits: PlacementLimits) -> bool:
+    expressions = values = 0
+    for each in selectors:
+        if each.label_selector is not None:
+            size = _size_of_labels(each.label_selector)
+            expressions += size.expressions
+            values += size.values
+    return len(selectors) <= limits.resource_selectors and expressions <= limits.expressions and values <= limits.values
 
 
 def kubeadmiral_excess(spec: KubeAdmiralSpec, limits: PlacementLimits = DEFAULT_LIMITS) -> list[FieldError]:

@@ -97,6 +97,11 @@ class Draft:
             PatchTooLargeError: the patch would be larger than ``MAX_PATCH_BYTES``.
         """
         objects = self.get(*tokens) or ()
+        if len(objects) < _COMPARED_FROM:
+            for index, each in enumerate(objects):
+                for name, value in missing(each).items():
+                    self.set(value, *tokens, index, name)
+            return
         added: list[Mapping[str, Any]] = []
         changed = added_bytes = operation_bytes = 0
         per_field = _OPERATION_BYTES + len(pointer(tokens)) + len(f"/{len(objects)}/")
@@ -166,6 +171,9 @@ class Draft:
 
 def pointer(tokens: tuple[Token, ...]) -> str:
     """Return a JSON Pointer (RFC 6901)."""
+    plain = "/".join(("", *map(str, tokens)))
+    if "~" not in plain and plain.count("/") == len(tokens):
+        return plain
     return "".join(f"/{str(token).replace('~', '~0').replace('/', '~1')}" for token in tokens)
 
 
