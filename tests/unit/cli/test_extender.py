@@ -3,6 +3,7 @@
 import pytest
 from click.testing import CliRunner
 
+from berthmaster_cli.extender import WatchedKinds
 from berthmaster_cli.main import main
 
 
@@ -20,3 +21,7 @@ def test_invalid_options_are_rejected(arguments, message):
     result = CliRunner().invoke(main, ["extender", *arguments])
     assert result.exit_code != 0
     assert message in f"{result.output}{result.exception}"
+
+
+def test_kinds_to_watch_are_separated_by_commas():
+    assert WatchedKinds().convert("bindings, workloads", None, None) == ("bindings", "workloads")
