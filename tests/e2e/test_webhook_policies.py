@@ -66,7 +66,7 @@ def webhook(
     """One replica, asked about everything."""
     samples = policies_of_every_kind(control_plane.new_namespace()).values()
     with closing(Service(processes, tmp_path_factory.mktemp("webhook"), mode)) as service:
-        replica = service.start()
+        replica = service.start("--feature-gates=PolicyPreemption=true")
         with registered(control_plane, ALL_HOOKS, service.url, service.authority.certificate, samples):
             yield replica
 
