@@ -24,7 +24,7 @@ from berthmaster.simulation.federation import (
     run_federation,
 )
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.console import print_line, stdout, styled
+from berthmaster_cli.console import complain, print_line, stdout, styled
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.tables import (
     FederationChange,
@@ -114,7 +114,13 @@ def _count(workloads: int) -> str:
 
 
 def _federation(manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, duplicate_limits: bool) -> Federation:
-    return federation_of(manifests, replica_paths, webhooks=webhooks_of(manifests), duplicate_limits=duplicate_limits)
+    reported = len(manifests.gaps)
+    federation = federation_of(
+        manifests, replica_paths, webhooks=webhooks_of(manifests), duplicate_limits=duplicate_limits
+    )
+    for gap in manifests.gaps[reported:]:
+        complain(gap)
+    return federation
 
 
 def explain_in_federation(

@@ -49,14 +49,18 @@ def present_world(
     """
     _check_policies(manifests, lenient=given["lenient"])
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
+    reported = len(manifests.gaps)
     with ScriptProcess() as run:
-        return world_of(
+        world = world_of(
             manifests,
             replica_paths,
             workload_affinity=workload_affinity,
             interpreter=_interpreter(manifests, run),
             schedulers=SCHEDULERS | set(given["schedulers"]),
         )
+    for gap in manifests.gaps[reported:]:
+        complain(gap)
+    return world
 
 
 class _MissingInterpreter:

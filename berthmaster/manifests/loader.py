@@ -99,6 +99,7 @@ class Manifests:
         warnings: what is suspicious about the objects but is no error, one sentence each with its position.
         gaps: what could not be read from an API server and what follows, one sentence each.
         read_at: when the objects were read from an API server; None for files that no server was read for.
+        dumps: the files that are dumps of a control plane.
     """
 
     clusters: list[Cluster] = field(default_factory=list)
@@ -115,6 +116,18 @@ class Manifests:
     warnings: list[str] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
     read_at: datetime | None = None
+    dumps: Container[str] = ()
+
+    def leave_out(self, document: Document, error: ManifestError) -> None:
+        """Record that an invalid object of a control plane is left out, so that it does not stop all others.
+
+        Raises:
+            ManifestError: the object is one of a file, which its author can mend.
+        """
+        is_stored = document.is_live or document.source in self.dumps
+        if document.applied or is_snapshot(document) or not is_stored:
+            raise error
+        self.gaps.append(f"{error}; the object is left out")
 
 
 def load_manifests(
@@ -189,8 +202,7 @@ class _Loader:
     """Adds documents to manifests and rejects duplicates."""
 
     def __init__(self, dumps: Container[str], *, lenient: bool = False) -> None:
-        self.manifests = Manifests()
-        self._dumps = dumps
+        self.manifests = Manifests(dumps=dumps)
         self._lenient = lenient
         self._documents: dict[Identity, Document] = {}
         self._readers: Mapping[tuple[str, str], Callable[[Document], None]] = {
@@ -215,10 +227,7 @@ class _Loader:
         try:
             self._add(document)
         except ManifestError as error:
-            is_stored = document.is_live or document.source in self._dumps
-            if document.applied or is_snapshot(document) or not is_stored:
-                raise
-            self.manifests.gaps.append(f"{error}; the object is left out")
+            self.manifests.leave_out(document, error)
 
     def _add(self, document: Document) -> None:
         if document.applied:

@@ -138,7 +138,8 @@ def federation_of(
         duplicate_limits: see ``Federation``.
 
     Raises:
-        ManifestError: a field of a resource that affects decisions is invalid.
+        ManifestError: a field of a resource of a file that affects decisions is invalid. An invalid object of a control
+            plane is left out and recorded as a gap.
     """
     given = manifests.federation
     binder = _Binder(manifests, replica_paths, webhooks)
@@ -147,13 +148,14 @@ def federation_of(
         try:
             bound.append(binder.federated(federated))
         except FieldError as error:
-            raise federated.document.error(error) from None
+            manifests.leave_out(federated.document, federated.document.error(error))
     propagated = {_identity(each.workload) for each in bound}
     for document in manifests.templates:
         try:
             source = binder.bound(document.raw)
         except FieldError as error:
-            raise document.error(error) from None
+            manifests.leave_out(document, document.error(error))
+            continue
         if _identity(source.workload) not in propagated:
             bound.append(source)
     clusters = {cluster.name: cluster for cluster in given.clusters}

@@ -89,7 +89,9 @@ class WorkloadBuilder:
             ManifestError: a field that affects decisions is invalid.
         """
         key = document.namespace, binding_name(document.kind, document.name)
-        return self.of_pair(document, self._bindings.pop(key, None))
+        workload = self.of_pair(document, self._bindings.get(key))
+        self._bindings.pop(key, None)
+        return workload
 
     def of_pair(self, document: Document, binding: Binding | None) -> SimulatedWorkload:
         """Return the workload of a template and its binding; None if it has no binding.

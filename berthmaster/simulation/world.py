@@ -7,6 +7,7 @@ from typing import Protocol
 
 from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import ManifestError
 from berthmaster.model.interpretation import Interpreter
 from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath
@@ -71,7 +72,8 @@ def world_of(
 
     The control plane's present counts: the policy that a resource or its binding records holds the resource, and a
     binding keeps its replicas, requirements, assignment and eviction tasks. ``present.WorkloadBuilder`` has the rules.
-    A binding whose resource is not among the manifests becomes a workload without a template.
+    A binding whose resource is not among the manifests becomes a workload without a template. So does one whose stored
+    resource is invalid, which is recorded as a gap.
 
     Args:
         manifests: the objects.
@@ -81,10 +83,15 @@ def world_of(
         schedulers: the names of the schedulers that are simulated.
 
     Raises:
-        ManifestError: a field of a resource that affects decisions is invalid.
+        ManifestError: a field of a resource of a file that affects decisions is invalid.
     """
     builder = WorkloadBuilder(manifests, replica_paths, interpreter, workload_affinity=workload_affinity)
-    workloads = [builder.of_template(document) for document in manifests.templates]
+    workloads = []
+    for document in manifests.templates:
+        try:
+            workloads.append(builder.of_template(document))
+        except ManifestError as error:
+            manifests.leave_out(document, error)
     workloads += builder.of_remaining_bindings()
     clusters = {cluster.name: cluster for cluster in manifests.clusters}
     return World(clusters, workloads, tuple(manifests.policies), workload_affinity, frozenset(schedulers))
