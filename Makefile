@@ -99,6 +99,10 @@ bench-controllers: $(VENV)/.e2e ## Time the binding scheduler on a real API serv
 bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory with 10,000 bindings and 1,000 clusters (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/controllers_memory.py $(ARGS)
 
+.PHONY: bench-extender-memory
+bench-extender-memory: $(VENV)/.e2e ## Measure an extender that watches 10,000 bindings with their templates, and 1,000 clusters
+	@PYTHONPATH=tests $(BIN)/python bench/extender_memory.py $(ARGS)
+
 .PHONY: bench-hostile
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python bench/hostile.py $(ARGS)

@@ -61,10 +61,15 @@ class KubeOverHTTP:
         self._http.expect_request(re.compile(".*")).respond_with_handler(self._answer)
         self._http.start()
 
+    @property
+    def url(self) -> str:
+        """The address, without a slash at the end."""
+        return str(self._http.url_for("")).rstrip("/")
+
     def client(self) -> HTTPClient:
         """Make a client."""
         configuration = Configuration()
-        configuration.host = self._http.url_for("").rstrip("/")
+        configuration.host = self.url
         return HTTPClient(configuration)
 
     def close(self) -> None:

@@ -32,13 +32,16 @@ class Extender:
         return fresh(self.probe_url, lambda: fetch(f"{self.probe_url}/metrics") or "")
 
 
-def start_extender(processes: Processes, control_plane: ControlPlane, *watched: str) -> Extender:
+def start_extender(
+    processes: Processes, control_plane: ControlPlane, *watched: str, kubeconfig: Path | None = None
+) -> Extender:
     """Start an extender that watches the control plane, and wait until it is ready.
 
     Args:
         processes: where it is put.
         control_plane: what it watches.
         watched: which kinds.
+        kubeconfig: whose rights it has; the administrator's by default.
 
     Raises:
         NotInTimeError: it did not become ready; the message shows its log.
@@ -49,7 +52,7 @@ def start_extender(processes: Processes, control_plane: ControlPlane, *watched: 
         "extender",
         f"--bind={HOST}:{port}",
         f"--probe-bind={HOST}:{probe_port}",
-        f"--kubeconfig={control_plane.kubeconfig}",
+        f"--kubeconfig={kubeconfig or control_plane.kubeconfig}",
         *(f"--watch={kind}" for kind in watched),
     ]
     extender = Extender(processes.start("extender", command), f"http://{HOST}:{port}", f"http://{HOST}:{probe_port}")

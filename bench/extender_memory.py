@@ -1,0 +1,121 @@
+"""Measure an extender that watches bindings and templates: ``make bench-extender-memory``.
+
+An API server in this process holds clusters, policies, Deployments and their bindings in the shapes that Karmada gives
+them. The extender is the command with one worker. Its whole process tree is measured after it has read everything, and
+after simulations, which need the most memory.
+"""
+
+import json
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import click
+import yaml
+from controllers_memory import dressed, reported
+from e2e.processes import Processes, wait_for
+from e2e.service import COMMAND
+from karmada_plane import serve_karmada
+from kube_over_http import KubeOverHTTP
+from live import objects
+
+LIMIT_MIB: Final = 350
+_LIMIT_S: Final = 300.0
+_SIMULATIONS: Final = 3
+
+
+def tree(pid: int) -> Iterator[int]:
+    """Yield a process and its descendants."""
+    yield pid
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        for child in (task / "children").read_text().split():
+            yield from tree(int(child))
+
+
+def tree_mib(pid: int, measure: str) -> int:
+    """Return a measure of memory of a process tree; pages that processes share count once for each of them."""
+    lines = [line for each in tree(pid) for line in Path(f"/proc/{each}/status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if line.startswith(f"{measure}:")) // 1024
+
+
+def fill(server: KubeOverHTTP, workloads: int, clusters: int) -> None:
+    """Store the objects, as large as Karmada's controllers make them."""
+    serve_karmada(server.api)
+    for each in (raw for group in objects(workloads, clusters) for raw in group):
+        if each["kind"] == "Namespace":
+            continue
+        if each["kind"] == "ResourceBinding":
+            each["status"]["aggregatedStatus"] = reported(each["spec"]["clusters"])
+        server.api.put(server.api.served.path(each), dressed(each) if each["kind"] == "Cluster" else each)
+
+
+def kubeconfig_of(url: str) -> dict[str, Any]:
+    """Return a kubeconfig for an API server without authentication."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "bench",
+        "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
+        "clusters": [{"name": "bench", "cluster": {"server": url}}],
+        "users": [{"name": "bench", "user": {}}],
+    }
+
+
+def simulated(url: str) -> tuple[float, dict[str, Any]]:
+    """Simulate a lost cluster. Return the seconds and the answer."""
+    body = json.dumps({"changes": [{"type": "down", "cluster": "member3"}]}).encode()
+    request = urllib.request.Request(f"{url}/v1/simulate", body, {"Content-Type": "application/json"})  # noqa: S310 - loopback
+    begun_s = time.perf_counter()
+    with urllib.request.urlopen(request, timeout=_LIMIT_S) as response:  # noqa: S310 - loopback
+        return time.perf_counter() - begun_s, json.load(response)
+
+
+def is_ready(url: str) -> bool:
+    """Return whether the service has read everything."""
+    try:
+        with urllib.request.urlopen(f"{url}/readyz", timeout=10) as response:  # noqa: S310 - loopback
+            return bool(response.status == 200)
+    except OSError:
+        return False
+
+
+@click.command()
+@click.option("--workloads", default=10_000, show_default=True, help="The number of workloads and bindings.")
+@click.option("--clusters", default=1000, show_default=True, help="The number of clusters.")
+def main(workloads: int, clusters: int) -> None:
+    """Measure the memory of an extender that watches bindings and templates."""
+    with tempfile.TemporaryDirectory() as folder:
+        processes, server = Processes(Path(folder)), KubeOverHTTP()
+        try:
+            fill(server, workloads, clusters)
+            kubeconfig = Path(folder, "kubeconfig")
+            kubeconfig.write_text(yaml.safe_dump(kubeconfig_of(server.url)))
+            port, probe_port = processes.ports.free(), processes.ports.free()
+            process = processes.start("extender", [
+                COMMAND, "extender", "--watch=workloads", "--workers=1", f"--kubeconfig={kubeconfig}",
+                f"--bind=127.0.0.1:{port}", f"--probe-bind=127.0.0.1:{probe_port}", "--request-timeout-s=60",
+            ])  # fmt: skip
+            wait_for("the extender to be ready", lambda: is_ready(f"http://127.0.0.1:{probe_port}") or None, _LIMIT_S)
+            print(f"{tree_mib(process.pid, 'VmRSS'):6d} MiB with everything read", flush=True)
+            for number in range(_SIMULATIONS):
+                passed_s, answer = simulated(f"http://127.0.0.1:{port}")
+                moved, known = answer["moved"], answer["workloads"]
+                rss_mib = tree_mib(process.pid, "VmRSS")
+                print(
+                    f"{rss_mib:6d} MiB after simulation {number + 1}: {passed_s:.1f} s, {moved} of {known} move",
+                    flush=True,
+                )
+            most_mib = tree_mib(process.pid, "VmHWM")
+            print(f"{most_mib:6d} MiB at most")
+        finally:
+            processes.stop_all()
+            server.close()
+    if most_mib > LIMIT_MIB:
+        raise click.ClickException(f"more than {LIMIT_MIB} MiB")
+
+
+if __name__ == "__main__":
+    main()
