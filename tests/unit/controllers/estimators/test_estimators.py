@@ -261,7 +261,7 @@ def test_a_cluster_that_is_removed_during_a_request_fails_alone(stage):
     asked = estimators._submit(estimators._ask(["good", "leaving"], b"", (), PATIENT_S))
     assert eventually(lambda: bool(leaving.asked))
     estimators.remove("leaving")
-    assert asked.result(PATIENT_S) == {"good": 7}
+    assert asked.result(PATIENT_S / 2) == {"good": 7}
 
 
 def test_invalid_requirements_send_no_request(stage):
