@@ -101,7 +101,8 @@ def command(*, keep: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="berthmaster-demo-") as name, ExitStack() as running:
         folder = Path(name)
         certificates = DemoCertificates(folder)
-        webhook = running.enter_context(DemoService("webhook", [], certificates, folder))
+        gates = ["--feature-gates=PolicyPreemption=true"]  # otherwise a priority drop is recorded without a warning
+        webhook = running.enter_context(DemoService("webhook", gates, certificates, folder))
         print_line(console, f"The admission webhook listens at {webhook.url}")
         show_webhook(console, webhook)
         manifests = ["-f", str(write_fleet(folder))]

@@ -34,6 +34,7 @@ def output(folder) -> str:
     [
         pytest.param("add /spec/priority 0", id="the webhook adds defaults"),
         pytest.param("allowed: false", id="the webhook denies an invalid policy"),
+        pytest.param("warning: spec.priority falls from 10 to 3", id="the webhook warns about a priority drop"),
         pytest.param('{\\"from\\": 10, \\"to\\": 3}', id="the webhook records a priority drop"),
         pytest.param('group cloud, clusters {"cloud-1": 12}', id="the native API chooses the second group"),
         pytest.param('filter: {"selected": true, "error": ""}', id="KubeAdmiral's filter accepts a cluster of a group"),
