@@ -20,7 +20,7 @@ def estimated_parts(body: bytes) -> int:
 
 
 def is_light(body: bytes) -> bool:
-    """Return whether the answer to a request takes at most ``CHEAP_S``: the body is small and has few parts.
+    """Return whether the answer to a request takes at most about 2 ms: the body is small and has few parts.
 
     A region search looks at all clusters several times, so a body with spread constraints is not light.
     """

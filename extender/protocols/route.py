@@ -23,8 +23,6 @@ class Reply(NamedTuple):
 Handler = Callable[[Services, Call], Reply]
 Refuser = Callable[[Problem], Reply]
 Cheap = Callable[[bytes], bool]
-CHEAP_S: Final = 0.002
-"""How long a request may hold up the other clients of its process, in seconds."""
 _SMALL_BYTES: Final = 16 * 2**10
 
 
@@ -50,7 +48,7 @@ class Route(NamedTuple):
         accepts: the accepted content types of the body; empty for any.
         query: the known query parameters; None for any.
         refuse: writes any error of a request in the format of the protocol, from a wrong method to a crash.
-        cheap: returns whether the answer to a body takes at most ``CHEAP_S``. The thread that serves all connections of
+        cheap: returns whether the answer to a body takes at most about 2 ms. The thread that serves all connections of
             a process then answers the request, and a thread of a pool answers every other one. Called in the former
             thread for bodies of up to 64 KiB: it must take microseconds, and must not raise. None: never cheap.
     """

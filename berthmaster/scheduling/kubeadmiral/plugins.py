@@ -226,9 +226,13 @@ class PreferredTerms(RelativeScore):
         return total[rows]
 
     def normalised(self, counts: IntArray) -> IntArray:
-        """Scale the best to 100, rounding toward zero. If no weight is positive, return the weights."""
-        best = int(counts.max(initial=0))
-        return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
+        return scaled_to_best(counts)
+
+
+def scaled_to_best(counts: IntArray) -> IntArray:
+    """Scale the best count to 100, rounding toward zero. If no count is positive, return the counts."""
+    best = int(counts.max(initial=0))
+    return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
 
 
 class AllocationScore(ColumnScore):
@@ -311,8 +315,6 @@ SCORES: Final[dict[str, Score]] = {each.name: each for each in _SCORES}
 DEFAULT_SCORES: Final = tuple(name for name in SCORES if name != MostAllocated.name)
 
 
-PRIORITY_SORT: Final = "PrioritySort"
-
 Selector = Callable[[SchedulingUnit, Candidates], Candidates | Failure]
 
 
@@ -323,16 +325,16 @@ def scored(context: Context, rows: IntArray, scores: IntArray | None) -> Candida
 
 
 def select(
-    plugins: tuple[tuple[str, Selector], ...], context: Context, _compiled: CompiledPlacement, candidates: Candidates
+    plugins: tuple[Selector, ...], context: Context, _compiled: CompiledPlacement, candidates: Candidates
 ) -> Candidates | Failure:
-    """Apply select plugins, each given with its name, in order. Return the first failure if there is one.
+    """Apply select plugins in order. Return the first failure if there is one.
 
     If the first plugin does not sort, clusters are in the order of their names. In KubeAdmiral their order is random.
     """
     unit = unit_of(context)
-    if not plugins or plugins[0][0] != PRIORITY_SORT:
+    if plugins[:1] != (priority_sort,):
         candidates = candidates.at(candidates.name_rank().argsort())
-    for _, plugin in plugins:
+    for plugin in plugins:
         selected = plugin(unit, candidates)
         if isinstance(selected, Failure):
             return selected
@@ -360,5 +362,5 @@ def max_cluster(unit: SchedulingUnit, candidates: Candidates) -> Candidates | Fa
     return candidates.at((-scores).argsort(kind="stable")[:limit])
 
 
-SELECTORS: Final[dict[str, Selector]] = {PRIORITY_SORT: priority_sort, "MaxCluster": max_cluster}
+SELECTORS: Final[dict[str, Selector]] = {"PrioritySort": priority_sort, "MaxCluster": max_cluster}
 DEFAULT_SELECTORS: Final = tuple(SELECTORS)

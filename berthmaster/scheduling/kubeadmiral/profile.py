@@ -78,7 +78,7 @@ def kubeadmiral_profile(
             members=ClusterJoinedFilter(),
             compile=_compile,
             candidates=scored,
-            select=partial(select, tuple((name, selectors[name]) for name in names.selectors)),
+            select=partial(select, tuple(selectors[name] for name in names.selectors)),
             assign=assign,
             reasons=UnitReasons,
             excess=unit_excess,

@@ -12,8 +12,9 @@ from berthmaster.scheduling.columns import IntArray
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.filters import Filter
+from berthmaster.scheduling.kubeadmiral.plugins import scaled_to_best
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit, unit_of
-from berthmaster.scheduling.scores import MAX_SCORE, RelativeScore
+from berthmaster.scheduling.scores import RelativeScore
 
 
 class ScoredCluster(NamedTuple):
@@ -72,9 +73,7 @@ class WebhookScore(RelativeScore):
         return np.array(scores, dtype=np.int64)
 
     def normalised(self, counts: IntArray) -> IntArray:
-        """Scale the best to 100, rounding toward zero. Without a positive score nothing is scaled."""
-        best = int(counts.max(initial=0))
-        return np.sign(counts) * (MAX_SCORE * np.abs(counts) // best) if best > 0 else counts
+        return scaled_to_best(counts)
 
 
 def select_by_webhook(webhook: WebhookPlugin, unit: SchedulingUnit, candidates: Candidates) -> Candidates | Failure:
