@@ -15,14 +15,8 @@ from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
 from berthmaster.scheduling.kubeadmiral.webhook_plugin import Webhooks
 from berthmaster.simulation.changes import Change
-from berthmaster.simulation.federation import (
-    FederatedResult,
-    Federation,
-    apply_to_federation,
-    compare_federation,
-    federation_of,
-    run_federation,
-)
+from berthmaster.simulation.federation import FederatedResult, apply_to_federation, compare_federation, run_federation
+from berthmaster.simulation.federation_present import Federation, federation_of
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.console import complain, print_line, stdout, styled
 from berthmaster_cli.inputs import current_time

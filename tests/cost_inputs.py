@@ -34,7 +34,8 @@ from berthmaster.model.rebalancer import WorkloadRebalancer
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
-from berthmaster.simulation.federation import federation_of, run_federation
+from berthmaster.simulation.federation import run_federation
+from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.run import run
 from berthmaster.simulation.world import SimulatedWorkload, World, world_of
 from extender.protocols import kube_scheduler, kubeadmiral, native

@@ -14,7 +14,8 @@ from berthmaster.model.errors import ManifestError
 from berthmaster.scheduling.kubeadmiral.trigger import ObjectTrigger
 from berthmaster.simulation.changes import AddTaint, Down, Scale
 from berthmaster.simulation.cluster_changes import RemoveCluster
-from berthmaster.simulation.federation import compare_federation, federation_of, run_federation
+from berthmaster.simulation.federation import compare_federation, run_federation
+from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.federation import webhooks_of
 

@@ -7,7 +7,7 @@ from fleet_dump import members, stored_binding, stored_policy, stored_template
 from berthmaster.manifests import Document
 from berthmaster.manifests.loader import manifests_of
 from berthmaster.model.errors import ManifestError
-from berthmaster.simulation.federation import federation_of
+from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.world import world_of
 
 
