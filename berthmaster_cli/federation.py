@@ -13,16 +13,19 @@ from berthmaster.model.errors import InputError, name_list
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.scheduling.diagnosis import GroupDiagnosis
 from berthmaster.scheduling.kubeadmiral.unit import ReplicasStrategy, SchedulingUnit
-from berthmaster.scheduling.kubeadmiral.webhook_plugin import Webhooks
 from berthmaster.simulation.changes import Change
-from berthmaster.simulation.federation import FederatedResult, apply_to_federation, compare_federation, run_federation
+from berthmaster.simulation.federation import apply_to_federation, compare_federation, run_federation
 from berthmaster.simulation.federation_present import Federation, federation_of
+from berthmaster.simulation.federation_report import (
+    FederationChange,
+    FederationRow,
+    federation_change,
+    federation_row,
+)
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.console import complain, print_line, stdout, styled
 from berthmaster_cli.inputs import current_time
 from berthmaster_cli.tables import (
-    FederationChange,
-    FederationRow,
     assignment_text,
     is_left,
     print_changes,
@@ -30,10 +33,8 @@ from berthmaster_cli.tables import (
     print_results,
 )
 from berthmaster_cli.view import View, require_known
-from extender.protocols.kubeadmiral.plugin import PREFIX
-from extender.protocols.kubeadmiral.simulated import GroupsPlugin
+from extender.protocols.kubeadmiral.simulated import webhooks_of
 
-_USUAL_NAME: Final = "berthmaster"
 duplicate_limits_option: Final = click.option(
     "--duplicate-limits", is_flag=True,
     help="For KubeAdmiral: minReplicas and maxReplicas limit the replicas of each cluster in mode Duplicate, as its "
@@ -57,13 +58,6 @@ class FederationExplanation(msgspec.Struct, frozen=True, rename="camel"):
     diagnosis: GroupDiagnosis | None
 
 
-def webhooks_of(manifests: Manifests) -> Webhooks:
-    """Return our plugin under its usual name, and under each name that a configuration of webhooks gives it."""
-    plugin = GroupsPlugin()
-    names = [each.metadata.name for each in manifests.federation.webhooks if PREFIX in each.spec.url_prefix]
-    return dict.fromkeys([_USUAL_NAME, *names], plugin)
-
-
 def simulate_federation(
     manifests: Manifests,
     replica_paths: Sequence[ReplicaPath],
@@ -80,14 +74,14 @@ def simulate_federation(
     compared = compare_federation(federation, changes, manifests.read_at or current_time())
     require_known(view, [str(each.bound.name) for each in compared.after])
     if changes:
-        changed = [_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
+        changed = [federation_change(*pair) for pair in zip(compared.before, compared.after, strict=True)]
         _print_moves(changed, output)
         shown = [each for each in changed if view.shows(each.resource)]
         printed = view.of_changes(shown, table=output in {"table", "wide", "name"})
         if printed or output in {"json", "yaml"}:
             print_changes(printed, output)
     else:
-        settled = [_row(each) for each in compared.settled]
+        settled = [federation_row(each) for each in compared.settled]
         print_results(view.of_results([each for each in settled if view.shows(each.resource)]), output)
     return not any(
         each.unplaced or (each.decision is not None and each.decision.failure is not None) for each in compared.after
@@ -144,7 +138,7 @@ def explain_in_federation(
     (result,) = found
     unit = result.unit
     mode = _mode(unit) if unit is not None else None
-    return FederationExplanation(_row(result), mode, result.bound.workload.replicas, result.diagnosis)
+    return FederationExplanation(federation_row(result), mode, result.bound.workload.replicas, result.diagnosis)
 
 
 def print_federation_explanation(console: Console, explained: FederationExplanation, limit: int) -> None:
@@ -182,32 +176,3 @@ def _has_name(own: ResourceName, name: ResourceName) -> bool:
     if own == name:
         return True
     return not name.namespace and own.kind.lower() == name.kind.lower() and own.name == name.name
-
-
-def _row(result: FederatedResult) -> FederationRow:
-    bound, decision = result.bound, result.decision
-    failure = decision.failure if decision is not None else None
-    policy = bound.policy
-    messages = [failure.message] if failure is not None else []
-    if result.unplaced:
-        messages.append(f"{result.unplaced} of {bound.workload.replicas} replicas have no cluster")
-    return FederationRow(
-        resource=str(bound.name),
-        policy=f"{policy.kind} {policy.metadata.name}" if policy is not None else None,
-        replicas=bound.workload.replicas,
-        unplaced=result.unplaced,
-        clusters=dict(bound.workload.current),
-        trigger=result.trigger.value,
-        error=failure.kind.value if failure is not None else None,
-        message="; ".join([*messages, *result.notes]) or None,
-    )
-
-
-def _change(before: FederatedResult, after: FederatedResult) -> FederationChange:
-    old, new = before.bound.workload.current, after.bound.workload.current
-    moves = {
-        name: (old.get(name), new.get(name))
-        for name in sorted(old.keys() | new.keys())
-        if (name in old, old.get(name)) != (name in new, new.get(name))
-    }
-    return FederationChange(str(after.bound.name), _row(before), _row(after), moves)

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 from rich.console import Console
 from rich.text import Text
 
 from berthmaster.scheduling.decision import FailureKind
 from berthmaster.scheduling.diagnosis import ClusterDiagnosis, GroupDiagnosis, Outcome
 from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.federation_report import FederationChange, FederationRow
 from berthmaster.simulation.report import ChangeRow, Row
 from berthmaster_cli.console import complain, echo, joined, print_data, print_line, print_table, stdout, styled
 
@@ -34,39 +34,6 @@ _BEST_FIRST: Final = tuple(_STYLES)
 _GROUP_COLUMNS: Final = (
     "CLUSTER", "RESULT", "REPLICAS:right", "CURRENT:right", "CAPACITY:right", "SCORE:right", "WEIGHT:right", "WHY",
 )  # fmt: skip
-
-
-class FederationRow(msgspec.Struct, frozen=True, rename="camel"):
-    """The result for one workload of a KubeAdmiral federation.
-
-    Attributes:
-        resource: ``NAMESPACE/KIND/NAME``.
-        policy: the policy that its labels name; None without one.
-        replicas: the number in the template; None for a kind without replicas.
-        unplaced: the replicas that are divided and no cluster has.
-        clusters: replicas by cluster; None where the number of the template applies.
-        trigger: why it was scheduled.
-        error: the stage that failed; None if none did, or if it was not scheduled.
-        message: the failure or another remark; None if there is none.
-    """
-
-    resource: str
-    policy: str | None
-    replicas: int | None
-    unplaced: int
-    clusters: dict[str, int | None]
-    trigger: str
-    error: str | None
-    message: str | None
-
-
-class FederationChange(msgspec.Struct, frozen=True, rename="camel"):
-    """The results for one workload before and after the changes, and the clusters that differ."""
-
-    resource: str
-    before: FederationRow
-    after: FederationRow
-    moves: dict[str, tuple[int | None, int | None]]
 
 
 Results = Sequence[Row] | Sequence[FederationRow]

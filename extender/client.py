@@ -19,6 +19,7 @@ from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
     BindingExplanation,
+    BindingView,
     Change,
     ClusterList,
     ClusterView,
@@ -143,14 +144,21 @@ class Client:
             yield from page.items
             after = page.next
 
+    def binding(self, name: str, namespace: str = "") -> BindingView:
+        """Return a binding as the service knows it; one without a namespace is cluster-scoped.
+
+        Raises:
+            ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
+        """
+        return self._request("GET", _path_of(name, namespace), BindingView)
+
     def decision(self, name: str, namespace: str = "") -> BindingExplanation:
         """Explain the decision on a binding; one without a namespace is cluster-scoped.
 
         Raises:
             ServiceError: there is no such binding, the service refuses the request, or cannot be reached.
         """
-        where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
-        return self._request("GET", f"/v1/{where}/{quote(name, safe='')}/decision", BindingExplanation)
+        return self._request("GET", f"{_path_of(name, namespace)}/decision", BindingExplanation)
 
     def _request(self, method: str, path: str, answer: type[T], body: bytes | None = None) -> T:
         headers = self._headers if body is None else {**self._headers, "Content-Type": JSON}
@@ -190,6 +198,11 @@ class Client:
 
     def _unreachable(self, error: Exception) -> ServiceError:
         return ServiceError(f"{self._url} cannot be reached: {error or type(error).__name__}")
+
+
+def _path_of(name: str, namespace: str) -> str:
+    where = f"bindings/{quote(namespace, safe='')}" if namespace else "clusterbindings"
+    return f"/v1/{where}/{quote(name, safe='')}"
 
 
 def _require_success(response: http.client.HTTPResponse, content: bytes) -> None:

@@ -1,11 +1,11 @@
 """Manifests: reading of files, folders and standard input, in YAML and JSON."""
 
 from berthmaster.manifests.document import Document, ManifestLimits
-from berthmaster.manifests.files import read_documents
+from berthmaster.manifests.files import objects_in, read_documents
 from berthmaster.manifests.loader import Ignored, Manifests, load_manifests, manifests_of
 from berthmaster.manifests.overlay import overlaid
 
 __all__ = [
-    "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "overlaid",
-    "read_documents",
+    "Document", "Ignored", "ManifestLimits", "Manifests", "load_manifests", "manifests_of", "objects_in",
+    "overlaid", "read_documents",
 ]  # fmt: skip

@@ -39,7 +39,7 @@ def read_documents(
         for number, raw in parse_file(data, source, limits):
             if raw is None:
                 continue
-            for document in _objects(source, number, raw, limits.depth):
+            for document in objects_in(source, number, raw, limits.depth):
                 count += 1
                 if count > limits.documents:
                     raise ManifestError(source, number, f"more than {limits.documents} documents in all")
@@ -176,8 +176,19 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not a JSON number")
 
 
-def _objects(source: str, number: int, raw: Any, depth: int) -> Iterator[Document]:  # noqa: ANN401
-    """Yield the objects of a document: the document itself, or the items of a list."""
+def objects_in(source: str, number: int, raw: Any, depth: int = DEFAULT_LIMITS.depth) -> Iterator[Document]:  # noqa: ANN401
+    """Yield the objects of a document: the document itself, or the items of a list.
+
+    Args:
+        source: where the document was read, for errors.
+        number: the number of the document there, from 1.
+        raw: the document, any JSON value.
+        depth: the deepest nesting of lists and mappings.
+
+    Raises:
+        ManifestError: the document is not an object or a list of objects, is nested too deeply, or an object has no
+            type or no name.
+    """
     if not isinstance(raw, dict):
         raise ManifestError(source, number, f"{_NOT_AN_OBJECT} {_described(raw)}")
     if deeper_than(raw, depth):

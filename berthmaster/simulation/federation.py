@@ -4,7 +4,7 @@ KubeAdmiral schedules an object only if a relevant input changed since the last 
 therefore keeps the snapshots of these inputs that KubeAdmiral would keep.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
@@ -31,7 +31,7 @@ from berthmaster.simulation.world import World
 
 LIMITS_IGNORED: Final = (
     "KubeAdmiral's scheduler ignores minReplicas and maxReplicas in mode Duplicate, although its manual promises them; "
-    "--duplicate-limits applies them"
+    "--duplicate-limits, or duplicateLimits in a request, applies them"
 )
 UNBOUND: Final = f"no label {POLICY_LABEL} or {CLUSTER_POLICY_LABEL} binds it to a policy"
 
@@ -60,7 +60,7 @@ class FederatedResult:
 
 
 def run_federation(
-    federation: Federation, now: datetime, *, diagnose: bool = False
+    federation: Federation, now: datetime, *, diagnose: bool = False, check: Callable[[], None] = lambda: None
 ) -> tuple[Federation, list[FederatedResult]]:
     """Schedule every workload that needs it.
 
@@ -68,12 +68,16 @@ def run_federation(
         federation: the federation; its workloads hold the current assignments.
         now: the time, which decides whether custom migration still excludes a cluster.
         diagnose: whether to explain every decision.
+        check: called before each decision; an exception that it raises ends the run.
 
     Returns:
         The federation after the run, and a result for each workload in order.
     """
     run = _Run(federation, now, diagnose=diagnose)
-    results = [run.schedule(bound) for bound in federation.workloads]
+    results = []
+    for bound in federation.workloads:
+        check()
+        results.append(run.schedule(bound))
     return replace(federation, workloads=[each.bound for each in results], forced=False), results
 
 

@@ -37,10 +37,17 @@ _Identity = tuple[str, str, str, str]
 
 
 class ObservedWorkload(NamedTuple):
-    """A workload, and the workloads that it follows or that follow it; None if these are not known."""
+    """A workload of a binding.
+
+    Attributes:
+        workload: the workload. Its binding is the one that Karmada writes next.
+        related: the workloads that it follows or that follow it; None if these are not known.
+        stored: the binding as the control plane stores it; None if the source does not keep it.
+    """
 
     workload: SimulatedWorkload
     related: Sequence[SimulatedWorkload] | None
+    stored: Binding | None = None
 
 
 class _Built(NamedTuple):
@@ -129,7 +136,7 @@ class ObservedWorkloads:
         leaders = (self._binding((each.namespace, each.name)) for each in binding.spec.required_by)
         related = [self._of_binding(pairing, each) for each in leaders if each is not None]
         related += islice(self._dependencies(pairing, workload), _MAX_RELATED)
-        return ObservedWorkload(workload, related)
+        return ObservedWorkload(workload, related, binding)
 
     def workloads(self, policies: Sequence[Policy], check: Callable[[], None]) -> list[SimulatedWorkload]:
         """Return all workloads: those of templates in a fixed order, and then those of bindings without a template.

@@ -104,6 +104,8 @@ def test_a_changed_binding_changes_the_answers(control_plane: ControlPlane, star
     assert known["policy"] == f"PropagationPolicy {web.namespace}/web"
     assert [each["holds"] for each in known["claims"]] == [True]
     assert known["staleness"]["staleSince"] is None
+    status, stored = ask(extender, f"/v1/bindings/{web.namespace}/web-deployment")
+    assert (status, stored["clusters"], stored["present"]) == (200, {first: 2, second: 2}, True)
     assert moves(extender, web, first)[first] == [2, None]
 
     control_plane.api.patch(web.binding, {"spec": {"clusters": [{"name": third, "replicas": 4}]}})

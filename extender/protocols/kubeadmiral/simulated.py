@@ -1,17 +1,19 @@
 """The answers of this plugin for a simulation, by the code that answers KubeAdmiral."""
 
 from collections.abc import Sequence
+from typing import Final
 
+from berthmaster.manifests import Manifests
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import FederatedClusterResources, FederatedClusterSpec
 from berthmaster.model.quantity import Quantity
 from berthmaster.scheduling.kubeadmiral.unit import SchedulingUnit
-from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster
+from berthmaster.scheduling.kubeadmiral.webhook_plugin import ScoredCluster, Webhooks
 from berthmaster.scheduling.scores import UnscorableError
 from extender.protocols.kubeadmiral.choice import DIVIDE
 from extender.protocols.kubeadmiral.groups import AffinityGroup, group_of, groups_of, located
-from extender.protocols.kubeadmiral.plugin import select_for
+from extender.protocols.kubeadmiral.plugin import PREFIX, select_for
 from extender.protocols.kubeadmiral.wire import (
     ClusterPlacement,
     ClusterScore,
@@ -21,6 +23,15 @@ from extender.protocols.kubeadmiral.wire import (
     PluginSchedulingUnit,
     SelectRequest,
 )
+
+_USUAL_NAME: Final = "berthmaster"
+
+
+def webhooks_of(manifests: Manifests) -> Webhooks:
+    """Return our plugin under its usual name, and under each name that a configuration of webhooks gives it."""
+    plugin = GroupsPlugin()
+    names = [each.metadata.name for each in manifests.federation.webhooks if PREFIX in each.spec.url_prefix]
+    return dict.fromkeys([_USUAL_NAME, *names], plugin)
 
 
 class GroupsPlugin:

@@ -13,6 +13,7 @@ from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import compare, examine
 from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.protocols.native.bindings import view_of
 from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
@@ -86,6 +87,16 @@ def listed() -> Any:  # noqa: ANN401 - a JSON value
 def explained() -> Any:  # noqa: ANN401 - a JSON value
     """Return the explained decision on a binding."""
     return builtins(explanation(examine(_scheduler(), _world().workloads[0], _NOW)))
+
+
+def described() -> Any:  # noqa: ANN401 - a JSON value
+    """Return a binding as the service knows it."""
+    (workload,) = _world().workloads
+    status = {"schedulerObservingAffinityName": "private"}
+    spec = {**BINDING["spec"], "clusters": [{"name": "private-1", "replicas": 6}]}
+    return builtins(
+        view_of(workload, convert(Binding, {**BINDING, "spec": spec, "status": status}), [], Freshness(_NOW))
+    )
 
 
 def _scheduler() -> Scheduler:

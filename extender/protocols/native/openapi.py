@@ -15,6 +15,7 @@ from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
     BindingExplanation,
+    BindingView,
     ClusterList,
     Decided,
     ScheduleRequest,
@@ -28,7 +29,7 @@ Schema = dict[str, Any]
 
 _TYPES: Final = (
     ScheduleRequest, BatchLine, SimulateRequest,
-    Decided, BatchAnswer, SimulateAnswer, ClusterList, BindingExplanation, Problem,
+    Decided, BatchAnswer, SimulateAnswer, ClusterList, BindingExplanation, BindingView, Problem,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -125,6 +126,18 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                         "limit", "The most clusters of the page.", {"type": "integer", "minimum": 1, "maximum": 5000}
                     ),
                 ],
+            )
+        },
+        "/v1/bindings/{namespace}/{name}": {
+            "get": _operation(
+                "getBinding", "Read a binding as the service knows it", schema, (400, 401, 404, 405, 409, 503),
+                BindingView, examples.described(), parameters=[_path("namespace"), _path("name")],
+            )
+        },
+        "/v1/clusterbindings/{name}": {
+            "get": _operation(
+                "getClusterBinding", "Read a cluster-scoped binding as the service knows it", schema,
+                (400, 401, 404, 405, 409, 503), BindingView, None, parameters=[_path("name")],
             )
         },
         "/v1/bindings/{namespace}/{name}/decision": {

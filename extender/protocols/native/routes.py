@@ -6,7 +6,8 @@ from typing import Final
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import shown
 from extender.protocols.native import openapi
-from extender.protocols.native.fleet import cluster_page, explained
+from extender.protocols.native.bindings import described, explained
+from extender.protocols.native.fleet import cluster_page
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import SimulateRequest
@@ -31,7 +32,7 @@ def routes() -> Sequence[Route]:
     def document(_services: Services, _call: Call) -> Reply:
         return Reply(openapi.document())
 
-    decision = "/v1/bindings/{namespace}/{name}/decision"
+    binding, cluster_binding = "/v1/bindings/{namespace}/{name}", "/v1/clusterbindings/{name}"
     return (
         Route(
             "POST", "/v1/schedule", schedule, PROTOCOL, accepts=(JSON,), query=frozenset({"explain"}), cheap=is_cheap
@@ -41,8 +42,10 @@ def routes() -> Sequence[Route]:
         ),
         Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
-        Route("GET", decision, binding_decision, PROTOCOL, query=frozenset()),
-        Route("GET", "/v1/clusterbindings/{name}/decision", binding_decision, PROTOCOL, query=frozenset()),
+        Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset()),
+        Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),
+        Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
+        Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
         Route("GET", "/openapi.json", document, PROTOCOL, query=frozenset()),
     )  # fmt: skip
 
@@ -67,11 +70,20 @@ def clusters(services: Services, call: Call) -> Reply:
     return Reply(encode_json(page))
 
 
+def binding_as_known(services: Services, call: Call) -> Reply:
+    """``GET /v1/bindings/{namespace}/{name}`` and ``GET /v1/clusterbindings/{name}``."""
+    require_synced(services)
+    return Reply(encode_json(described(services, *_binding_key(call))))
+
+
 def binding_decision(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
-    namespace, name = call.path_values.get("namespace", ""), call.path_values["name"]
     require_synced(services)
-    return Reply(encode_json(explained(services, namespace, name)))
+    return Reply(encode_json(explained(services, *_binding_key(call))))
+
+
+def _binding_key(call: Call) -> tuple[str, str]:
+    return call.path_values.get("namespace", ""), call.path_values["name"]
 
 
 def _flag(query: Mapping[str, str], name: str) -> bool:

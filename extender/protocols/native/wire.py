@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 
 from berthmaster.model.binding import Binding
-from berthmaster.model.cluster import Cluster, Taint
+from berthmaster.model.cluster import Cluster, Condition, Taint
 from berthmaster.model.meta import Count
 from berthmaster.model.policy import Policy
 from berthmaster.model.quantity import Quantity
@@ -235,6 +235,82 @@ class BindingExplanation(Explanation, frozen=True, rename="camel"):
     def explanation(self) -> Explanation:
         """The explanation alone, as the command prints it."""
         return Explanation(**{name: getattr(self, name) for name in Explanation.__struct_fields__})
+
+
+class ResourceView(AnswerPart, frozen=True):
+    """The resource of a binding. ``namespace`` is empty for a cluster-scoped one."""
+
+    api_version: str
+    kind: str
+    namespace: str
+    name: str
+
+
+class EvictionTaskView(AnswerPart, frozen=True):
+    """An eviction task of a binding: the copy on this cluster stays until the task is removed."""
+
+    from_cluster: str
+    producer: str
+    reason: str
+    message: str
+    purge_mode: str
+    grace_period_seconds: int | None
+    suppress_deletion: bool | None
+    creation_timestamp: datetime | None
+
+
+class RequiringBinding(AnswerPart, frozen=True):
+    """A binding that depends on this one. This one follows it to its clusters."""
+
+    namespace: str
+    name: str
+    clusters: dict[str, int]
+
+
+class BindingView(AnswerPart, frozen=True):
+    """A binding, with the fields that decisions use. What the members report is not part of it.
+
+    Attributes:
+        kind, namespace, name: those of the binding. A ClusterResourceBinding has no namespace.
+        present: whether the control plane has the binding. One from a folder of manifests may only be due.
+        deleting: whether the binding is being deleted.
+        resource: the workload.
+        policy: the policy that holds the workload; null if there is none or it is not known.
+        scheduler: the scheduler that decides; null for a binding without a placement.
+        suspended: whether its scheduling is suspended.
+        replicas: the desired replicas.
+        groups: the affinity groups of the placement, in order; null for a placement without groups, and without one.
+        observed_group: the group of the last assignment; null without one.
+        clusters: the assignment: replicas by cluster, 0 for a workload without replicas.
+        eviction_tasks: the clusters that it is being evicted from.
+        required_by: the bindings that it follows as a dependency.
+        conditions: the conditions, as Karmada writes them.
+        last_scheduled_time: the time of the last successful scheduling; null before the first.
+        notes: what else to know about the workload, one sentence each.
+        gaps: what the service does not know and what follows, one sentence each.
+        staleness: how current the state of the service is.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    present: bool
+    deleting: bool
+    resource: ResourceView
+    policy: str | None
+    scheduler: str | None
+    suspended: bool
+    replicas: int
+    groups: list[str] | None
+    observed_group: str | None
+    clusters: dict[str, int]
+    eviction_tasks: list[EvictionTaskView]
+    required_by: list[RequiringBinding]
+    conditions: list[Condition]
+    last_scheduled_time: datetime | None
+    notes: list[str]
+    gaps: list[str]
+    staleness: Staleness
 
 
 class Amounts(AnswerPart, frozen=True):

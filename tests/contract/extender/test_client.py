@@ -41,6 +41,7 @@ def test_the_client_decodes_answers(client):
     assert client.simulate([DownChange("member1")]).rows[0].moves == {"member1": (2, None), "member2": (None, 2)}
     assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
+    assert client.binding("nginx-deployment", "default").resource.kind == "Deployment"
 
 
 @pytest.mark.parametrize("count", [0, 1, 700])

@@ -300,9 +300,20 @@ def test_the_decision_on_a_binding_is_explained(server):
     assert explained["diagnosis"]["groups"][0]["group"] == "dc-shanghai"
 
 
+def test_a_binding_is_returned_without_a_decision(server):
+    known = decoded(ask(server, "GET", "/v1/bindings/default/nginx-deployment"))
+    assert (known["policy"], known["groups"]) == (
+        "PropagationPolicy default/nginx",
+        ["dc-shanghai", "dc-beijing", "dc-hongkong"],
+    )
+    assert (known["present"], known["clusters"], known["observedGroup"]) == (False, {}, None), "it is not stored yet"
+
+
 @pytest.mark.parametrize(
     "path",
     [
+        pytest.param("/v1/bindings/default/nothing", id="a namespaced binding without a decision"),
+        pytest.param("/v1/clusterbindings/nothing", id="a cluster-scoped binding without a decision"),
         pytest.param("/v1/bindings/default/nothing/decision", id="a namespaced binding"),
         pytest.param("/v1/clusterbindings/nothing/decision", id="a cluster-scoped binding"),
         pytest.param("/v1/bindings/%7Bnamespace%7D/%7Bname%7D/decision", id="the placeholders of the documentation"),

@@ -17,7 +17,7 @@ from berthmaster.simulation.cluster_changes import RemoveCluster
 from berthmaster.simulation.federation import compare_federation, run_federation
 from berthmaster.simulation.federation_present import federation_of
 from berthmaster.simulation.world import ResourceName
-from berthmaster_cli.federation import webhooks_of
+from extender.protocols.kubeadmiral.simulated import webhooks_of
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 SHOP = ResourceName("default", "Deployment", "shop")

@@ -10,7 +10,7 @@ from berthmaster.model.binding import WorkloadAffinityGroups
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.world import SimulatedWorkload, World
-from extender.protocols.native.fleet import explained
+from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.simulate import Simulator
 from extender.protocols.native.wire import DownChange, PolicyChange, SimulateRequest
 from extender.protocols.problem import Refusal
@@ -30,6 +30,10 @@ def decision(services):
     return explained(services, "default", "web-deployment")
 
 
+def known(services):
+    return described(services, "default", "web-deployment")
+
+
 def simulated(change):
     def ask(services):
         call = Call("1", deadline_s=services.clock.passed_s + 60)
@@ -45,6 +49,7 @@ POLICY = simulated(PolicyChange(policy()))
     ("watched", "ask", "advice"),
     [
         pytest.param(["clusters"], decision, "start it with --watch clusters,bindings", id="a decision"),
+        pytest.param(["clusters"], known, "start it with --watch clusters,bindings", id="a binding"),
         pytest.param(["clusters", "policies"], simulated(DownChange("a")), "--watch clusters,bindings", id="a change"),
         pytest.param(
             ["clusters", "bindings"], POLICY, "--watch clusters,policies,bindings,workloads", id="a change of a policy"

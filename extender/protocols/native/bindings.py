@@ -1,0 +1,130 @@
+"""``/v1/bindings/...``: a binding as the service knows it, and the decision on it."""
+
+from dataclasses import replace
+
+import msgspec.structs
+
+from berthmaster.kube.kinds import BINDINGS
+from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
+from berthmaster.model.errors import shown
+from berthmaster.simulation.eligibility import scheduler_of
+from berthmaster.simulation.following import NO_COMPANIONS, companions
+from berthmaster.simulation.report import explanation
+from berthmaster.simulation.run import examine, present
+from berthmaster.simulation.world import SimulatedWorkload, World
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import require_explicable, require_watched
+from extender.protocols.native.wire import (
+    BindingExplanation,
+    BindingView,
+    EvictionTaskView,
+    RequiringBinding,
+    ResourceView,
+)
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Services
+from extender.state.state import Freshness
+from extender.state.workloads import ObservedWorkload
+
+
+def require_binding(services: Services, namespace: str, name: str) -> ObservedWorkload:
+    """Return a binding of the service with its workload.
+
+    Raises:
+        Refusal: bindings are not watched, or there is no such binding.
+    """
+    require_watched(services, BINDINGS, subject="the bindings of the control plane are")
+    found = services.state.workload((namespace, name))
+    if found is None:
+        raise Refusal(404, f"there is no binding {shown(f'{namespace}/{name}' if namespace else name)}")
+    return found
+
+
+def explained(services: Services, namespace: str, name: str) -> BindingExplanation:
+    """Return what the scheduler would decide now on a binding of the service, and why.
+
+    Raises:
+        Refusal: bindings are not watched, there is no such binding, or the explanation would take too long.
+    """
+    state, found = services.state, require_binding(services, namespace, name)
+    workload, now = found.workload, services.clock.now()
+    with state.reading() as cache:
+        if workload.binding is not None:
+            require_explicable(workload.binding, len(cache.fleet))
+        outcome = examine(cache.scheduler, workload, now)
+        cache.restore_peers(workload)
+    if found.related is not None:
+        followed = companions([outcome.workload, *found.related]).get(0, NO_COMPANIONS)
+        outcome = replace(outcome, companions=followed)
+    answer = explanation(outcome, present(World({}, [workload]))[0])
+    freshness = staleness_of(state.freshness)
+    return BindingExplanation(**msgspec.structs.asdict(answer), gaps=state.gaps, staleness=freshness)
+
+
+def described(services: Services, namespace: str, name: str) -> BindingView:
+    """Return a binding as the service knows it, without a decision.
+
+    Raises:
+        Refusal: bindings are not watched, or there is no such binding.
+    """
+    found = require_binding(services, namespace, name)
+    binding = found.stored or found.workload.binding
+    if binding is None:
+        raise Refusal(404, f"{found.workload} has no binding")
+    return view_of(found.workload, binding, services.state.gaps, services.state.freshness)
+
+
+def view_of(workload: SimulatedWorkload, binding: Binding, gaps: list[str], freshness: Freshness) -> BindingView:
+    """Return what a binding says.
+
+    Args:
+        workload: the workload of the binding, which knows the policy that holds it.
+        binding: the binding as the control plane stores it.
+        gaps: what the service does not know.
+        freshness: how current its state is.
+    """
+    spec, status, resource = binding.spec, binding.status, binding.spec.resource
+    placement = spec.placement
+    groups = placement.cluster_affinities if placement is not None else None
+    return BindingView(
+        kind=binding.kind,
+        namespace=binding.metadata.namespace,
+        name=binding.metadata.name,
+        present=workload.present,
+        deleting=binding.metadata.deletion_timestamp is not None,
+        resource=ResourceView(resource.api_version, resource.kind, resource.namespace, resource.name),
+        policy=str(workload.held_by) if workload.held_by is not None else None,
+        scheduler=scheduler_of(binding) if placement is not None else None,
+        suspended=bool(spec.suspension is not None and spec.suspension.scheduling),
+        replicas=spec.replicas,
+        groups=None if groups is None else [each.affinity_name for each in groups],
+        observed_group=status.scheduler_observing_affinity_name or None,
+        clusters=_replicas_by_cluster(spec.clusters),
+        eviction_tasks=[_task(each) for each in spec.graceful_eviction_tasks],
+        required_by=[
+            RequiringBinding(each.namespace, each.name, _replicas_by_cluster(each.clusters))
+            for each in spec.required_by
+        ],
+        conditions=list(status.conditions),
+        last_scheduled_time=status.last_scheduled_time,
+        notes=list(workload.notes),
+        gaps=gaps,
+        staleness=staleness_of(freshness),
+    )
+
+
+def _replicas_by_cluster(clusters: tuple[TargetCluster, ...]) -> dict[str, int]:
+    return {each.name: each.replicas for each in clusters}
+
+
+def _task(task: GracefulEvictionTask) -> EvictionTaskView:
+    return EvictionTaskView(
+        from_cluster=task.from_cluster,
+        producer=task.producer,
+        reason=task.reason,
+        message=task.message,
+        purge_mode=task.purge_mode,
+        grace_period_seconds=task.grace_period_seconds,
+        suppress_deletion=task.suppress_deletion,
+        creation_timestamp=task.creation_timestamp,
+    )

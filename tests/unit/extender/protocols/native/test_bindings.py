@@ -1,0 +1,70 @@
+"""A binding as the service shows it: what the control plane stores, without a decision."""
+
+import logging
+import time
+
+import pytest
+from fake_clock import FakeClock
+from karmada_plane import binding, cluster, deployment, policy, selector, serve_karmada, store
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.protocols.native.bindings import described
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+LIMIT_S = 30.0
+GROUPS = {"clusterAffinities": [{"affinityName": name, "clusterNames": [name]} for name in ("first", "second")]}
+
+
+@pytest.fixture
+def services():
+    """A service that watches one binding, whose policy has changed since it was written."""
+    api, clock, state = KubeInMemory(), FakeClock(), State(karmada_profile())
+    serve_karmada(api)
+    before = policy("web", selector(name="web"), placement=GROUPS)
+    template = deployment("web", 4, by=before)
+    stored = binding(template, before, second=4)
+    stored["spec"] |= {
+        "gracefulEvictionTasks": [{"fromCluster": "first", "producer": "x", "reason": "Drained"}],
+        "requiredBy": [{"namespace": "shop", "name": "app-deployment", "clusters": [{"name": "second"}]}],
+    }
+    stored["status"] |= {
+        "schedulerObservingAffinityName": "second",
+        "conditions": [{"type": "Scheduled", "status": "True", "reason": "Success"}],
+    }
+    after = policy("web", selector(name="web"), placement={}, schedulerName="other")
+    store(api, cluster("first"), cluster("second"), after, template, stored)
+    source = WatchSource(lambda: api, KARMADA_CLUSTERS, KARMADA_POLICIES, BindingOptions(templates=True), clock=clock)
+    source.start(state)
+    deadline_s = time.monotonic() + LIMIT_S
+    while not state.freshness.synced:
+        assert time.monotonic() < deadline_s, state.freshness
+        time.sleep(0.005)
+    yield Services(state, metrics=None, log=logging.getLogger("test"), clock=clock)
+    api.cut_watches()
+    source.stop()
+
+
+def test_a_stored_binding_is_shown_as_stored(services):
+    known = described(services, "shop", "web-deployment")
+    assert (known.policy, known.groups, known.observed_group) == (
+        "PropagationPolicy shop/web",
+        ["first", "second"],
+        "second",
+    )
+    assert (known.clusters, known.replicas, known.present) == ({"second": 4}, 4, True)
+    assert known.scheduler == "default-scheduler", "of the binding, not of the policy that will change it"
+    assert [(each.from_cluster, each.reason) for each in known.eviction_tasks] == [("first", "Drained")]
+    assert [(each.name, each.clusters) for each in known.required_by] == [("app-deployment", {"second": 0})]
+    assert [(each.type, each.status) for each in known.conditions] == [("Scheduled", "True")]
+    assert (known.gaps, known.staleness.stale_since) == ([], None)
+
+
+def test_an_unknown_binding_is_refused(services):
+    with pytest.raises(Refusal, match="there is no binding 'shop/other-deployment'") as refused:
+        described(services, "shop", "other-deployment")
+    assert refused.value.status == 404

@@ -1,0 +1,86 @@
+"""The decisions on a federation's objects that the extender returns."""
+
+import logging
+
+import msgspec
+import pytest
+from fake_clock import FakeClock
+from federation_documents import member, policy, shop
+
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from extender.protocols.kubeadmiral import routes
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+
+LIMITS = [
+    {"cluster": "a", "preferences": {"maxReplicas": 3}},
+    {"cluster": "b", "preferences": {"minReplicas": 9}},
+]
+(ROUTE,) = (each for each in routes() if each.path == "/kubeadmiral/v1alpha1/schedule")
+
+
+def ask(request, *, tick_s=0.0, within_s=10.0):
+    clock = FakeClock(tick_s=tick_s)
+    services = Services(State(karmada_profile()), metrics=None, log=logging.getLogger("test"), clock=clock)
+    body = request if isinstance(request, bytes) else msgspec.json.encode(request)
+    return msgspec.json.decode(ROUTE.handler(services, Call("1", clock.passed_s + within_s, body)).body)
+
+
+def objects(**spec):
+    return [member("a"), member("b"), policy(**spec), shop()]
+
+
+@pytest.mark.parametrize(
+    ("options", "clusters", "noted"),
+    [
+        pytest.param({}, {"a": None, "b": None}, True, id="as the scheduler does, with a note"),
+        pytest.param({"duplicateLimits": True}, {"a": 3, "b": 9}, False, id="as the manual says, on request"),
+    ],
+)
+def test_limits_of_mode_duplicate(options, clusters, noted):
+    request = {"objects": objects(schedulingMode="Duplicate", placement=LIMITS), **options}
+    (row,) = ask(request)["workloads"]
+    assert (row["resource"], row["clusters"]) == ("default/Deployment/shop", clusters)
+    assert ("duplicateLimits" in (row["message"] or "")) is noted
+
+
+def test_lists_of_objects_are_read():
+    listed = {"apiVersion": "v1", "kind": "List", "items": objects()}
+    (row,) = ask({"objects": [listed]})["workloads"]
+    assert sum(row["clusters"].values()) == 8
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        pytest.param([member("a"), {"kind": "Deployment"}], r"objects\[1\].apiVersion", id="an object without a type"),
+        pytest.param(
+            [member("a"), {"apiVersion": "v1", "kind": "List", "items": [{}]}],
+            r"objects\[1\].items\[0\].apiVersion",
+            id="an item of a list without a type",
+        ),
+        pytest.param([member("a"), member("a")], r"objects\[1\]", id="a duplicate object"),
+    ],
+)
+def test_an_invalid_object_is_named(given, path):
+    with pytest.raises(FieldError, match=path):
+        ask({"objects": given})
+
+
+def test_objects_without_a_cluster_are_refused():
+    with pytest.raises(InputError, match="no cluster in objects"):
+        ask({"objects": [policy(), shop()]})
+
+
+def test_a_request_ends_at_its_deadline():
+    with pytest.raises(Refusal, match="not ready in time") as refused:
+        ask({"objects": objects()}, tick_s=1.0, within_s=0.5)
+    assert refused.value.status == 503
+
+
+def test_a_large_request_is_refused():
+    with pytest.raises(Refusal, match="at most 3145728 are read") as refused:
+        ask(b" " * (3 * 2**20 + 1))
+    assert refused.value.status == 413
