@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.events import Recorder
@@ -14,17 +15,26 @@ T = TypeVar("T")
 
 
 class ControllerContext:
-    """The API server client, the informers, the event recorder and the metrics.
+    """The API server client, the informers, the event recorder, the metrics, and the ledger if there is one.
 
     Attributes:
+        decisions: the ledger that records decisions; None for none.
         informers: one per collection that a controller asked for. They start before the first controller does.
     """
 
-    def __init__(self, client: APIClient, clock: Clock, recorder: Recorder, metrics: ControllerMetrics) -> None:
+    def __init__(
+        self,
+        client: APIClient,
+        clock: Clock,
+        recorder: Recorder,
+        metrics: ControllerMetrics,
+        decisions: DecisionRecorder | None = None,
+    ) -> None:
         self.client = client
         self.clock = clock
         self.recorder = recorder
         self.metrics = metrics
+        self.decisions = decisions
         self.informers: dict[Collection, Informer[Any]] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:

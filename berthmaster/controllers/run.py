@@ -18,6 +18,7 @@ from typing import Final
 
 from berthmaster.controllers.controller import Controller
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.health import ProcessHealth
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
@@ -57,6 +58,7 @@ class RunOptions:
         qps, burst: the rate limit of requests to the API server; 0 sets no limit.
         probe_host, probe_port: the address of probes and metrics, in plain text.
         settings: the settings of the controllers.
+        decisions: the ledger that records decisions; None for none. The caller closes it.
     """
 
     kubeconfig: Path | None = None
@@ -67,6 +69,7 @@ class RunOptions:
     probe_host: str = "127.0.0.1"
     probe_port: int = 9080
     settings: ControllerSettings = field(default_factory=ControllerSettings)
+    decisions: DecisionRecorder | None = None
 
 
 def run(options: RunOptions, registrations: Sequence[Registration]) -> int:
@@ -108,7 +111,7 @@ class Runtime:
         self._client = rate_limited(self._fence, clock, options.qps, options.burst)
         limited = rate_limited(self._raw, clock, _EVENTS_PER_S, _EVENT_BURST)
         self._recorder = EventRecorder(limited, clock, REPORTING_CONTROLLER, socket.gethostname(), self._metrics.event)
-        self._context = ControllerContext(self._client, clock, self._recorder, self._metrics)
+        self._context = ControllerContext(self._client, clock, self._recorder, self._metrics, options.decisions)
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
         self._health = ProcessHealth(
             self._controllers,

@@ -115,6 +115,11 @@ def bound(**values: object) -> Iterator[None]:
         _BOUND.reset(token)
 
 
+def bound_fields() -> Mapping[str, Any]:
+    """Return the fields that ``bound`` adds to the log records of this thread."""
+    return _BOUND.get() or {}
+
+
 def new_reconcile_id() -> str:
     """Return a random id that groups the records of one reconcile."""
     return uuid.uuid4().hex[:16]

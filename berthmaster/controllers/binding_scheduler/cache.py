@@ -11,6 +11,7 @@ from berthmaster.controllers.binding_scheduler.decide import BindingDecision, Cl
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import effective, targets
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.decision_recorder import DecisionInputs
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import Collection, Key
@@ -20,6 +21,7 @@ from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.placement import Placement
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
+from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.profile import Profile
@@ -121,7 +123,15 @@ class ClusterCache:
     Requests to estimators and to the API server happen outside the lock.
     """
 
-    def __init__(self, profile: Profile, clock: Clock, failover: FailoverOptions, ask: Ask | None = None) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        clock: Clock,
+        failover: FailoverOptions,
+        ask: Ask | None = None,
+        *,
+        keeps_inputs: bool = False,
+    ) -> None:
         """Start without clusters.
 
         Args:
@@ -129,6 +139,7 @@ class ClusterCache:
             clock: the time.
             failover: what happens to replicas on clusters that are not ready.
             ask: asks scheduler estimators for available replicas. It may block, and must not raise.
+            keeps_inputs: whether decisions that a ledger records carry what they read.
         """
         self._lock = threading.Lock()
         self._scheduler = Scheduler(Fleet(), profile)
@@ -137,6 +148,7 @@ class ClusterCache:
         self._assumed = AssumedReplicas()
         self._clock = clock
         self._ask = ask
+        self._keeps_inputs = keeps_inputs
         self._unconfirmed: dict[Key, BindingDecision] = {}
         self._freed: set[str] = set()
 
@@ -269,9 +281,27 @@ class ClusterCache:
                     for name, bound in bounds.items()
                 }
             decision = decide(self._state, binding, now_s, bounds, explain=explain)
+            if self._keeps_inputs and decision.is_news:
+                decision.inputs = self._inputs(decision.request, now_s)
             if decision.clusters is not None:
                 decision.assumed_before = self._assume(key, decision.request, decision.clusters, now_s)
             return decision
+
+    def _inputs(self, request: Request, now_s: float) -> DecisionInputs:
+        """Return what a decision read. Clusters are immutable, so a list of them is a snapshot of the fleet."""
+        groups = ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group))
+        peers = self._scheduler.peers
+        return DecisionInputs(
+            self._scheduler.fleet.clusters.copy(),
+            now_s,
+            dict(self._unready_since_s) if self._state.failover.after_s is not None else {},
+            request.bounds,
+            {
+                (kind, group): peers.of(kind, request.namespace, group, except_for=request.name)
+                for kind, group in groups
+                if group
+            },
+        )
 
     def _bounds(self, binding: Binding) -> Mapping[str, int] | None:
         """Ask the estimators, without the lock. None if no estimator matters for this binding."""

@@ -51,6 +51,7 @@ class BindingScheduler:
             context.clock,
             FailoverOptions(after_s, settings.scheduler_name),
             None if self._estimators is None else self._estimators.max_available,
+            keeps_inputs=context.decisions is not None,
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)

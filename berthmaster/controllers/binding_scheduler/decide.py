@@ -17,6 +17,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
     effective,
     targets,
 )
+from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.model.binding import Binding
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
@@ -69,6 +70,8 @@ class BindingDecision:
         assumed_before: what was assumed for the binding before this decision; None if that did not change. The
             cache sets it.
         attempts: the steps of the decision, one entry per group; empty unless they were asked for.
+        inputs: what it read, for a ledger; None without a ledger, or if the decision is not recorded. The cache sets
+            it.
     """
 
     trigger: Trigger
@@ -82,11 +85,18 @@ class BindingDecision:
     clusters: Mapping[str, int] | None = None
     assumed_before: Mapping[str, PendingReplicas] | None = None
     attempts: tuple[Mapping[str, Any], ...] = ()
+    inputs: DecisionInputs | None = None
 
     @property
     def attempted(self) -> bool:
         """Whether this counts as a scheduling attempt. A periodic check that changes nothing does not count."""
         return self.trigger is not Trigger.NONE and (self.refresh or self.write is not None or not self.result.ok)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
+        known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
+        return self.attempted and (self.result.ok or self.result.message not in known)
 
     @property
     def waits_for_capacity(self) -> bool:
@@ -157,6 +167,23 @@ def _schedule(
         refresh=write is not None or binding.reschedule_requested,
         clusters=decision.assignment,
         attempts=attempts,
+    )
+
+
+def outcome_of(decision: BindingDecision) -> DecisionOutcome:
+    """Return what a decision says, for a ledger."""
+    result, write, clusters = decision.result, decision.write, decision.clusters
+    return DecisionOutcome(
+        decision.trigger.value,
+        result.reason,
+        result.message,
+        result.group,
+        decision.warning,
+        None if clusters is None else dict(sorted(clusters.items())),
+        {} if write is None else dict(sorted(write.annotations.items())),
+        None if write is None else write.evictions,
+        decision.refresh,
+        decision.requeue_after_s,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache, collection_of
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision, assignment_text, outcome_of
 from berthmaster.controllers.binding_scheduler.event_handlers import eligible
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -25,13 +25,14 @@ from berthmaster.controllers.binding_scheduler.writes import (
 )
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
-from berthmaster.runtime.logs import BurstFilter, fields
+from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
 _ACTION: Final = "Scheduling"
 _SUCCEEDED: Final = "ScheduleBindingSucceed"
@@ -85,6 +86,7 @@ class BindingReconciler:
         self._client = context.client
         self._recorder = context.recorder
         self._clock = context.clock
+        self._decisions = context.decisions
         self._metrics = metrics
         self._scheduler_name = scheduler_name
         self._pending: dict[Key, _PendingStatus] = {}
@@ -118,8 +120,10 @@ class BindingReconciler:
             self._write(key, binding, decision)
         except ApiError as error:
             self._finish("error", key, decision, started_s, error)
+            self._record_decision(binding, decision, started_s, str(error))
             raise
         if decision.attempted:
+            self._record_decision(binding, decision, started_s)
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
             _STEPS.debug("unchanged", extra=fields(binding=_name(key), trigger=decision.trigger.value))
@@ -226,6 +230,19 @@ class BindingReconciler:
         workload = Reference(resource.api_version, resource.kind, resource.namespace, resource.name, resource.uid)
         for regarding, related in ((own, workload), (workload, own)):
             self._recorder.record(EventContent(regarding, kind, reason, _ACTION, note, related))
+
+    def _record_decision(self, binding: Binding, decision: BindingDecision, started_s: float, error: str = "") -> None:
+        """Hand a decision to the ledger. A write that fails again for the same reason is no news."""
+        known = (each.message for each in binding.status.conditions if each.type == SCHEDULED)
+        if self._decisions is None or decision.inputs is None or (error and error in known):
+            return
+        duration_s = self._clock.monotonic_s() - started_s
+        reconcile_id = str(bound_fields().get("reconcile_id", ""))
+        self._decisions.decided(
+            DecisionRecord(
+                self._clock.now(), reconcile_id, binding, decision.inputs, outcome_of(decision), duration_s, error
+            )
+        )
 
     def _finish(
         self, outcome: str, key: Key, decision: BindingDecision, started_s: float, error: ApiError | None = None

@@ -1,4 +1,4 @@
-"""The delayed status and events of an assignment, refused writes, and the log of decisions."""
+"""The delayed status and events of an assignment, refused writes, the log of decisions, and what a ledger gets."""
 
 import logging
 from typing import Any
@@ -14,11 +14,13 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.resources import free_amount
 
 KEY, OTHER = ("shop", "web-deployment"), ("shop", "other-deployment")
 PATH = RESOURCE_BINDINGS.object(KEY)
@@ -46,11 +48,19 @@ class Store:
             self.events.append((event.regarding.uid, event.reason))
 
 
+class Records(list[DecisionRecord]):
+    """A ledger that keeps decisions."""
+
+    def decided(self, record: DecisionRecord) -> None:
+        self.append(record)
+
+
 class Bench:
     """A reconciler whose queue holds another binding.
 
     Attributes:
         clusters: a cache with one cluster.
+        records: the decisions that a ledger gets.
     """
 
     def __init__(self) -> None:
@@ -59,16 +69,17 @@ class Bench:
         self.store = Store(self.api)
         self.queue = SchedulingQueue(clock, lambda _: 0)
         self.queue.add(OTHER)
-        self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions())
+        self.records = Records()
+        self.clusters = ClusterCache(karmada_profile(), clock, FailoverOptions(), keeps_inputs=True)
         self.clusters.update_cluster(cluster("m", cpu=10))
-        context = ControllerContext(self.api, clock, self.store, None)
+        context = ControllerContext(self.api, clock, self.store, None, self.records)
         self._reconciler = BindingReconciler(self.store, self.clusters, self.queue, context, self.store, "berthmaster")
 
     def empty_queue(self) -> None:
         """Finish the other binding."""
         self.queue.done(self.queue.take())
 
-    def put(self, replicas: int = 1) -> str:
+    def put(self, replicas: int = 1, **placement: Any) -> str:
         """Create an unassigned binding, and return its uid."""
         stored = self.api.put(PATH, {
             "apiVersion": "work.karmada.io/v1alpha2",
@@ -80,7 +91,8 @@ class Bench:
                 "schedulerName": "berthmaster",
                 "resource": {"apiVersion": "apps/v1", "kind": "Deployment", "namespace": "shop", "name": "web"},
                 "replicas": replicas,
-                "placement": {},
+                "replicaRequirements": {"resourceRequest": {"cpu": "1"}},
+                "placement": placement,
             },
         })  # fmt: skip
         return str(stored["metadata"]["uid"])
@@ -330,3 +342,40 @@ def test_a_burst_of_decisions_is_sampled(bench, caplog, monkeypatch):
     records = [each for each in caplog.records if each.name == log.name]
     assert [each.fields["after"] for each in records] == ["m:1", "m:2", "m:9"]
     assert [each.suppressed for each in records] == [0, 0, 3]
+
+
+def test_a_ledger_gets_the_fleet_before_the_decision_is_assumed(bench):
+    bench.put(replicas=3)
+    bench.work()
+    [record] = bench.records
+    [found] = [each for each in record.inputs.clusters if each is not None]
+    assert free_amount(found.status.resource_summary, "cpu") == 10_000
+    assert (record.outcome.clusters, record.error) == ({"m": 3}, "")
+
+
+def test_a_ledger_gets_no_record_of_a_binding_that_stays(bench):
+    bench.put()
+    for _ in range(3):
+        bench.work()
+    assert len(bench.records) == 1
+
+
+def test_a_ledger_gets_one_record_of_a_repeated_failure(bench):
+    bench.put(clusterAffinity={"clusterNames": ["other"]})
+    for _ in range(3):
+        bench.work()
+    assert [each.outcome.reason for each in bench.records] == ["NoClusterFit"]
+
+
+def test_a_ledger_gets_a_refused_assignment_once_with_its_error(bench):
+    def refused(request: Any) -> None:
+        if not request.path.endswith("/status"):
+            refuse(403, "Forbidden")(request)
+
+    bench.put()
+    bench.api.before = only(refused, "PATCH")
+    for _ in range(2):
+        with pytest.raises(ApiError):
+            bench.work()
+    [record] = bench.records
+    assert "Forbidden" in record.error

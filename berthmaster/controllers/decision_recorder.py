@@ -1,0 +1,93 @@
+"""What the controllers hand to a ledger of decisions. The ledger itself is in ``berthmaster.ledger``."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.note import Note
+
+GroupKey = tuple[str, str]
+"""The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionInputs:
+    """Everything that one decision read besides its binding. All values are immutable, so keeping them is cheap.
+
+    Attributes:
+        clusters: the clusters as decided on, with assumed replicas deducted; None in a free row.
+        now_s: the monotonic time.
+        unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if failover is off.
+        bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
+        peers: for each affinity group of the binding, the clusters of each other workload, by its binding's name.
+    """
+
+    clusters: Sequence[Cluster | None]
+    now_s: float
+    unready_since_s: Mapping[str, float]
+    bounds: Mapping[str, int] | None
+    peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]
+
+
+class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """What a decision says, complete: the same outcomes are the same decisions, byte for byte.
+
+    Attributes:
+        trigger: why the binding was scheduled.
+        reason, message, group: the content of the condition ``Scheduled``, and the group of the assignment.
+        warning: the message of an event; empty for none.
+        clusters: the decided replicas by cluster; None if the assignment stays.
+        annotations: the annotations of the binding that change; None removes one.
+        evictions: all graceful eviction tasks; None if they do not change.
+        refresh: whether the time of the last scheduling changes.
+        requeue_after_s: when to reconcile the binding again; None for never.
+    """
+
+    trigger: str
+    reason: str
+    message: str
+    group: str
+    warning: str
+    clusters: dict[str, int] | None
+    annotations: dict[str, str | None]
+    evictions: tuple[GracefulEvictionTask, ...] | None
+    refresh: bool
+    requeue_after_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """A decision with everything that it read, and what became of its write.
+
+    Attributes:
+        at: when it was taken.
+        reconcile_id: the id in the log records of its reconcile.
+        binding: the binding as it was read.
+        inputs: what else it read.
+        outcome: the decision.
+        duration_s: the seconds from the start of the decision to the last write.
+        error: why its assignment was not written; empty if it was, or if there was nothing to write.
+    """
+
+    at: datetime
+    reconcile_id: str
+    binding: Binding
+    inputs: DecisionInputs
+    outcome: DecisionOutcome
+    duration_s: float
+    error: str = ""
+
+
+class DecisionRecorder(Protocol):
+    """A ledger. Its methods never block and never raise. Any thread may call them."""
+
+    def decided(self, record: DecisionRecord) -> None:
+        """Record a decision."""
+
+    def noted(self, note: Note) -> None:
+        """Record another fact."""

@@ -1,0 +1,33 @@
+"""A note: a fact beside the decisions that the ledger records, such as a preemption or a refusal."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+NoteKind = Literal[
+    "start", "stop", "gap", "retention", "preemption", "refusal", "priority-drop", "plan-accepted", "move"
+]
+
+
+class Note(msgspec.Struct, frozen=True, array_like=True):
+    """A fact that the ledger records.
+
+    Attributes:
+        kind: what happened.
+        message: one sentence for people.
+        namespace, name: the object that it is about; empty for none.
+        resource_kind: the kind of that object; empty for none.
+        policy: the policy that it is about: kind, namespace and name; empty for none.
+        clusters: the names of the clusters that it is about.
+        details: further fields, as JSON values.
+    """
+
+    kind: NoteKind
+    message: str
+    namespace: str = ""
+    name: str = ""
+    resource_kind: str = ""
+    policy: str = ""
+    clusters: tuple[str, ...] = ()
+    details: Mapping[str, Any] = {}
