@@ -15,11 +15,9 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
+from berthmaster.model.move import APPLIED_AFFINITY
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
-
-APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
-"""The annotation ``GROUP@DIGEST``: the group of an assignment, and a digest of that assignment."""
 
 SCHEDULED: Final = "Scheduled"
 SUCCESS: Final = "Success"

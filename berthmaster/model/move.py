@@ -1,0 +1,244 @@
+"""Moves: planned changes of the assignment of a binding. The state of a move is an annotation of its binding.
+
+``docs/moves.md`` describes the life of a move. This module reads and writes the annotation, and answers what the
+binding is with and without the move. Everything that reads an assignment decides which of the three it needs:
+
+- ``spec.clusters``: where copies are now. While a move is under way, old and new copies run.
+- ``as_moved``: the binding as if its move had ended well. Decisions and simulations start from it.
+- ``as_before``: the binding as if its move had not begun. A rollback restores it.
+"""
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec.structs
+
+from berthmaster.model.binding import Binding, TargetCluster
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.errors import FieldError
+from berthmaster.model.meta import Count, Timestamp, Value
+
+MOVE: Final = "policy.berthmaster.io/move"
+"""The annotation of a binding with the state of its move."""
+FAILBACK: Final = "policy.berthmaster.io/failback"
+"""The annotation of a policy that turns failback on: ``after=10m``."""
+STRATEGY: Final = "policy.berthmaster.io/move-strategy"
+"""The annotation of a policy with the strategy of its moves. With it, requested reschedulings are moves as well."""
+PAUSE: Final = "policy.berthmaster.io/pause-moves"
+"""The annotation of a policy that pauses its moves."""
+DRAINING: Final = "policy.berthmaster.io/draining"
+"""The key of the taint of a cluster that is being drained. Its effect is NoSchedule."""
+APPLIED_AFFINITY: Final = "policy.berthmaster.io/applied-affinity"
+"""The annotation ``GROUP@DIGEST`` of a binding: the group of an assignment, and a digest of that assignment."""
+
+
+class MoveReason(Enum):
+    """Why a binding moves."""
+
+    FAILBACK = "Failback"
+    """An earlier group can hold the workload again."""
+    DRAIN = "Drain"
+    """A cluster of the assignment is being drained."""
+    FAILOVER = "Failover"
+    """A cluster of the assignment is lost, and the rest of its group cannot hold the workload."""
+    RESCHEDULED = "Rescheduled"
+    """A rescheduling was requested, and the policy asks for moves."""
+
+
+class MovePhase(Enum):
+    """The phase of a move, in the order of its life."""
+
+    ELIGIBLE = "Eligible"
+    """The binding should move, and cannot yet. The message says why."""
+    STABILISING = "Stabilising"
+    """A place exists. It must stay for some time; then the move waits for its admission."""
+    ADMITTED = "Admitted"
+    """Only BreakBeforeMake: the old copies are being removed; the new ones do not exist yet."""
+    SURGING = "Surging"
+    """The new copies exist, and are not all healthy yet. With MakeBeforeBreak the old copies run as well."""
+    SOAKING = "Soaking"
+    """All new copies are healthy. They must stay healthy for some time."""
+    RELEASED = "Released"
+    """The move ended well. The record is removed after some time."""
+    ROLLED_BACK = "RolledBack"
+    """The move failed. The old assignment is restored, and no move starts before ``held_down_until``."""
+    HELD_DOWN = "HeldDown"
+    """No move starts before ``held_down_until``, for example because the last one did not last."""
+
+
+class MoveStrategy(Enum):
+    """In which order the copies of a workload change."""
+
+    MAKE_BEFORE_BREAK = "MakeBeforeBreak"
+    """New copies first. The old ones go when the new ones are healthy."""
+    BREAK_BEFORE_MAKE = "BreakBeforeMake"
+    """Old copies first. The workload never runs twice, and is not available in between."""
+
+
+UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING})
+"""The phases in which copies change. Budgets count the moves in these phases."""
+WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
+"""The phases before the admission."""
+MAX_MESSAGE: Final = 512
+
+
+class MoveState(Value, frozen=True):
+    """The content of the annotation ``MOVE``. Times are wall clock times in UTC, in whole seconds.
+
+    Attributes:
+        reason, phase, strategy: see the enums.
+        source: the assignment before the move: replicas by cluster. A failover lists only the clusters that it keeps.
+        target: the assignment after the move; empty in the phase Eligible.
+        source_group, target_group: the groups of the two; empty without groups.
+        started_at: since when the binding should move.
+        since: since when the phase lasts.
+        until: when the wait of the phase ends: stabilised, deadline, soaked, or the end of the hold-down; None if the
+            phase has no end of its own.
+        failures: how many moves of the binding failed or did not last, since the last success or policy edit.
+        held_down_until: no move except a failover starts before; None for no hold-down.
+        template: the version of the workload when the phase began. A newer template starts new pods.
+        returning: a move with BreakBeforeMake failed, and returns to where it came from.
+        message: what the move waits for, or how it ended.
+    """
+
+    reason: MoveReason
+    phase: MovePhase
+    strategy: MoveStrategy = MoveStrategy.MAKE_BEFORE_BREAK
+    source: dict[str, Count] = {}
+    target: dict[str, Count] = {}
+    source_group: str = ""
+    target_group: str = ""
+    started_at: Timestamp | None = None
+    since: Timestamp | None = None
+    until: Timestamp | None = None
+    failures: Count = 0
+    held_down_until: Timestamp | None = None
+    template: str = ""
+    returning: bool = False
+    message: str = ""
+
+    @property
+    def under_way(self) -> bool:
+        """Whether copies are changing."""
+        return self.phase in UNDER_WAY
+
+    @property
+    def replicas(self) -> int:
+        """How many replicas the move starts on other clusters."""
+        return sum(self.arriving.values())
+
+    @property
+    def arriving(self) -> dict[str, int]:
+        """The replicas that clusters gain."""
+        return _growth(self.source, self.target)
+
+    @property
+    def leaving(self) -> dict[str, int]:
+        """The replicas that clusters lose. A cluster with a workload without replicas counts with 0."""
+        return _growth(self.target, self.source)
+
+    def held_down(self, now: Timestamp) -> bool:
+        """Whether no move except a failover may start at this time."""
+        return self.held_down_until is not None and self.held_down_until > now
+
+
+def _growth(before: Mapping[str, int], after: Mapping[str, int]) -> dict[str, int]:
+    """Return how much an assignment grows by cluster. A new cluster counts even without replicas."""
+    return {
+        name: replicas - before.get(name, 0)
+        for name, replicas in sorted(after.items())
+        if name not in before or replicas > before[name]
+    }
+
+
+def move_of(binding: Binding) -> MoveState | None:
+    """Return the state of a binding's move; None without one, and for an invalid annotation (``move_problem``)."""
+    text = binding.metadata.annotations.get(MOVE)
+    if text is None:
+        return None
+    try:
+        return decode_json(MoveState, text)
+    except FieldError:
+        return None
+
+
+def move_problem(binding: Binding) -> str:
+    """Return what is wrong with the annotation of a binding's move; empty if it is valid or absent."""
+    text = binding.metadata.annotations.get(MOVE)
+    if text is None:
+        return ""
+    try:
+        decode_json(MoveState, text)
+    except FieldError as error:
+        return f"the annotation {MOVE} is invalid and does not count: {error}"
+    return ""
+
+
+def annotation_of(state: MoveState) -> str:
+    """Return the annotation of a state: compact JSON."""
+    return encode_json(state).decode()
+
+
+def union(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Return the assignment with the copies of both: the larger number for each cluster."""
+    return {name: max(first.get(name, 0), second.get(name, 0)) for name in sorted(first.keys() | second.keys())}
+
+
+def both(first: Mapping[str, int], second: Mapping[str, int]) -> dict[str, int]:
+    """Return the copies that two assignments have in common: the smaller number for each common cluster."""
+    return {name: min(first[name], second[name]) for name in sorted(first.keys() & second.keys())}
+
+
+def written_clusters(state: MoveState) -> dict[str, int]:
+    """Return the ``spec.clusters`` that a move under way has written: replicas by cluster."""
+    if state.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+        return union(state.source, state.target)
+    return both(state.source, state.target) if state.phase is MovePhase.ADMITTED else dict(state.target)
+
+
+def as_moved(binding: Binding) -> Binding:
+    """Return a binding as if its move had ended well; the binding itself if no move is under way."""
+    state = move_of(binding)
+    if state is None or not state.under_way or not is_intact(binding, state):
+        return binding
+    return without_move(binding, left_by(binding, state).target, state.target_group)
+
+
+def as_before(binding: Binding) -> Binding:
+    """Return a binding as if its move had not begun; the binding itself if no move is under way."""
+    state = move_of(binding)
+    if state is None or not state.under_way or not is_intact(binding, state):
+        return binding
+    return without_move(binding, left_by(binding, state).source, state.source_group)
+
+
+def is_intact(binding: Binding, state: MoveState) -> bool:
+    """Whether the assignment of a binding is what its move has written. Clusters with an eviction task may lack."""
+    return {each.name: each.replicas for each in binding.spec.clusters} == written_clusters(left_by(binding, state))
+
+
+def left_by(binding: Binding, state: MoveState) -> MoveState:
+    """Return the state of a move without the clusters that an eviction task names."""
+    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
+    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE or not evicted & (state.source.keys() | state.target.keys()):
+        return state
+    return msgspec.structs.replace(
+        state,
+        source={name: replicas for name, replicas in state.source.items() if name not in evicted},
+        target={name: replicas for name, replicas in state.target.items() if name not in evicted},
+    )
+
+
+def without_move(binding: Binding, clusters: Mapping[str, int], group: str) -> Binding:
+    """Return a binding without a move, with another assignment and its group."""
+    annotations = {
+        key: value for key, value in binding.metadata.annotations.items() if key not in {MOVE, APPLIED_AFFINITY}
+    }
+    listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
+    return msgspec.structs.replace(
+        binding,
+        metadata=msgspec.structs.replace(binding.metadata, annotations=annotations),
+        spec=msgspec.structs.replace(binding.spec, clusters=listed),
+        status=msgspec.structs.replace(binding.status, scheduler_observing_affinity_name=group),
+    )
