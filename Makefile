@@ -111,6 +111,10 @@ bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what oth
 bench-live: $(VENV)/.e2e ## Time simulate and explain on a live control plane (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/live.py $(ARGS)
 
+.PHONY: bench-plan
+bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000 workloads on 1,000 clusters
+	@$(BIN)/python bench/plan.py $(ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)

@@ -56,9 +56,15 @@ def generated(seed: int) -> Iterator[Scenario]:
     Each binding has two groups, and every third has a spread constraint.
     """
     for size in FLEET_SIZES:
-        draw = random.Random(f"{seed}-{size}")
-        clusters = tuple(_cluster(draw, index, regions=max(1, size // 20)) for index in range(size))
-        yield Scenario(f"{size} clusters", clusters, tuple(_binding(index) for index in range(BINDINGS)))
+        fleet = generated_fleet(seed, size)
+        yield fleet._replace(bindings=tuple(_binding(index) for index in range(BINDINGS)))
+
+
+def generated_fleet(seed: int, size: int) -> Scenario:
+    """Return a fleet of one size, without bindings."""
+    draw = random.Random(f"{seed}-{size}")
+    clusters = tuple(_cluster(draw, index, regions=max(1, size // 20)) for index in range(size))
+    return Scenario(f"{size} clusters", clusters, ())
 
 
 def generated_units(seed: int) -> Iterator[GeneratedUnits]:

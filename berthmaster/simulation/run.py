@@ -130,10 +130,11 @@ def peers_of(world: World) -> Peers:
 
 def present(world: World) -> list[WorkloadResult]:
     """Return where workloads are now: what their bindings say, without a decision."""
-    return _with_companions([_now(workload, world.schedulers) for workload in world.workloads])
+    return _with_companions([present_result(workload, world.schedulers) for workload in world.workloads])
 
 
-def _now(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
+def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
+    """Return where one workload is now, without a decision. The companions are not known."""
     if workload.present:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=why_not_scheduled(workload, schedulers))
     unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)

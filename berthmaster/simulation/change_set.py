@@ -1,0 +1,112 @@
+"""The objects that would be applied and deleted together: the input of a plan."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import msgspec.structs
+
+from berthmaster.model.cluster import NO_EXECUTE, Cluster
+from berthmaster.model.decode import builtins
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.simulation.changes import AddTaint
+from berthmaster.simulation.cluster_changes import RemoveCluster
+from berthmaster.simulation.workload import ResourceName, SimulatedWorkload
+from berthmaster.simulation.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSet:
+    """Changed objects. They take effect in this order: workloads, policies, deletions of policies, clusters.
+
+    Each policy takes effect on its own, in order, as if the detector finished with one before the next is applied.
+
+    Attributes:
+        policies: the policies that are created or replaced, with their defaults (``policy.defaulted``).
+        deleted_policies: the policies that are deleted.
+        clusters: the clusters that join or are replaced. An empty status keeps the reported one.
+        deleted_clusters: the names of the clusters that leave.
+        workloads: the workloads that are new or whose template changes, built with the policies that are stored now.
+        deleted_workloads: the workloads whose template is deleted.
+        overrides: the OverridePolicies and ClusterOverridePolicies. They change what clusters run, and never where.
+    """
+
+    policies: tuple[Policy, ...] = ()
+    deleted_policies: tuple[PolicyReference, ...] = ()
+    clusters: tuple[Cluster, ...] = ()
+    deleted_clusters: tuple[str, ...] = ()
+    workloads: tuple[SimulatedWorkload, ...] = ()
+    deleted_workloads: tuple[ResourceName, ...] = ()
+    overrides: tuple[str, ...] = ()
+
+    @property
+    def changes_clusters(self) -> bool:
+        return bool(self.clusters or self.deleted_clusters)
+
+    def digest_input(self) -> list[Any]:
+        """Return the objects as far as they affect decisions, in an order that does not depend on the files.
+
+        Metadata that no decision reads does not enter: annotations, resource versions, managed fields, status.
+        """
+        return sorted(self._parts(), key=lambda part: msgspec.json.encode(part, order="sorted"))
+
+    def _parts(self) -> Iterator[Any]:
+        for policy in self.policies:
+            yield ["set", *policy.reference, builtins(policy.spec)]
+        for reference in self.deleted_policies:
+            yield ["delete", *reference]
+        for cluster in self.clusters:
+            yield ["set", "Cluster", cluster.name, cluster.metadata.labels, builtins(cluster.spec)]
+        for name in self.deleted_clusters:
+            yield ["delete", "Cluster", name]
+        for workload in self.workloads:
+            yield ["set", str(workload), *_of_template(workload.manifest)]
+        for resource in self.deleted_workloads:
+            yield ["delete", str(resource)]
+
+
+@dataclass(frozen=True, slots=True)
+class SetCluster:
+    """A cluster joins, or its labels and its spec are replaced. New NoExecute taints evict workloads."""
+
+    cluster: Cluster
+
+    def applied(self, world: World, now: datetime) -> World:
+        before = world.clusters.get(self.cluster.name)
+        status = self.cluster.status
+        if before is not None and not status.conditions and status.resource_summary is None:
+            status = before.status
+        known = {(each.key, each.effect) for each in before.spec.taints} if before is not None else set()
+        new = [
+            each
+            for each in self.cluster.spec.taints
+            if each.effect == NO_EXECUTE and (each.key, each.effect) not in known
+        ]
+        kept = tuple(each for each in self.cluster.spec.taints if each not in new)
+        spec = msgspec.structs.replace(self.cluster.spec, taints=kept)
+        cluster = msgspec.structs.replace(self.cluster, spec=spec, status=status)
+        changed = replace(world, clusters={**world.clusters, cluster.name: cluster})
+        for taint in new:
+            changed = AddTaint(cluster.name, taint).applied(changed, now)
+        return changed
+
+
+def with_clusters(world: World, changes: ChangeSet, now: datetime) -> World:
+    """Return the world after the changes of clusters.
+
+    Raises:
+        InputError: a deleted cluster does not exist.
+    """
+    for cluster in changes.clusters:
+        world = SetCluster(cluster).applied(world, now)
+    for name in changes.deleted_clusters:
+        world = RemoveCluster(name).applied(world, now)
+    return world
+
+
+def _of_template(raw: Mapping[str, Any]) -> tuple[Any, Any]:
+    metadata = raw.get("metadata") or {}
+    content = {key: value for key, value in raw.items() if key not in {"metadata", "status"}}
+    return metadata.get("labels") or {}, content

@@ -1,0 +1,173 @@
+"""The plan of a change as a value that the command prints and the extender's API returns."""
+
+from enum import Enum
+
+import msgspec
+
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+
+
+class StayReason(Enum):
+    """Why a workload that a change concerns does not move."""
+
+    LAZY = "Lazy"
+    """Its policy is Lazy: the change counts when the template changes."""
+    OTHER_GROUP = "OtherGroup"
+    """The change concerns groups of the placement that the assignment does not come from."""
+    SAME_RESULT = "SameResult"
+    """It is scheduled again, with the same result."""
+    NOT_TRIGGERED = "NotTriggered"
+    """Its binding changes, but in no field that makes a scheduler look at it."""
+    UNCHANGED = "Unchanged"
+    """Its binding does not change."""
+    NOT_SCHEDULED = "NotScheduled"
+    """No scheduler looks at it; the message says why."""
+    FAILED = "Failed"
+    """It cannot be scheduled, and keeps what it has."""
+
+
+class ClaimChange(msgspec.Struct, frozen=True, rename="camel"):
+    """A resource that another policy holds after the change.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        before, after: the policy that holds it; None if none does.
+    """
+
+    resource: str
+    before: str | None
+    after: str | None
+
+
+class PolicyEffect(msgspec.Struct, frozen=True, rename="camel"):
+    """What the change of one policy does to claims.
+
+    Attributes:
+        policy: kind, namespace and name.
+        action: ``created``, ``updated``, ``deleted`` or ``unchanged``.
+        keeps: how many resources it holds before and after.
+        gains: the resources that it holds afterwards, except for ``takes``.
+        takes: the resources that it takes from other policies by preemption.
+        loses: the resources that another policy holds afterwards.
+        unclaimed: the resources that no policy holds afterwards. Bindings and copies stay, and nothing moves them.
+    """
+
+    policy: str
+    action: str
+    keeps: int = 0
+    gains: list[ClaimChange] = []
+    takes: list[ClaimChange] = []
+    loses: list[ClaimChange] = []
+    unclaimed: list[ClaimChange] = []
+
+
+class PlannedMove(msgspec.Struct, frozen=True, rename="camel"):
+    """A workload that moves.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        policy_before, policy: the policy that holds it before and after; None if none does.
+        group_before, group: the affinity group of the assignment; None without one.
+        before, after: the replicas by cluster; 0 for a workload without replicas.
+        moves: the replicas before and after for each cluster that changes; None for a cluster without the workload.
+        replicas: the replicas that move: those that arrive or those that leave, whichever are more.
+        deleted: the clusters whose copy Karmada deletes.
+        preserved: the clusters that keep their copy although the workload leaves (``preserveResourcesOnDeletion``).
+        evicting: the clusters that the workload leaves by an eviction task: Karmada deletes the copy later.
+        trigger: why it is scheduled; NONE for a dependency, which follows other workloads.
+        reason: the same in words, with the cause.
+        due: whether it would move in the same way without the change, at its next scheduling.
+        removed: whether the workload itself is deleted.
+    """
+
+    resource: str
+    policy_before: str | None
+    policy: str | None
+    group_before: str | None
+    group: str | None
+    before: dict[str, int]
+    after: dict[str, int]
+    moves: dict[str, tuple[int | None, int | None]]
+    replicas: int
+    deleted: list[str]
+    preserved: list[str]
+    evicting: list[str]
+    trigger: Trigger
+    reason: str
+    due: bool = False
+    removed: bool = False
+
+
+class UnplacedWorkload(msgspec.Struct, frozen=True, rename="camel"):
+    """A workload that cannot be scheduled after the change.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        policy: the policy that holds it.
+        nowhere: whether it has no cluster at all. If not, it keeps its clusters, but not with all replicas.
+        by_change: whether it can be scheduled without the change.
+        message: why it cannot be scheduled.
+    """
+
+    resource: str
+    policy: str | None
+    nowhere: bool
+    by_change: bool
+    message: str
+
+
+class StayingWorkload(msgspec.Struct, frozen=True, rename="camel"):
+    """A workload that the change concerns and that does not move.
+
+    Attributes:
+        resource: ``NAMESPACE/KIND/NAME``.
+        policy: the policy that holds it.
+        reason: why it does not move.
+        message: the same in words.
+    """
+
+    resource: str
+    policy: str | None
+    reason: StayReason
+    message: str
+
+
+class Plan(msgspec.Struct, frozen=True, rename="camel"):
+    """What a change would move.
+
+    Attributes:
+        id: the identity of change and answer (``plan_id``). Equal ids mean the same change with the same effect.
+        summary: the totals. ``workloads`` counts all workloads of the world.
+        concerned: how many workloads the change concerns: those whose policy, template or clusters it changes.
+        deleted_copies: how many copies are deleted.
+        complete: whether everything is known that the answer depends on. If not, ``gaps`` says what is missing, and
+            more workloads may move.
+        gaps: what is not known and what follows, one sentence each.
+        policies: what happens to claims, one entry for each changed policy.
+        unplaced: the workloads that cannot be scheduled: those by the change first, those without a cluster first.
+        moves: the workloads that move, the largest number of replicas first.
+        overcommitted: the names of clusters on which arriving replicas request more than is free.
+        clusters: the clusters whose replicas change.
+        staying: the workloads that the change concerns and that do not move.
+        overrides: the changed OverridePolicies and ClusterOverridePolicies. They never move anything.
+    """
+
+    id: str
+    summary: PlanSummary
+    concerned: int
+    deleted_copies: int
+    complete: bool
+    gaps: list[str]
+    policies: list[PolicyEffect]
+    unplaced: list[UnplacedWorkload]
+    moves: list[PlannedMove]
+    overcommitted: list[str]
+    clusters: list[ClusterTotal]
+    staying: list[StayingWorkload]
+    overrides: list[str] = []
+
+    @property
+    def moves_anything(self) -> bool:
+        """Whether the change has an effect on where workloads run."""
+        return bool(self.moves or self.summary.new_failures)

@@ -1,0 +1,219 @@
+"""The decisions of a plan: where the workloads go that a change concerns, and what follows them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from berthmaster.model.binding import Binding
+from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.karmada.trigger import Trigger
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.following import companions, follow
+from berthmaster.simulation.plan import fails
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
+from berthmaster.simulation.plan_rows import PlannedWorkload
+from berthmaster.simulation.planned_changes import ChangedWorkloads
+from berthmaster.simulation.run import WorkloadResult, present_result, schedule_one
+from berthmaster.simulation.workload import SimulatedWorkload
+
+_MAX_EXPLAINED: Final = 20
+"""How many failures get the reasons of each filter. The others name the failure only."""
+
+
+class PlanDecider:
+    """Decides the workloads of one plan.
+
+    Args:
+        index: the world before the change.
+        changed: the workloads after the change, before any scheduler looks at them.
+        now: the time of the change.
+        check: called before each workload; an exception that it raises ends the plan.
+
+    Attributes:
+        clusters: the clusters after the change.
+    """
+
+    def __init__(self, index: PlanIndex, changed: ChangedWorkloads, now: datetime, check: Callable[[], None]) -> None:
+        self._index = index
+        self._changed = changed
+        self._check = check
+        self._now = now
+        self._later = now + timedelta(seconds=1)
+        world = changed.clusters_world
+        self.clusters = (world or index.world).clusters
+        before, after = index.peers(), index.peers()
+        self._peers = before, after
+        self._scheduler = fresh_scheduler(world, index.scheduler.profile, after) if world else index.scheduler
+        self._touched = _touched_clusters(index, changed)
+
+    def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
+        """Return the workloads that the change concerns, in the order of the world."""
+        rows = {}
+        explained = 0
+        for key in self._index.sorted(self._keys()):
+            self._check()
+            planned = self._planned(key)
+            if not self._is_concerned(key, planned):
+                continue
+            if planned.after is not None and fails(planned.after) and explained < _MAX_EXPLAINED:
+                explained += 1
+                planned = self._explained(planned)
+            rows[key] = planned
+        return rows
+
+    def decided(self, workload: SimulatedWorkload) -> WorkloadResult:
+        """Return where a workload goes after the change."""
+        self._scheduler.peers = self._peers[1]
+        return self._schedule(self._scheduler, workload, self._later)
+
+    def _keys(self) -> Iterator[WorkloadKey]:
+        yield from self._changed.after
+        if self._changed.clusters_world is not None:
+            yield from self._index.keys()
+            return
+        for edit in self._changed.edits:
+            yield from self._index.held_by(edit.reference)
+
+    def _planned(self, key: WorkloadKey) -> PlannedWorkload:
+        before_workload = self._index.get(key)
+        after_workload = self._changed.after.get(key, before_workload)
+        before = self._present(before_workload) if before_workload is not None else None
+        if after_workload is None:
+            return PlannedWorkload(before_workload, None, before, None)
+        has_event = self._has_event(before_workload, after_workload)
+        after = self.decided(after_workload) if has_event else self._present(after_workload)
+        planned = PlannedWorkload(before_workload, after_workload, before, after, None, has_event)
+        if before_workload is None or not (planned.moves or fails(after)):
+            return planned
+        return replace(planned, settled=self._settled(before_workload))
+
+    def _has_event(self, before: SimulatedWorkload | None, after: SimulatedWorkload) -> bool:
+        """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""
+        if self._changed.clusters_world is not None or before is None:
+            return True
+        if after is before:
+            return False
+        return before.held_by != after.held_by or _spec(before.binding) != _spec(after.binding)
+
+    def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
+        """Return where a workload would go without the change, at its next scheduling."""
+        scheduler = self._index.scheduler
+        scheduler.peers = self._peers[0]
+        return self._schedule(scheduler, workload, self._now)
+
+    def _schedule(self, scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) -> WorkloadResult:
+        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose=None)
+
+    def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
+        return present_result(workload, self._index.world.schedulers)
+
+    def _is_concerned(self, key: WorkloadKey, planned: PlannedWorkload) -> bool:
+        """Return whether the change concerns a workload. A change of clusters makes a scheduler look at all."""
+        if self._changed.clusters_world is None or key in self._changed.after:
+            return True
+        if planned.after is not None and (planned.moves or fails(planned.after)):
+            settled = planned.settled
+            if settled is None or settled.assignment != planned.assignment_after:
+                return True
+            if fails(settled) != fails(planned.after):
+                return True
+        if not self._touched.isdisjoint(planned.assignment_before):
+            return True
+        return any(planned.holder_before == edit.reference for edit in self._changed.edits)
+
+    def _explained(self, planned: PlannedWorkload) -> PlannedWorkload:
+        result, workload = planned.after, planned.after_workload
+        if result is None or result.decision is None or workload is None or workload.binding is None:
+            return planned
+        self._scheduler.peers = self._peers[1]
+        diagnosis = explain(self._scheduler, Request.of(workload.binding), result.decision)
+        return replace(planned, after=replace(result, diagnosis=diagnosis))
+
+
+def with_followers(
+    index: PlanIndex, decider: PlanDecider, concerned: dict[WorkloadKey, PlannedWorkload]
+) -> tuple[list[PlannedWorkload], list[PlannedWorkload]]:
+    """Return the concerned workloads as dependencies follow them, and the dependencies that only follow.
+
+    Args:
+        index: the world before the change.
+        decider: decides the dependencies that have a policy of their own.
+        concerned: the workloads that the change concerns.
+    """
+    if not any(_leads_or_follows(each) for each in concerned.values()):
+        return list(concerned.values()), []
+    before = _followed(_workloads_before(index))
+    after = _followed(_workloads_after(index, concerned))
+    names = companions(list(after.values()))
+    result, followers = dict(concerned), []
+    for position, (key, workload) in enumerate(after.items()):
+        known = before.get(key)
+        if known is not None and _required_by(known) == _required_by(workload):
+            continue
+        if known is None and not _required_by(workload):
+            continue
+        decided = _decided_follower(decider, workload, concerned.get(key))
+        decided = replace(decided, companions=names.get(position, decided.companions))
+        if key in concerned:
+            result[key] = replace(concerned[key], after=decided)
+        else:
+            stored = index.get(key)
+            present = present_result(stored, index.world.schedulers) if stored is not None else None
+            settled = WorkloadResult(known, Trigger.NONE) if known is not None else None
+            followers.append(PlannedWorkload(stored, workload, present, decided, settled))
+    return list(result.values()), followers
+
+
+def _decided_follower(
+    decider: PlanDecider, workload: SimulatedWorkload, concerned: PlannedWorkload | None
+) -> WorkloadResult:
+    """Return the result for a dependency. One with a placement is scheduled, unless that just happened."""
+    if concerned is not None and concerned.after is not None and concerned.has_event:
+        return replace(concerned.after, workload=workload)
+    if workload.binding is not None and workload.binding.spec.placement is not None:
+        return decider.decided(workload)
+    return WorkloadResult(workload, Trigger.NONE)
+
+
+def _workloads_before(index: PlanIndex) -> dict[WorkloadKey, SimulatedWorkload]:
+    schedulers = index.world.schedulers
+    return {key_of(each.resource): present_result(each, schedulers).workload for each in index.world.workloads}
+
+
+def _workloads_after(
+    index: PlanIndex, concerned: dict[WorkloadKey, PlannedWorkload]
+) -> dict[WorkloadKey, SimulatedWorkload]:
+    found = _workloads_before(index)
+    for key, planned in concerned.items():
+        if planned.after is None:
+            found.pop(key, None)
+        else:
+            found[key] = planned.after.workload
+    return found
+
+
+def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadKey, SimulatedWorkload]:
+    return dict(zip(workloads, follow(list(workloads.values())), strict=True))
+
+
+def _leads_or_follows(planned: PlannedWorkload) -> bool:
+    both = (planned.before_workload, planned.after_workload)
+    return any(each is not None and is_companion(each) for each in both)
+
+
+def _required_by(workload: SimulatedWorkload) -> object:
+    return workload.binding.spec.required_by if workload.binding is not None else ()
+
+
+def _spec(binding: Binding | None) -> object:
+    return binding.spec if binding is not None else None
+
+
+def _touched_clusters(index: PlanIndex, changed: ChangedWorkloads) -> frozenset[str]:
+    """Return the names of the clusters that the change adds, changes or removes."""
+    if changed.clusters_world is None:
+        return frozenset()
+    before, after = index.world.clusters, changed.clusters_world.clusters
+    return frozenset(name for name in {**before, **after} if before.get(name) is not after.get(name))

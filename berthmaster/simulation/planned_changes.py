@@ -1,0 +1,121 @@
+"""The workloads of a world after a set of changes, before any scheduler looks at them."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.policy import Policy, PolicyReference
+from berthmaster.simulation.change_set import ChangeSet, with_clusters
+from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter
+from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
+from berthmaster.simulation.world import World
+
+_NAMED = 5
+
+
+@dataclass(slots=True)
+class ChangedWorkloads:
+    """What a set of changes makes of the workloads of an index.
+
+    Attributes:
+        clusters_world: the clusters after the changes, without workloads; None if no cluster changes.
+        after: the workloads that the changes concern; None for one that is deleted.
+        edits: the changes of policies, in the order in which they take effect.
+        gaps: what is not known about them, one sentence each.
+    """
+
+    after: dict[WorkloadKey, SimulatedWorkload | None] = field(default_factory=dict)
+    edits: list[PolicyEdit] = field(default_factory=list)
+    gaps: list[str] = field(default_factory=list)
+    clusters_world: World | None = None
+
+
+def changed_workloads(
+    index: PlanIndex, changes: ChangeSet, now: datetime, check: Callable[[], None]
+) -> ChangedWorkloads:
+    """Return the workloads that changes concern, as they are after the changes.
+
+    Args:
+        index: the world before.
+        changes: the changes.
+        now: the time of the changes.
+        check: called before each workload; an exception that it raises ends the call.
+
+    Raises:
+        InputError: a deleted object does not exist, or the fleet is full.
+    """
+    found = ChangedWorkloads()
+    for workload in changes.workloads:
+        found.after[key_of(workload.resource)] = workload
+    for name in changes.deleted_workloads:
+        for workload in index.find(name):
+            found.after[key_of(workload.resource)] = None
+    policies: tuple[Policy, ...] = tuple(index.world.policies)
+    for edit in _edits(index, changes):
+        policies = edit.applied(policies)
+        found.edits.append(edit)
+        _edit(index, edit, policies, found, check)
+    if changes.changes_clusters:
+        _change_clusters(index, changes, now, found)
+    return found
+
+
+def _change_clusters(index: PlanIndex, changes: ChangeSet, now: datetime, found: ChangedWorkloads) -> None:
+    """Change the clusters last, so that evictions see the workloads as the other changes leave them."""
+    current = {key: found.after.get(key, index.get(key)) for key in [*index.keys(), *found.after]}
+    workloads = [each for each in current.values() if each is not None]
+    world = with_clusters(replace(index.world, workloads=workloads), changes, now)
+    for before, after in zip(workloads, world.workloads, strict=True):
+        if before.binding is not after.binding:
+            found.after[key_of(after.resource)] = after
+    found.clusters_world = replace(world, workloads=())
+
+
+def _edits(index: PlanIndex, changes: ChangeSet) -> Iterator[PolicyEdit]:
+    known: dict[PolicyReference, Policy | None] = {}
+    for policy in changes.policies:
+        before = known.get(policy.reference, index.policy(policy.reference))
+        known[policy.reference] = policy
+        yield PolicyEdit(before, policy)
+    for reference in changes.deleted_policies:
+        before = known.get(reference, index.policy(reference))
+        if before is not None:
+            known[reference] = None
+            yield PolicyEdit(before, None)
+
+
+def _edit(
+    index: PlanIndex, edit: PolicyEdit, policies: Sequence[Policy], found: ChangedWorkloads, check: Callable[[], None]
+) -> None:
+    detector = Detector(edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity)
+    unlabelled, uncounted = [], []
+    for key in index.sorted([*index.concerned(edit, detector), *found.after]):
+        check()
+        workload = found.after[key] if key in found.after else index.get(key)
+        if workload is None:
+            continue
+        if labels_matter(edit, workload):
+            unlabelled.append(str(workload))
+        after = detector.detected(workload)
+        if after is workload:
+            continue
+        found.after[key] = after
+        if after.unscheduled is not None and after.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
+            uncounted.append(str(workload))
+    found.gaps += _gap(unlabelled, f"labels are not known, so that it is not known whether {edit.reference} selects")
+    found.gaps += _gap(uncounted, f"replicas are not known, so that it is not known where {edit.reference} places")
+    if edit.has_effect and edit.after is not None and edit.after.spec.dependent_overrides:
+        names = ", ".join(edit.after.spec.dependent_overrides)
+        found.gaps.append(
+            f"{edit.reference} claims nothing before its dependentOverrides exist ({names}); the plan assumes that "
+            "they do"
+        )
+
+
+def _gap(names: Sequence[str], problem: str) -> Iterable[str]:
+    if not names:
+        return ()
+    shown = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return (f"the {problem} {shown}",)

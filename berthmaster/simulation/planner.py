@@ -1,0 +1,89 @@
+"""Plan a change: decide where the workloads go that it concerns, and compare that with where they are.
+
+Only workloads whose binding changes are scheduled again, as in a control plane: nothing else makes a scheduler look at
+them. A change of clusters concerns all workloads.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
+
+import msgspec.structs
+
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan import PlanSummary, fails, moved_replicas
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_clusters import changed_clusters
+from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
+from berthmaster.simulation.plan_effects import policy_effects
+from berthmaster.simulation.plan_id import plan_id
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.plan_rows import PlannedWorkload, move_of, staying_of, unplaced_of
+from berthmaster.simulation.planned_changes import changed_workloads
+
+
+def plan(
+    index: PlanIndex,
+    changes: ChangeSet,
+    now: datetime,
+    *,
+    gaps: Sequence[str] = (),
+    check: Callable[[], None] = lambda: None,
+) -> Plan:
+    """Return what changes would move.
+
+    The caller keeps the index for further plans, which it leaves unchanged. For a service that plans each admission
+    review: keep one ``PlanIndex``, call ``update`` with the current world before each plan, and hold one lock during
+    both. The plan of a policy that concerns few workloads then costs what these workloads cost.
+
+    Args:
+        index: the world before the changes, with all resources that the changed policies can select.
+        changes: the changes.
+        now: the time of the changes; later than every scheduling in the world.
+        gaps: what is not known about the world and can change the answer, one sentence each.
+        check: called before each workload; an exception that it raises ends the plan.
+
+    Raises:
+        InputError: a deleted cluster does not exist, or the fleet is full.
+    """
+    changed = changed_workloads(index, changes, now, check)
+    decider = PlanDecider(index, changed, now, check)
+    concerned, followers = with_followers(index, decider, decider.concerned())
+    rows = [*concerned, *followers]
+    moving = [move_of(each) for each in rows if each.moves]
+    moving.sort(key=lambda each: (-each.replicas, -len(each.deleted), each.resource))
+    unplaced = [unplaced_of(each) for each in rows if each.after is not None and fails(each.after)]
+    unplaced.sort(key=lambda each: (not each.by_change, not each.nowhere, each.resource))
+    totals = changed_clusters(index, decider.clusters, rows)
+    all_gaps = sorted({*gaps, *changed.gaps, *_unknown_dependencies(rows)})
+    answer = Plan(
+        id="",
+        summary=PlanSummary(
+            workloads=len(index) + sum(each.before_workload is None for each in concerned),
+            moved=len(moving),
+            replicas=sum(moved_replicas(each.moves) for each in moving),
+            nowhere=[each.resource for each in unplaced if each.nowhere],
+            short=[each.resource for each in unplaced if not each.nowhere],
+            new_failures=[each.resource for each in unplaced if each.by_change],
+        ),
+        concerned=len(concerned),
+        deleted_copies=sum(len(each.deleted) for each in moving),
+        complete=not all_gaps,
+        gaps=all_gaps,
+        policies=policy_effects(index, changed.edits, concerned),
+        unplaced=unplaced,
+        moves=moving,
+        overcommitted=[each.cluster for each in totals if each.overcommitted],
+        clusters=totals,
+        staying=[staying_of(each) for each in concerned if not each.moves and each.after_workload is not None],
+        overrides=list(changes.overrides),
+    )
+    return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+
+
+def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[str]:
+    """Return a sentence for each workload that moves and whose dependencies are not known."""
+    return [
+        f"the dependencies of {each.resource} are not known, so that it is not known what follows it"
+        for each in rows
+        if each.moves and each.after_workload is not None and each.after_workload.dependencies is None
+    ]
