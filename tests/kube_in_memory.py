@@ -2,7 +2,7 @@
 
 ``test_kube_in_memory`` tests its guarantees. ``e2e/test_kube_in_memory`` compares it with a real API server and a
 custom resource. It knows no schemas, serves each requested kind with a status subresource and generations, pages lists
-without a snapshot, tracks no field managers, and deletes objects with finalizers at once.
+without a snapshot, and tracks no field managers.
 """
 
 import json
@@ -19,7 +19,9 @@ from kube_store import APPLY, JSON, KubeStore, Place, patched
 from berthmaster.kube.requests import APIRequest, Collection, api_root
 from berthmaster.model.errors import ApiError
 
-_IMMUTABLE: Final = ("name", "namespace", "uid", "generation", "creationTimestamp", "resourceVersion")
+_IMMUTABLE: Final = (
+    "name", "namespace", "uid", "generation", "creationTimestamp", "deletionTimestamp", "resourceVersion"
+)  # fmt: skip
 """Metadata that no write changes."""
 _ALL_VERBS: Final = ["create", "delete", "get", "list", "patch", "update", "watch"]
 
@@ -249,7 +251,7 @@ class KubeInMemory(KubeStore):
             answer = self._created(f"{path}/{name}", content, dry_run=dry_run)
         elif request.method == "DELETE":
             _guard(self._found(path)["metadata"], content.get("preconditions", {}), "uid", "resourceVersion")
-            self.remove(path)
+            self.delete(path, self._stamp())
             answer = {"kind": "Status", "status": "Success"}
         elif request.content_type == APPLY and path not in self.objects:
             if content["metadata"].get("uid"):
@@ -265,11 +267,13 @@ class KubeInMemory(KubeStore):
     def _created(self, path: str, content: JSON, *, dry_run: bool = False) -> JSON:
         if path in self.objects:
             raise ApiError(409, "AlreadyExists", f"{path} already exists")
-        stamp = self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
         metadata = {name: value for name, value in content["metadata"].items() if name not in ("uid", "generation")}
-        made = {**content, "metadata": {**metadata, "creationTimestamp": stamp}}
+        made = {**content, "metadata": {**metadata, "creationTimestamp": self._stamp()}}
         made.pop("status", None)
         return made if dry_run else self.put(path, made)
+
+    def _stamp(self) -> str:
+        return self._now().isoformat(timespec="seconds").replace("+00:00", "Z")
 
     def _updated(self, path: str, after: JSON, place: Place, method: str) -> JSON:
         """Return an object after an update of the object or of its status."""

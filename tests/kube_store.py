@@ -95,6 +95,7 @@ class KubeStore:
         """Create or replace an object, status included. Return it as stored.
 
         An existing object keeps its uid unless ``content`` has one. Its generation is continued.
+        An object that is being deleted goes with its last finalizer.
         """
         with self.changed:
             place, before, after = Place.of(path), self.objects.get(path), deepcopy(dict(content))
@@ -106,10 +107,14 @@ class KubeStore:
             if place.namespace:
                 metadata.setdefault("namespace", place.namespace)
             if before:
-                metadata["generation"] = known["generation"] + (_desired(before) != _desired(after))
+                marked = "deletionTimestamp" in metadata and "deletionTimestamp" not in known
+                metadata["generation"] = known["generation"] + (marked or _desired(before) != _desired(after))
             else:
                 metadata.setdefault("generation", 1)
             self.objects[path] = after
+            if "deletionTimestamp" in metadata and known.get("finalizers") and not metadata.get("finalizers"):
+                self.remove(path)
+                return deepcopy(after)
             self._append(Change("MODIFIED" if before else "ADDED", path, after))
             return deepcopy(after)
 
@@ -125,8 +130,17 @@ class KubeStore:
             mutate(content)
             return self.put(path, content)
 
+    def delete(self, path: str, at: str) -> None:
+        """Delete an object as a client does: with finalizers it stays, marked with a time, until they are gone."""
+        with self.changed:
+            metadata = self.objects[path]["metadata"]
+            if not metadata.get("finalizers"):
+                self.remove(path)
+            elif "deletionTimestamp" not in metadata:
+                self.edit(path, metadata={"deletionTimestamp": at})
+
     def remove(self, path: str) -> None:
-        """Delete an object."""
+        """Remove an object at once."""
         with self.changed:
             gone = self.objects.pop(path)
             metadata = {**gone["metadata"], "resourceVersion": str(self.version + 1)}

@@ -283,3 +283,23 @@ def test_discovery(api):
     assert (resource["kind"], resource["name"], resource["namespaced"]) == ("Thing", "things", True)
     manifest = {**ONE, "apiVersion": "example.io/v1", "metadata": {"name": "one", "namespace": "ns"}}
     assert api.served.path(manifest) == PATH
+
+
+def test_an_object_with_finalizers_goes_with_the_last_one():
+    api = KubeInMemory()
+    api.put(PATH, {"metadata": {"finalizers": ["example.org/a", "example.org/b"]}, "spec": {"n": 1}})
+    for _ in range(2):
+        answer(api, requests.delete(THINGS, KEY))
+    marked = api.get(PATH)
+    assert marked is not None
+    assert "deletionTimestamp" in marked["metadata"]
+    assert (marked["metadata"]["generation"], api.version) == (2, 2), "the second delete changes nothing"
+    kept = {**marked, "metadata": {**marked["metadata"], "finalizers": ["example.org/b"]}}
+    del kept["metadata"]["deletionTimestamp"]
+    answer(api, requests.replace(THINGS, KEY, kept))
+    marked = api.get(PATH)
+    assert marked is not None
+    assert "deletionTimestamp" in marked["metadata"], "no write takes it away"
+    answer(api, requests.merge_patch(THINGS, KEY, {"metadata": {"finalizers": None}}))
+    assert api.get(PATH) is None
+    assert api.changes[-1].kind == "DELETED"

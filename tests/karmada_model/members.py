@@ -1,0 +1,358 @@
+"""Member clusters with their agents: they run the workloads of Works, and report later what became of them.
+
+A test plays with them: it breaks an image or a workload, lets a cluster get lost, and brings it back. ``healthy`` says
+what really runs. The status of a Work, and so the status of a binding, says that only some seconds later.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import partial
+from typing import Any, Final
+
+from karmada_model.agenda import Agenda
+from karmada_model.objects import Ident, News, Objects, ident, stamp
+from karmada_model.works import EXECUTION, SPACE, TEMPLATE_GENERATION, cluster_of
+from kube_store import JSON
+
+from berthmaster.model.quantity import Quantity
+from berthmaster.model.replicas import replicas_of
+
+CLUSTER_VERSION: Final = "cluster.karmada.io/v1alpha1"
+WITH_PODS: Final = ("Deployment", "StatefulSet", "ReplicaSet")
+"""Kinds whose health depends on their pods. Other kinds are healthy once they are applied."""
+
+
+@dataclass(frozen=True)
+class Delays:
+    """How long members take, in seconds.
+
+    Attributes:
+        apply_s: until a changed Work is applied.
+        start_s: until new or changed pods are healthy.
+        report_s: until a change in a member is in the status of the Work.
+        delete_s: until a deleted Work is gone.
+        detect_s: until a lost cluster has the condition Ready=Unknown; ``--cluster-monitor-grace-period``.
+    """
+
+    apply_s: float = 1.0
+    start_s: float = 20.0
+    report_s: float = 3.0
+    delete_s: float = 2.0
+    detect_s: float = 40.0
+
+
+@dataclass
+class RunningCopy:
+    """A resource as it is in a member cluster.
+
+    Attributes:
+        manifest: as applied.
+        generation: the generation of the object in the member.
+        wanted: its replicas.
+        ready: the replicas that are healthy, of any generation.
+        current: whether all of ``ready`` are of the present generation and complete.
+        pods: the pod template of the replicas that became healthy last.
+    """
+
+    manifest: JSON
+    generation: int = 0
+    wanted: int = 0
+    ready: int = 0
+    current: bool = False
+    pods: JSON | None = None
+
+
+@dataclass
+class Member:
+    """A member cluster.
+
+    Attributes:
+        up: whether its agent reaches the control plane and its pods serve.
+        copies: what runs, by Work.
+        allocated: its own use of resources, besides the copies; None until the first report.
+    """
+
+    up: bool = True
+    copies: dict[Ident, RunningCopy] = field(default_factory=dict)
+    allocated: JSON | None = None
+
+
+class Members:
+    """All member clusters. It implements ``Controller``.
+
+    Args:
+        objects: what they read and write.
+        agenda: where they queue their tasks.
+        now: the time of day.
+        delays: how long they take.
+        reports_resources: whether they report the resources that their copies use, in the status of their Cluster.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        agenda: Agenda,
+        now: Callable[[], datetime],
+        delays: Delays | None = None,
+        *,
+        reports_resources: bool = False,
+    ) -> None:
+        self.delays = delays or Delays()
+        self._objects = objects
+        self._agenda = agenda
+        self._now = now
+        self._reports_resources = reports_resources
+        self._members: dict[str, Member] = {}
+        self._broken: set[tuple[str, str]] = set()
+        self._broken_images: set[str] = set()
+
+    def observe(self, news: News) -> None:
+        latest = news.latest
+        if latest["kind"] != "Work" or not str(latest["metadata"]["namespace"]).startswith(SPACE):
+            return
+        which = ident(latest)
+        if news.after is None:
+            self.member(cluster_of(latest)).copies.pop(which, None)
+        elif "deletionTimestamp" in latest["metadata"]:
+            self._later(self.delays.delete_s, which, self._remove)
+        elif news.before is None or news.before["spec"] != latest["spec"]:
+            self._later(self.delays.apply_s, which, self._apply)
+
+    # What tests ask and play
+
+    def member(self, name: str) -> Member:
+        """Return a member cluster."""
+        return self._members.setdefault(name, Member())
+
+    def copies(self, template: JSON) -> dict[str, RunningCopy]:
+        """Return the copies of a template by member cluster, those of lost clusters too."""
+        wanted = ident(template)
+        return {
+            name: copy
+            for name, member in self._members.items()
+            for copy in member.copies.values()
+            if ident(copy.manifest) == wanted
+        }
+
+    def healthy(self, template: JSON) -> dict[str, int]:
+        """Return how many replicas of a template really are healthy, by member cluster. Lost clusters have none."""
+        return {name: copy.ready for name, copy in self.copies(template).items() if self.member(name).up and copy.ready}
+
+    def break_image(self, image: str) -> None:
+        """Let no pod with this image become healthy. Running pods stay."""
+        self._broken_images.add(image)
+
+    def break_workload(self, cluster: str, name: str) -> None:
+        """Let the pods of a workload fail in a cluster, running ones too."""
+        self._broken.add((cluster, name))
+        for which, copy in self.member(cluster).copies.items():
+            if copy.manifest["metadata"]["name"] == name:
+                copy.ready, copy.current = 0, False
+                self._later(self.delays.report_s, which, self._report)
+
+    def mend(self) -> None:
+        """Let everything that is broken become healthy again."""
+        self._broken.clear()
+        self._broken_images.clear()
+        for member in self._members.values():
+            for which, copy in member.copies.items():
+                if not copy.current:
+                    self._later(self.delays.start_s, which, self._start)
+
+    def lose(self, cluster: str, status: str = "Unknown") -> None:
+        """Lose a cluster: its pods serve no more, it reports nothing, and its condition changes when that is noticed.
+
+        What it reported last stays in the status of Works and bindings.
+        """
+        self.member(cluster).up = False
+        self._detect(self.delays.detect_s, cluster, status)
+
+    def recover(self, cluster: str) -> None:
+        """Bring a lost cluster back: its pods start again, and its agent catches up."""
+        member = self.member(cluster)
+        member.up = True
+        for copy in member.copies.values():
+            copy.ready, copy.current = 0, False
+        self._detect(self.delays.report_s, cluster, "True")
+        for work in list(self._objects.all("Work")):
+            if cluster_of(work) == cluster:
+                deleted = "deletionTimestamp" in work["metadata"]
+                self._later(self.delays.apply_s, ident(work), self._remove if deleted else self._apply)
+
+    def set_ready(self, cluster: str, status: str) -> None:
+        """Write the condition Ready of a cluster."""
+        at = stamp(self._now())
+        self._objects.change(
+            Ident(CLUSTER_VERSION, "Cluster", "", cluster), partial(_set_ready, status=status, at=at), status=True
+        )
+
+    # What agents do
+
+    def _later(self, seconds: float, which: Ident, run: Callable[[Ident], None]) -> None:
+        key = (run.__name__, which)
+        if seconds:
+            self._agenda.add_after(seconds, "members", key, partial(run, which))
+        else:
+            self._agenda.add("members", key, partial(run, which))
+
+    def _detect(self, seconds: float, cluster: str, status: str) -> None:
+        def detect() -> None:
+            if self.member(cluster).up == (status == "True"):  # else it was lost or came back meanwhile
+                self.set_ready(cluster, status)
+
+        self._agenda.add_after(seconds, "members", ("detect", cluster, status), detect)
+
+    def _apply(self, which: Ident) -> None:
+        work = self._objects.get(which)
+        if work is None or not self.member(_cluster(which)).up or work["spec"].get("suspendDispatching"):
+            return
+        if "deletionTimestamp" in work["metadata"]:
+            return
+        manifest = work["spec"]["workload"]["manifests"][0]
+        copy = self.member(_cluster(which)).copies.setdefault(which, RunningCopy({**manifest, "spec": None}))
+        if copy.manifest.get("spec") != manifest.get("spec"):
+            copy.generation += 1
+            copy.wanted = replicas_of(manifest).number
+            copy.current = copy.ready >= copy.wanted and copy.pods == _pod_template(manifest)
+            copy.ready = min(copy.ready, copy.wanted)
+        copy.manifest = manifest
+        if not copy.current:
+            self._later(self.delays.start_s, which, self._start)
+        self._later(self.delays.report_s, which, self._report)
+
+    def _start(self, which: Ident) -> None:
+        copy = self.member(_cluster(which)).copies.get(which)
+        if copy is None or copy.current or not self.member(_cluster(which)).up or self._is_broken(which, copy):
+            return
+        copy.ready, copy.current, copy.pods = copy.wanted, True, _pod_template(copy.manifest)
+        self._later(self.delays.report_s, which, self._report)
+
+    def _is_broken(self, which: Ident, copy: RunningCopy) -> bool:
+        if (_cluster(which), copy.manifest["metadata"]["name"]) in self._broken:
+            return True
+        return any(image in self._broken_images for image in _images(copy.manifest))
+
+    def _report(self, which: Ident) -> None:
+        cluster = _cluster(which)
+        member = self.member(cluster)
+        copy = member.copies.get(which)
+        if copy is not None and member.up:
+            status = _work_status(copy, stamp(self._now()))
+            self._objects.change(which, partial(_set_status, status=status), status=True)
+        if self._reports_resources and member.up:
+            self._report_resources(cluster)
+
+    def _report_resources(self, cluster: str) -> None:
+        member, which = self.member(cluster), Ident(CLUSTER_VERSION, "Cluster", "", cluster)
+        found = self._objects.get(which)
+        summary = found.get("status", {}).get("resourceSummary") if found is not None else None
+        if summary is None:
+            return
+        if member.allocated is None:
+            member.allocated = dict(summary.get("allocated") or {})
+        used = _used(member.allocated, member.copies.values())
+        self._objects.change(which, lambda it: it["status"]["resourceSummary"].update(allocated=used), status=True)
+
+    def _remove(self, which: Ident) -> None:
+        member = self.member(_cluster(which))
+        if not member.up:
+            return
+        member.copies.pop(which, None)
+        self._objects.change(which, _remove_finalizer)
+        if self._reports_resources:
+            self._report_resources(_cluster(which))
+
+
+def _cluster(work: Ident) -> str:
+    return work.namespace.removeprefix(SPACE)
+
+
+def _pod_template(manifest: JSON) -> JSON:
+    found: JSON = (manifest.get("spec") or {}).get("template") or {}
+    return found
+
+
+def _images(manifest: JSON) -> Iterator[str]:
+    for each in _pod_template(manifest).get("spec", {}).get("containers", ()):
+        yield each.get("image", "")
+
+
+def _used(base: JSON, copies: Any) -> JSON:
+    total = {name: Quantity.parse(amount) for name, amount in base.items()}
+    for copy in copies:
+        if copy.manifest["kind"] not in WITH_PODS:
+            continue
+        requirements = replicas_of(copy.manifest).requirements
+        requests = requirements.resource_request if requirements is not None else {}
+        for name, amount in {**requests, "pods": Quantity.parse("1")}.items():
+            for _ in range(copy.wanted):
+                total[name] = total[name] + amount if name in total else amount
+    return {name: amount.canonical() for name, amount in total.items()}
+
+
+def _work_status(copy: RunningCopy, at: str) -> JSON:
+    manifest = copy.manifest
+    group, _, version = manifest["apiVersion"].rpartition("/")
+    identifier = {
+        "ordinal": 0,
+        "version": version,
+        "kind": manifest["kind"],
+        "resource": f"{manifest['kind'].lower()}s",
+    }
+    named = {key: manifest["metadata"][key] for key in ("namespace", "name") if key in manifest["metadata"]}
+    entry: JSON = {"identifier": {**identifier, **({"group": group} if group else {}), **named}}
+    entry["health"] = "Healthy"
+    if manifest["kind"] in WITH_PODS:
+        entry["health"] = "Healthy" if copy.current and copy.ready >= copy.wanted else "Unhealthy"
+        entry["status"] = _reflected(copy)
+    applied = {
+        "type": "Applied",
+        "status": "True",
+        "reason": "AppliedSuccessful",
+        "message": "Manifest has been successfully applied",
+        "lastTransitionTime": at,
+    }
+    return {"conditions": [applied], "manifestStatuses": [entry]}
+
+
+def _reflected(copy: RunningCopy) -> JSON:
+    """Return the status of a workload as Karmada reflects it. Like Go, omit zeros."""
+    annotations = copy.manifest["metadata"].get("annotations", {})
+    updated = copy.ready if copy.current else 0
+    status = {
+        "generation": copy.generation,
+        "observedGeneration": copy.generation,
+        "resourceTemplateGeneration": int(annotations.get(TEMPLATE_GENERATION, 0)),
+        "replicas": copy.wanted,
+        "updatedReplicas": updated,
+        "readyReplicas": copy.ready,
+        "availableReplicas": copy.ready,
+        "unavailableReplicas": copy.wanted - copy.ready,
+    }
+    return {key: value for key, value in status.items() if value}
+
+
+def _set_status(work: JSON, status: JSON) -> None:
+    """Write the status of a Work. An unchanged condition keeps its time."""
+    known = {each["type"]: each for each in work.get("status", {}).get("conditions", ())}
+    conditions = [
+        {**each, "lastTransitionTime": known[each["type"]]["lastTransitionTime"]}
+        if known.get(each["type"], {}).get("status") == each["status"]
+        else each
+        for each in status["conditions"]
+    ]
+    work["status"] = {**status, "conditions": conditions}
+
+
+def _set_ready(cluster: JSON, status: str, at: str) -> None:
+    conditions = cluster.setdefault("status", {}).setdefault("conditions", [])
+    known = next((each for each in conditions if each["type"] == "Ready"), None)
+    if known is None:
+        conditions.append({"type": "Ready", "status": status, "reason": "Played", "lastTransitionTime": at})
+    elif known["status"] != status:
+        known.update(status=status, lastTransitionTime=at)
+
+
+def _remove_finalizer(work: JSON) -> None:
+    work["metadata"]["finalizers"] = [each for each in work["metadata"].get("finalizers", ()) if each != EXECUTION]

@@ -1,0 +1,110 @@
+"""The binding scheduler of Berthmaster on an API server in memory, driven step by step on the thread of the test."""
+
+from typing import Any, cast
+
+import msgspec
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from kube_in_memory import KubeInMemory
+from kube_store import Place
+
+from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.kube.events import EventContent
+from berthmaster.kube.requests import Key
+
+HOUSEKEEPING_S = 1.0
+
+
+class RecordedEvents:
+    """A recorder of events.
+
+    Attributes:
+        events: in order.
+    """
+
+    def __init__(self) -> None:
+        self.events: list[EventContent] = []
+
+    def record(self, event: EventContent) -> None:
+        self.events.append(event)
+
+
+class SteppedScheduler:
+    """A binding scheduler without threads. A new one on the same API server is a restart.
+
+    Attributes:
+        controller: the binding scheduler.
+        recorder: its events.
+    """
+
+    def __init__(self, api: KubeInMemory, clock: FakeClock, settings: ControllerSettings | None = None) -> None:
+        self._api = api
+        self._clock = clock
+        self.recorder = RecordedEvents()
+        context = ControllerContext(api, clock, self.recorder, FakeMetrics())
+        self.controller = BindingScheduler(context, settings or ControllerSettings(), cast("Any", FakeMetrics()))
+        self._informers = {each.collection.path: each for each in context.informers.values()}
+        self._queue = self.controller._queue
+        self._seen = 0
+        self._housekept_s = clock.monotonic_s()
+        self._list()
+
+    def observe(self) -> int:
+        """Let the informers see what changed. Return the number of changes."""
+        with self._api.changed:
+            news = self._api.changes[self._seen :]
+            self._seen += len(news)
+        for change in news:
+            place = Place.of(change.path)
+            informer = self._informers.get(f"{place.root}/{place.plural}")
+            if informer is None:
+                continue
+            key = (place.namespace, place.name)
+            if change.kind == "DELETED":
+                informer.delete(key)
+            else:
+                informer.put(key, msgspec.Raw(msgspec.json.encode(change.content)))
+        return len(news)
+
+    def step(self) -> bool:
+        """Reconcile one binding. Return whether one was due."""
+        self.observe()
+        if self._clock.monotonic_s() >= self._housekept_s + HOUSEKEEPING_S:
+            self._housekept_s = self._clock.monotonic_s()
+            self.controller._housekeep()
+        with self._queue._changed:
+            self._queue._promote()
+            if not self._queue._dirty:
+                return False
+        key = cast("Key", self._queue.take())
+        result = self.controller._workers._reconcile(key)
+        assert result != "crash", "the log says why"
+        self._queue.done(key)
+        return True
+
+    def next_s(self) -> float | None:
+        """Return the seconds until a binding is due; None if only a change can bring that about."""
+        self.observe()
+        lengths = self._queue.lengths()
+        if lengths["active"]:
+            return 0.0
+        due = [due_s - self._clock.monotonic_s() for due_s in self._queue._due_s.values()]
+        if lengths["unschedulable"]:
+            due.append(HOUSEKEEPING_S)
+        return max(0.0, min(due)) if due else None
+
+    def _list(self) -> None:
+        """Let each informer see its first list, clusters first, as at a start."""
+        with self._api.changed:
+            self._seen = self._api.version
+            for path, informer in self._informers.items():
+                informer.replace(
+                    {
+                        (each["metadata"].get("namespace", ""), each["metadata"]["name"]): msgspec.Raw(
+                            msgspec.json.encode(each)
+                        )
+                        for each in self._api.all(path)
+                    }
+                )

@@ -1,0 +1,185 @@
+"""A whole control plane in memory: the API server, the modelled Karmada, and Berthmaster's binding scheduler.
+
+The test's thread does all work, and the time is the test's. What a user would do with kubectl is a method.
+"""
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from fake_clock import FakeClock
+from karmada_model.agenda import MAX_STEPS
+from karmada_model.detector import binding_of
+from karmada_model.model import ALL, KarmadaModel, Settings, in_memory
+from karmada_model.objects import ident
+from karmada_model.scheduler import SteppedScheduler
+from kube_in_memory import KubeInMemory
+from kube_store import JSON, merged
+
+from berthmaster.controllers.settings import ControllerSettings
+
+SCHEDULER: Final = "berthmaster"
+_KINDS: Final = (
+    ("cluster.karmada.io/v1alpha1", "Cluster", "clusters", False),
+    ("policy.karmada.io/v1alpha1", "PropagationPolicy", "propagationpolicies", True),
+    ("policy.karmada.io/v1alpha1", "ClusterPropagationPolicy", "clusterpropagationpolicies", False),
+    ("work.karmada.io/v1alpha2", "ResourceBinding", "resourcebindings", True),
+    ("work.karmada.io/v1alpha2", "ClusterResourceBinding", "clusterresourcebindings", False),
+    ("work.karmada.io/v1alpha1", "Work", "works", True),
+    ("apps.karmada.io/v1alpha1", "WorkloadRebalancer", "workloadrebalancers", False),
+    ("scheduling.k8s.io/v1", "PriorityClass", "priorityclasses", False),
+    ("apps/v1", "Deployment", "deployments", True),
+    ("apps/v1", "StatefulSet", "statefulsets", True),
+    ("batch/v1", "Job", "jobs", True),
+    ("v1", "ConfigMap", "configmaps", True),
+    ("v1", "Secret", "secrets", True),
+    ("v1", "ServiceAccount", "serviceaccounts", True),
+    ("rbac.authorization.k8s.io/v1", "ClusterRole", "clusterroles", False),
+)
+
+
+def serve(api: KubeInMemory) -> None:
+    """Serve the kinds that the model and the scheduler use."""
+    for api_version, kind, plural, namespaced in _KINDS:
+        known = {each["kind"] for each in api.served.resources(api_version)}
+        if kind not in known:
+            api.served.add(api_version, kind, plural, namespaced=namespaced)
+
+
+class Stage:
+    """A control plane in memory.
+
+    Attributes:
+        api: the API server. Its faults affect the scheduler only.
+        clock: the time of everything.
+        model: Karmada's controllers and the members.
+        scheduler: the binding scheduler; None if the test does without.
+    """
+
+    def __init__(
+        self,
+        *stored: JSON,
+        karmada: Settings | None = None,
+        settings: ControllerSettings | None = None,
+        chance: random.Random | None = None,
+        only: tuple[str, ...] = ALL,
+        scheduled: bool = True,
+    ) -> None:
+        """Make it.
+
+        Args:
+            stored: objects that exist from the start.
+            karmada: how Karmada is configured.
+            settings: how the binding scheduler is configured.
+            chance: chooses whose turn it is; None takes turns in order.
+            only: the controllers of Karmada that work.
+            scheduled: whether there is a binding scheduler.
+        """
+        self.clock = FakeClock()
+        self.api = KubeInMemory(self.clock.now)
+        serve(self.api)
+        for each in stored:
+            self.put(each)
+        self.model: KarmadaModel = in_memory(self.api, self.clock, karmada, only=only, chance=chance)
+        self._settings = settings
+        self._chance = chance
+        self.scheduler = SteppedScheduler(self.api, self.clock, settings) if scheduled else None
+
+    # Time
+
+    def step(self) -> bool:
+        """Let Karmada or the scheduler reconcile one key. Return whether one had anything to do."""
+        turns: list[Callable[[], bool]] = [self.model.step]
+        if self.scheduler is not None:
+            turns.append(self.scheduler.step)
+        if self._chance is not None:
+            self._chance.shuffle(turns)
+        return any(turn() for turn in turns)
+
+    def settle(self) -> int:
+        """Step until nothing is due, and return the number of steps."""
+        for steps in range(MAX_STEPS):
+            if not self.step():
+                return steps
+        raise AssertionError("the control plane does not come to rest")
+
+    def run(self, seconds: float) -> None:
+        """Let time pass. Everything happens when it is due."""
+        end_s = self.clock.monotonic_s() + seconds
+        self.settle()
+        while (left_s := end_s - self.clock.monotonic_s()) > 0:
+            waits = [self.model.next_s(), self.scheduler.next_s() if self.scheduler is not None else None]
+            wait_s = min([each for each in waits if each is not None], default=left_s)
+            # At least a millisecond, so that rounding cannot stop the time.
+            self.clock.pass_by(min(max(wait_s, 0.001), left_s))
+            self.settle()
+
+    def restart_scheduler(self) -> None:
+        """Replace the binding scheduler by a new process, which lists everything."""
+        self.scheduler = SteppedScheduler(self.api, self.clock, self._settings)
+
+    # What users do
+
+    def put(self, manifest: JSON) -> JSON:
+        """Store an object as it is, with its status."""
+        return self.api.put(self.api.served.path(manifest), manifest)
+
+    def apply(self, manifest: JSON) -> JSON:
+        """Create an object, or merge the manifest into the stored one. ``spec`` is replaced as a whole."""
+        path = self.api.served.path(manifest)
+        before = self.api.get(path)
+        if before is None:
+            return self.put({**manifest, "metadata": {**manifest["metadata"]}})
+        after = merged(before, {key: value for key, value in manifest.items() if key != "spec"})
+        return self.api.put(path, {**after, **({"spec": manifest["spec"]} if "spec" in manifest else {})})
+
+    def edit(self, manifest: JSON, **patch: Any) -> JSON:
+        """Merge a patch into a stored object."""
+        return self.api.edit(self.api.served.path(manifest), **patch)
+
+    def scale(self, template: JSON, replicas: int) -> JSON:
+        """Change the replicas of a template."""
+        return self.edit(template, spec={"replicas": replicas})
+
+    def delete(self, manifest: JSON) -> None:
+        """Delete an object. It stays until its finalizers are gone."""
+        self.model.objects.delete(ident(manifest))
+
+    # What tests look at
+
+    def get(self, manifest: JSON) -> JSON | None:
+        """Return a copy of a stored object, or None."""
+        return self.api.get(self.api.served.path(manifest))
+
+    def binding(self, template: JSON) -> JSON | None:
+        """Return a copy of the binding of a template, or None."""
+        found = self.model.objects.get(binding_of(template))
+        return None if found is None else dict(json.loads(json.dumps(found)))
+
+    def assignment(self, template: JSON) -> dict[str, int]:
+        """Return the replicas of a template by cluster, as its binding assigns them."""
+        found = self.model.objects.get(binding_of(template))
+        return {each["name"]: each.get("replicas", 0) for each in (found or {"spec": {}})["spec"].get("clusters") or ()}
+
+    def works(self, template: JSON) -> dict[str, JSON]:
+        """Return the Works of a template by cluster, also those that are being deleted."""
+        wanted = ident(template)
+        return {
+            each["metadata"]["namespace"].removeprefix("karmada-es-"): each
+            for each in self.model.objects.all("Work")
+            if ident(each["spec"]["workload"]["manifests"][0]) == wanted
+        }
+
+    def holder(self, template: JSON) -> str:
+        """Return the name of the policy that holds a template; empty without."""
+        found = self.model.objects.get(ident(template))
+        annotations = found["metadata"].get("annotations", {}) if found is not None else {}
+        names = [annotations.get(f"{prefix}propagationpolicy.karmada.io/name") for prefix in ("", "cluster")]
+        return next((name for name in names if name), "")
+
+    def condition(self, template: JSON, kind: str = "Scheduled") -> JSON:
+        """Return a condition of the binding of a template; empty without."""
+        found = self.model.objects.get(binding_of(template)) or {}
+        conditions = found.get("status", {}).get("conditions") or ()
+        return next((dict(each) for each in conditions if each["type"] == kind), {})
