@@ -41,6 +41,11 @@ _scheduling_options = option_group(
     ),
     plugin_options,
     click.option(
+        "--unknown-fields", type=click.Choice(["hold", "ignore"]), default="hold", show_default=True,
+        help="What to do with bindings whose placement has fields that this version does not know. hold: do not "
+        "schedule them anew; what runs stays. ignore: schedule them as if the fields were absent.",
+    ),
+    click.option(
         "--failover", type=click.Choice(["off", "not-ready"]), default="off", show_default=True,
         help="not-ready: replace assigned clusters that stay not ready.",
     ),
@@ -173,6 +178,7 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
         concurrent_bindings=given["concurrent_bindings"],
         concurrent_rebalancers=given["concurrent_rebalancers"],
         failover=given["failover"],
+        unknown_fields=given["unknown_fields"],
         failover_toleration_s=given["failover_toleration_s"],
         estimators=_estimator_settings(given) if given["enable_scheduler_estimator"] else None,
     )

@@ -27,6 +27,11 @@ present_options = option_group(
         "Repeatable.",
     ),
     click.option(
+        "--unknown-fields", type=click.Choice(["hold", "ignore"]), default="hold", show_default=True,
+        help="What to do with placements that have fields which this version does not know: see berthmaster "
+        "controllers. hold: report that no decision is simulated.",
+    ),
+    click.option(
         "--lenient", is_flag=True,
         help="Warn about misspelled fields and about policies that the webhook would refuse, and go on.",
     ),

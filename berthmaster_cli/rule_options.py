@@ -24,6 +24,11 @@ rule_options: Final = option_group(
         "--namespaced-kind", "namespaced_kinds", multiple=True, metavar="[GROUP/]KIND",
         help="A custom kind that is namespaced. Repeatable.",
     ),
+    click.option(
+        "--scheduler-name", "scheduler_names", multiple=True, metavar="NAME", default=("berthmaster",),
+        show_default=True, help="The spec.schedulerName of our scheduler: a policy that names it is denied if its "
+        "placement has fields that this version does not know. Repeatable.",
+    ),
     placement_limits_option,
 )  # fmt: skip
 

@@ -96,7 +96,9 @@ def of_namespace(manifests: Manifests, namespace: str) -> Manifests:
 
 
 def _from_files(given: Mapping[str, Any]) -> Manifests:
-    manifests = load_manifests(given["paths"], stdin=sys.stdin.buffer, lenient=given["lenient"])
+    manifests = load_manifests(
+        given["paths"], stdin=sys.stdin.buffer, lenient=given["lenient"], hold_unknown=given["unknown_fields"] == "hold"
+    )
     _print_gaps(manifests)
     return manifests
 
@@ -107,7 +109,12 @@ def _laid_over(live: "LiveDocuments", over: list[Document], given: Mapping[str, 
 
     if given["dump"] is not None:
         write_dump(live, given["dump"], redact=given["redact"])
-    manifests = manifests_of(overlaid(live.all(), over), live.snapshot.name, lenient=given["lenient"])
+    manifests = manifests_of(
+        overlaid(live.all(), over),
+        live.snapshot.name,
+        lenient=given["lenient"],
+        hold_unknown=given["unknown_fields"] == "hold",
+    )
     _print_gaps(manifests)
     return manifests
 

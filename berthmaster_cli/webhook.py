@@ -64,6 +64,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         levels=rule_levels(given["rules"]),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         limits=given["placement_limits"],
+        scheduler_names=frozenset(given["scheduler_names"]),
         max_values=given["max_object_values"],
         drop_handlers=frozenset(given["drop_handlers"]),
         policy_preemption=FeatureGates.parse(given["feature_gates"], _GATES).on(POLICY_PREEMPTION),

@@ -13,6 +13,7 @@ from berthmaster.runtime.feature_gates import (
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 
+UnknownFields = Literal["hold", "ignore"]
 GATES = (POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, WORKLOAD_AFFINITY)
 
 
@@ -60,6 +61,7 @@ class ControllerSettings:
         failover: what happens to replicas on clusters that are not ready.
         failover_toleration_s: how long a cluster may be not ready before failover.
         estimators: the scheduler estimators; None asks none.
+        unknown_fields: what happens to bindings whose placement has fields that this version does not know.
     """
 
     gates: FeatureGates = field(default_factory=lambda: FeatureGates(GATES))
@@ -70,3 +72,4 @@ class ControllerSettings:
     failover: Literal["off", "not-ready"] = "off"
     failover_toleration_s: float = 300.0
     estimators: EstimatorSettings | None = None
+    unknown_fields: UnknownFields = "hold"

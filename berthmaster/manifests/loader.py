@@ -8,6 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple, TypeVar
 
+import msgspec.structs
+
 from berthmaster.manifests.document import DEFAULT_LIMITS, Document, Identity, ManifestLimits
 from berthmaster.manifests.files import read_documents
 from berthmaster.manifests.overlay import dump_sources, over_dumps
@@ -31,6 +33,7 @@ from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy, defaulted
 from berthmaster.model.quantity import negative_amounts
 from berthmaster.model.rebalancer import WorkloadRebalancer
+from berthmaster.model.unsupported import checked_placement
 from berthmaster.model.validation import binding_errors, cluster_errors, policy_errors
 
 T = TypeVar("T", bound=Value)
@@ -44,6 +47,7 @@ _BINDING: Final = "work.karmada.io/v1alpha2"
 _REBALANCER: Final = "apps.karmada.io/v1alpha1"
 _CUSTOMIZATION: Final = "config.karmada.io/v1alpha1"
 _NODE: Final = ("v1", "Node")
+_IN_PLACEMENT: Final = "spec.placement."
 
 
 class Ignored(NamedTuple):
@@ -136,8 +140,9 @@ def load_manifests(
     stdin: BinaryIO | None = None,
     limits: ManifestLimits = DEFAULT_LIMITS,
     lenient: bool = False,
+    hold_unknown: bool = True,
 ) -> Manifests:
-    """Load all manifests of the paths; see ``read_documents`` for paths, and ``manifests_of`` for ``lenient``.
+    """Load all manifests of the paths; see ``read_documents`` for paths, and ``manifests_of`` for the rest.
 
     Raises:
         ManifestError, InputError: as ``manifests_of``.
@@ -145,10 +150,12 @@ def load_manifests(
     given = [str(path) for path in paths]
     with _collector_paused():
         documents = list(read_documents(given, stdin=stdin, limits=limits))
-        return manifests_of(documents, ", ".join(given), lenient=lenient)
+        return manifests_of(documents, ", ".join(given), lenient=lenient, hold_unknown=hold_unknown)
 
 
-def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = False) -> Manifests:
+def manifests_of(
+    documents: Iterable[Document], origin: str, *, lenient: bool = False, hold_unknown: bool = True
+) -> Manifests:
     """Return the manifests of documents, wherever they were read: files, an API server, a dump.
 
     Without clusters, nodes count as clusters: those of a control plane whose nodes represent clusters. Objects of files
@@ -160,6 +167,7 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
         origin: where they were read, for errors.
         lenient: whether a misspelled field of a policy is a warning. A field without a similar known one is a warning
             in any case, and so is one of a stored policy: both come from another version of Karmada.
+        hold_unknown: whether such fields make a placement an ``UnsupportedPlacement``. Otherwise they are ignored.
 
     Raises:
         ManifestError: at the first invalid or duplicate document of a file.
@@ -167,7 +175,7 @@ def manifests_of(documents: Iterable[Document], origin: str, *, lenient: bool = 
     """
     with _collector_paused():
         given = [each.with_namespace() for each in documents]
-        loader = _Loader(dump_sources(given), lenient=lenient)
+        loader = _Loader(dump_sources(given), lenient=lenient, hold_unknown=hold_unknown)
         for document in over_dumps(given):
             loader.add(document)
     manifests = loader.manifests
@@ -201,9 +209,10 @@ def _collector_paused() -> Iterator[None]:
 class _Loader:
     """Adds documents to manifests and rejects duplicates."""
 
-    def __init__(self, dumps: Container[str], *, lenient: bool = False) -> None:
+    def __init__(self, dumps: Container[str], *, lenient: bool, hold_unknown: bool) -> None:
         self.manifests = Manifests(dumps=dumps)
         self._lenient = lenient
+        self._hold_unknown = hold_unknown
         self._documents: dict[Identity, Document] = {}
         self._readers: Mapping[tuple[str, str], Callable[[Document], None]] = {
             ("cluster.karmada.io", "Cluster"): self._cluster,
@@ -257,23 +266,43 @@ class _Loader:
         self._append(self.manifests.clusters, cluster, document)
 
     def _policy(self, document: Document) -> None:
-        self._check_fields(document)
         policy = defaulted(_decoded(Policy, document, _POLICY))
+        policy = self._with_checked_fields(policy, document)
         _reject(document, policy_errors(policy))
         self.manifests.policy_documents.append(document)
         self._append(self.manifests.policies, policy, document)
 
-    def _check_fields(self, document: Document) -> None:
-        """Reject misspelled fields of a policy, and warn about fields that another version of Karmada may have."""
+    def _with_checked_fields(self, policy: Policy, document: Document) -> Policy:
+        """Reject misspelled fields of a policy, and warn about fields that another version of Karmada may have.
+
+        Returns:
+            The policy, with an ``UnsupportedPlacement`` if such fields are in its placement and count.
+        """
+        held = False
         for error in unknown_fields(Policy, document.raw):
             if error.path.partition(".")[0] == "status":
                 continue
-            if is_misspelled(error) and not (self._lenient or document.stored):
+            misspelled = is_misspelled(error) and not document.stored
+            if misspelled and not self._lenient:
                 raise document.error(error)
-            self.manifests.warnings.append(f"{document.error(error)}; it is ignored")
+            holds = self._hold_unknown and not misspelled and error.path.startswith(_IN_PLACEMENT)
+            held = held or holds
+            effect = "no decision on its workloads is simulated" if holds else "it is ignored"
+            self.manifests.warnings.append(f"{document.error(error)}; {effect}")
+        if not held:
+            return policy
+        placement = checked_placement(policy.spec.placement, document.raw["spec"]["placement"])
+        return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=placement))
 
     def _binding(self, document: Document) -> None:
         binding = _decoded(Binding, document, _BINDING)
+        placement = binding.spec.placement
+        if self._hold_unknown and placement is not None:
+            checked = checked_placement(placement, document.raw["spec"]["placement"])
+            if checked is not placement:
+                binding = msgspec.structs.replace(
+                    binding, spec=msgspec.structs.replace(binding.spec, placement=checked)
+                )
         _reject(document, binding_errors(binding))
         self._append(self.manifests.bindings, binding, document)
 

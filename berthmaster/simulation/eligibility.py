@@ -6,6 +6,7 @@ from typing import Final
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.policy import DEFAULT_SCHEDULER
+from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
 SCHEDULERS: Final = frozenset({DEFAULT_SCHEDULER, "berthmaster"})
@@ -39,6 +40,11 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
         if spec.required_by:
             return Unscheduled(NotScheduled.FOLLOWS, "it follows the workloads that need it")
         return Unscheduled(NotScheduled.UNCLAIMED, "its binding has no placement, and no workload needs it")
+    if unsupported := unsupported_parts(spec.placement):
+        return Unscheduled(
+            NotScheduled.UNSUPPORTED,
+            f"a part of its placement is not known, so that no decision is simulated: {'; '.join(unsupported)}",
+        )
     if spec.suspension is not None and spec.suspension.scheduling:
         return Unscheduled(NotScheduled.SUSPENDED, "its scheduling is suspended: nothing moves until it is resumed")
     if scheduler_of(binding) not in schedulers:

@@ -30,6 +30,8 @@ class NotScheduled(Enum):
     """Its binding names a scheduler that the simulation does not know."""
     SUSPENDED = "Suspended"
     """The scheduling of its binding is suspended."""
+    UNSUPPORTED = "UnsupportedPlacement"
+    """Its placement has a part that this version does not know. Berthmaster's scheduler leaves it where it is."""
     DELETING = "Deleting"
     """Its binding is being deleted."""
 

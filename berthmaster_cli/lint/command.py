@@ -74,6 +74,7 @@ def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checke
         levels=rule_levels(given["rules"], ACROSS_RULE_IDS),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         limits=given["placement_limits"],
+        scheduler_names=frozenset(given["scheduler_names"]),
     )
     if given["list_rules"]:
         _list_rules(settings, given["output"])

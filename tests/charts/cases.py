@@ -55,6 +55,7 @@ CASES: Final[dict[str, Values]] = {
             "failover": {"mode": "not-ready", "tolerationSeconds": 60},
             "estimator": {"enabled": True, "tlsSecretName": "estimator-client-tls"},
             "emptyWorkloadPropagation": True,
+            "unknownFields": "ignore",
         },
     },
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
-from berthmaster.model.decode import convert, unknown_fields
+from berthmaster.model.decode import convert, is_misspelled, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.kinds import group_of, unknown_type
 from berthmaster.model.kubeadmiral import KubeAdmiralPolicy
@@ -15,6 +15,7 @@ from webhook.admission.outcome import ABSENT, FieldProblem
 from webhook.admission.patch import Draft
 from webhook.admission.reviews import ROUTES, ReviewRoute, review
 from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.rules.unsupported import UNSUPPORTED_IDS
 from webhook.admission.wire import AdmissionRequest, GroupVersionKind
 
 SCHEMA: Final = "schema"
@@ -60,17 +61,22 @@ def lint(raw: dict[str, Any], context: AdmissionContext, default_namespace: str)
     identity = (group_of(api_version), kind)
     if identity not in _TYPES:
         return None
-    unknown = tuple(
-        FieldProblem(each.path, ABSENT, each.problem, "correct or remove it", UNKNOWN_FIELD)
-        for each in unknown_fields(_TYPES[identity], raw)
-        if each.path.partition(".")[0] != "status"
-    )
+    fields = [each for each in unknown_fields(_TYPES[identity], raw) if each.path.partition(".")[0] != "status"]
+    unknown = tuple(map(_unknown, fields))
     try:
         convert(_TYPES[identity], raw)
     except FieldError as error:
         return Linted((FieldProblem(error.path, ABSENT, error.problem, "correct it", SCHEMA),), unknown)
     errors, warnings = _reviewed(raw, identity, context, default_namespace)
-    return Linted(errors, (*unknown, *warnings))
+    misspelled = {each.path for each in fields if is_misspelled(each)}
+    # One finding for a field: the one with the likely name if it is misspelled, else that of the rule.
+    ruled = {each.path for each in (*errors, *warnings) if each.rule in UNSUPPORTED_IDS} - misspelled
+    own = tuple(each for each in warnings if each.rule not in UNSUPPORTED_IDS or each.path not in misspelled)
+    return Linted(errors, (*(each for each in unknown if each.path not in ruled), *own))
+
+
+def _unknown(error: FieldError) -> FieldProblem:
+    return FieldProblem(error.path, ABSENT, error.problem, "correct or remove it", UNKNOWN_FIELD)
 
 
 def _reviewed(

@@ -92,7 +92,8 @@ def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) 
 def validate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
     """Run the checks and the rules on a policy. Only the rule about sizes reviews a policy that is too large."""
     namespace = _namespace(request)
-    reviewed = ReviewedPolicy(read(request.object or {}), _stored_policy(request), namespace, context.settings)
+    raw = request.object or {}
+    reviewed = ReviewedPolicy(read(raw), _stored_policy(request), namespace, context.settings, _placement(raw))
     complete = partial(apply_defaults, namespace=namespace)
     size = context.size_rules.run(reviewed)
     if size.denials:
@@ -190,6 +191,11 @@ def _is_being_deleted(request: AdmissionRequest) -> bool:
 def _namespace(request: AdmissionRequest) -> str:
     """Return the namespace of a PropagationPolicy; empty for a ClusterPropagationPolicy."""
     return request.namespace if request.kind.kind == "PropagationPolicy" else ""
+
+
+def _placement(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the placement of a policy that has been read, as it was sent."""
+    return (raw.get("spec") or {}).get("placement") or {}
 
 
 def _stored_policy(request: AdmissionRequest) -> Policy | None:

@@ -11,10 +11,12 @@ from webhook.admission.rules.rule import AdmissionRule, ReviewedPolicy, RuleSet
 from webhook.admission.rules.selection import SELECTION_RULES
 from webhook.admission.rules.size import KUBEADMIRAL_SIZE_RULE, SIZE_RULES
 from webhook.admission.rules.spreading import SPREADING_RULES
+from webhook.admission.rules.unsupported import UNSUPPORTED_RULES
 from webhook.admission.settings import AdmissionSettings
 
 POLICY_RULES: Final[tuple[AdmissionRule[ReviewedPolicy], ...]] = (
     *SELECTION_RULES, *AFFINITY_RULES, *SPREADING_RULES, *DIVISION_RULES, *TOLERATION_RULES,
+    *UNSUPPORTED_RULES,
 )  # fmt: skip
 ALL_RULES: Final[tuple[AdmissionRule[Any], ...]] = (
     *SIZE_RULES, *POLICY_RULES, *KUBEADMIRAL_RULES, *REBALANCER_RULES,

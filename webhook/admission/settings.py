@@ -35,6 +35,7 @@ class AdmissionSettings:
         peer_checks: run karmada-webhook's checks in companion mode too, so that one answer reports every problem.
         levels: the level of a rule by its id, if it differs from the rule's default.
         scopes: the scope of kinds that are not built in, by (group, kind).
+        scheduler_names: the names of our schedulers in ``spec.schedulerName``.
         drop_handlers: user names of the controllers that may clear a recorded priority drop.
         policy_preemption: whether policies can take resources over after a priority drop.
         limits: the largest placement that is scheduled.
@@ -45,6 +46,7 @@ class AdmissionSettings:
     peer_checks: bool = False
     levels: Mapping[str, Level] = field(default_factory=dict)
     scopes: Mapping[tuple[str, str], Scope] = field(default_factory=dict)
+    scheduler_names: frozenset[str] = frozenset({"berthmaster"})
     drop_handlers: frozenset[str] = frozenset()
     policy_preemption: bool = False
     limits: PlacementLimits = DEFAULT_LIMITS

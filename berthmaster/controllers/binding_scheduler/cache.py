@@ -17,8 +17,10 @@ from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import Collection, Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
-from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.decode import decode_json, json_value
+from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
+from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
@@ -48,7 +50,15 @@ class BindingCache:
     one. A decision on the older one would end in a conflict.
     """
 
-    def __init__(self, context: ControllerContext) -> None:
+    def __init__(self, context: ControllerContext, *, hold_unknown: bool = True) -> None:
+        """Subscribe to bindings.
+
+        Args:
+            context: the informers.
+            hold_unknown: whether a placement with unknown fields becomes an ``UnsupportedPlacement``. Otherwise the
+                fields are ignored.
+        """
+        self._hold_unknown = hold_unknown
         self._placements: BoundedCache[bytes, Placement] = BoundedCache(_PLACEMENT_BYTES)
         self._informers = [
             context.informer(collection, self._read) for collection in (RESOURCE_BINDINGS, CLUSTER_RESOURCE_BINDINGS)
@@ -103,16 +113,22 @@ class BindingCache:
         return self._informers[0 if key[0] else 1]
 
     def _read(self, raw: bytes) -> Binding:
-        """Decode a binding. Bindings of one policy share one placement."""
-        binding = decode_json(Binding, raw)
+        """Decode a binding. Bindings of one policy share one placement, whose fields are checked once."""
+        try:
+            binding = decode_json(Binding, raw)
+        except FieldError:
+            held = decode_held_binding(raw)
+            if held is None:
+                raise
+            return held
         placement = binding.spec.placement
         if placement is None:
             return binding
-        key = encode_json(placement)
-        shared = self._placements.get(key)
+        text = placement_text(raw)
+        shared = self._placements.get(text)
         if shared is None:
-            self._placements.add(key, placement, BYTES_OF_JSON * len(key))
-            return binding
+            shared = checked_placement(placement, json_value(text)) if self._hold_unknown else placement
+            self._placements.add(text, shared, BYTES_OF_JSON * len(text))
         return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=shared))
 
 

@@ -44,7 +44,7 @@ class BindingScheduler:
         )
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)
-        self._bindings = BindingCache(context)
+        self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
         after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
             settings.profile,

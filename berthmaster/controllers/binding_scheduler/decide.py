@@ -11,6 +11,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
     SCHEDULED,
     SUCCESS,
     TOO_LARGE,
+    UNSUPPORTED_PLACEMENT,
     AssignmentWrite,
     SchedulingResult,
     assignment_write,
@@ -19,6 +20,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 )
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.model.binding import Binding
+from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.pending_replicas import PendingReplicas
@@ -27,6 +29,8 @@ from berthmaster.scheduling.scheduler import Scheduler
 
 _MAX_CLUSTERS_SHOWN: Final = 16
 _MAX_GROUPS_SHOWN: Final = 32
+_FINAL: Final = frozenset({TOO_LARGE, UNSUPPORTED_PLACEMENT})
+"""The reasons that a change of the clusters does not remove."""
 _REJECTIONS: Final = {
     "APIEnablement": "do not serve the kind",
     "ClusterAffinity": "do not match the affinity",
@@ -100,8 +104,8 @@ class BindingDecision:
 
     @property
     def waits_for_capacity(self) -> bool:
-        """Whether the binding must be tried again when a cluster has more capacity. A too large one fails again."""
-        return (not self.result.ok and self.result.reason != TOO_LARGE) or bool(self.warning)
+        """Whether the binding must be tried again when a cluster has more capacity. Some failures stay the same."""
+        return (not self.result.ok and self.result.reason not in _FINAL) or bool(self.warning)
 
 
 def decide(
@@ -123,6 +127,9 @@ def decide(
     """
     binding = effective(binding)
     request = Request.of(binding)
+    if unsupported := unsupported_parts(binding.spec.placement):
+        held = SchedulingResult(UNSUPPORTED_PLACEMENT, unsupported_message(unsupported))
+        return BindingDecision(trigger_for(state, binding), binding, request, held)
     if bounds is not None:
         request = replace(request, bounds=bounds)
     lost, requeue_after_s = lost_clusters(state, binding, now_s)
@@ -189,6 +196,8 @@ def outcome_of(decision: BindingDecision) -> DecisionOutcome:
 
 def needs_decision(state: ClusterState, binding: Binding, now_s: float) -> bool:
     """Whether ``decide`` would schedule the binding. ``binding`` must be ``effective``."""
+    if unsupported_parts(binding.spec.placement):
+        return False
     lost, _ = lost_clusters(state, binding, now_s)
     return bool(lost) or trigger_for(state, binding) is not Trigger.NONE
 

@@ -27,6 +27,8 @@ QUOTA_EXCEEDED: Final = "QuotaExceeded"
 """The API server refused an assignment because it exceeds a FederatedResourceQuota."""
 TOO_LARGE: Final = "PlacementTooLarge"
 """The placement exceeds a limit, or the decision takes too many steps. Only a change of the binding helps."""
+UNSUPPORTED_PLACEMENT: Final = "UnsupportedPlacement"
+"""The placement has a part that this version does not know. Only a newer version or another placement helps."""
 REASONS: Final = {
     FailureKind.NO_FIT: NO_FIT,
     FailureKind.INSUFFICIENT: "Unschedulable",

@@ -8,6 +8,7 @@ from builders import binding, cluster, deployment, policy
 from berthmaster.manifests import load_manifests
 from berthmaster.model.decode import builtins
 from berthmaster.model.errors import InputError, ManifestError
+from berthmaster.model.unsupported import unsupported_parts
 
 MEMBER = {"apiVersion": "cluster.karmada.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "member1"}}
 POLICY = {
@@ -170,6 +171,25 @@ def test_unknown_fields_of_policies(write, field, uid, lenient, refused):
     (warning,) = load_manifests([path], lenient=lenient).warnings
     assert warning.startswith(f"{path}: document 2: spec.{field}: unknown field")
     assert warning.endswith("; it is ignored")
+
+
+@pytest.mark.parametrize(
+    ("field", "options", "held", "effect"),
+    [
+        pytest.param("racks", {}, True, "no decision on its workloads is simulated", id="hold"),
+        pytest.param("racks", {"hold_unknown": False}, False, "it is ignored", id="ignore"),
+        pytest.param("clusterAfinity", {"lenient": True}, False, "it is ignored", id="misspelled in a file, leniently"),
+    ],
+)
+def test_unknown_fields_of_placements(write, field, options, held, effect):
+    path = write(
+        MEMBER, changed(POLICY, f"spec.placement.{field}", {}), changed(BINDING, "spec.placement", {"racks": 1})
+    )
+    manifests = load_manifests([path], **options)
+    assert bool(unsupported_parts(manifests.policies[0].spec.placement)) == held
+    assert bool(unsupported_parts(manifests.bindings[0].spec.placement)) == options.get("hold_unknown", True)
+    (warning,) = manifests.warnings
+    assert warning.endswith(effect)
 
 
 @pytest.mark.parametrize(

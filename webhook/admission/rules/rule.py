@@ -1,9 +1,10 @@
 """Rules, their levels, and the sets of rules that reviews run."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from types import MappingProxyType
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from berthmaster.model.policy import Policy
@@ -11,6 +12,7 @@ from webhook.admission.outcome import FieldProblem, bounded
 from webhook.admission.settings import AdmissionSettings, Level
 
 S = TypeVar("S")
+_EMPTY: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class ReviewedPolicy(NamedTuple):
@@ -21,12 +23,14 @@ class ReviewedPolicy(NamedTuple):
         old: the stored policy; None for a new policy.
         namespace: the request's namespace; empty for a ClusterPropagationPolicy.
         settings: the settings, for the scope of kinds.
+        placement: the placement as dicts and lists, with the fields that no type has.
     """
 
     policy: Policy
     old: Policy | None
     namespace: str
     settings: AdmissionSettings
+    placement: Mapping[str, Any] = _EMPTY
 
 
 class ReviewedKubeAdmiralSpec(NamedTuple):

@@ -19,6 +19,7 @@ from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.kube.informer import Informer
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import AggregatedStatusItem, Binding, WorkloadAffinityGroups
+from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 KEY = "ns", "web"
@@ -365,3 +366,33 @@ def test_freed_clusters_are_returned_once(clusters: ClusterCache, clock: FakeClo
     free_up(clusters, binding, clock)
     assert clusters.take_freed() == {"m"}
     assert clusters.take_freed() == set()
+
+
+@pytest.mark.parametrize("hold", [True, False], ids=["hold", "ignore"])
+def test_unknown_fields_of_a_placement_make_it_unsupported_unless_they_are_ignored(context: ControllerContext, hold):
+    bindings = BindingCache(context, hold_unknown=hold)
+    context.informers[RESOURCE_BINDINGS].put(KEY, raw("1", placement={"clusterAffinity": {}, "racks": 1}))
+    found = bindings.get(KEY)
+    assert found is not None
+    assert bool(unsupported_parts(found.spec.placement)) == hold
+
+
+def test_a_binding_whose_placement_gains_an_unknown_field_is_held_at_once(
+    bindings: BindingCache, informer: Informer[Binding]
+):
+    for version_, placement in (("1", {}), ("2", {"racks": 1}), ("3", {})):
+        informer.put(KEY, raw(version_, placement=placement))
+        found = bindings.get(KEY)
+        assert found is not None
+        assert bool(unsupported_parts(found.spec.placement)) == (version_ == "2")
+
+
+@pytest.mark.parametrize("hold", [True, False], ids=["hold", "ignore"])
+def test_an_unknown_value_is_never_ignored(context: ControllerContext, hold):
+    bindings = BindingCache(context, hold_unknown=hold)
+    context.informers[RESOURCE_BINDINGS].put(
+        KEY, raw("1", placement={"replicaScheduling": {"replicaSchedulingType": "Mirrored"}})
+    )
+    found = bindings.get(KEY)
+    assert found is not None
+    assert "'Mirrored' is not accepted" in unsupported_parts(found.spec.placement)[0]

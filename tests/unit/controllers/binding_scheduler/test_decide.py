@@ -13,6 +13,7 @@ from berthmaster.controllers.binding_scheduler.writes import Version, status_wri
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.limits import DEFAULT_LIMITS
+from berthmaster.model.unsupported import checked_placement
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.karmada.trigger import Trigger
@@ -202,3 +203,20 @@ def test_failover_counts_the_steps_of_all_groups_together(clock: FakeClock):
 
     assert "takes more than 20,000 steps" in warning(20_000)
     assert "steps" not in warning(10_000_000)
+
+
+def test_an_unsupported_placement_stays_even_if_its_cluster_is_lost(clock: FakeClock):
+    asked_for: list[object] = []
+    clusters = ClusterCache(
+        karmada_profile(), clock, FailoverOptions(TOLERATION_S), lambda query: asked_for.append(query) or {}
+    )
+    set_ready(clusters, a=False, b=True)
+    clock.pass_by(TOLERATION_S + 1)
+    binding = wanting(replicas=2, clusters={"a": 2}, scheduling=AGGREGATED)
+    held = checked_placement(binding.spec.placement, {"racks": 1})
+    binding = msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=held))
+    decision = clusters.decide_and_assume(KEY, binding)
+    assert decision.result.reason == "UnsupportedPlacement"
+    assert (decision.write, decision.clusters, decision.requeue_after_s) == (None, None, None)
+    assert not decision.waits_for_capacity
+    assert asked_for == []

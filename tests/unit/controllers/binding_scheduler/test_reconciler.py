@@ -3,6 +3,7 @@
 import logging
 from typing import Any
 
+import msgspec
 import pytest
 from builders import cluster
 from fake_clock import FakeClock
@@ -18,6 +19,7 @@ from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError
+from berthmaster.model.unsupported import checked_placement
 from berthmaster.runtime.logs import BurstFilter
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.resources import free_amount
@@ -35,7 +37,11 @@ class Store:
 
     def get(self, key: Any) -> Binding | None:
         found = self._api.get(RESOURCE_BINDINGS.object(key))
-        return None if found is None else convert(Binding, found)
+        if found is None:
+            return None
+        binding = convert(Binding, found)
+        placement = checked_placement(binding.spec.placement, found["spec"]["placement"])
+        return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
 
     def add_written(self, *_: Any) -> None:
         pass
@@ -379,3 +385,30 @@ def test_a_ledger_gets_a_refused_assignment_once_with_its_error(bench):
             bench.work()
     [record] = bench.records
     assert "Forbidden" in record.error
+
+
+@pytest.mark.parametrize("assigned", [None, [{"name": "gone", "replicas": 1}]], ids=["first scheduling", "assigned"])
+def test_a_binding_with_an_unknown_placement_field_is_held_with_one_event(bench, assigned):
+    bench.empty_queue()
+    uid = bench.put()
+    bench.api.edit(PATH, spec={"placement": {"racks": 1}, "clusters": assigned})
+    bench.work()
+    bench.work()
+    assert bench.api.get(PATH)["spec"].get("clusters") == assigned
+    [condition] = bench.status["conditions"]
+    assert (condition["status"], condition["reason"]) == ("False", "UnsupportedPlacement")
+    assert "spec.placement.racks: unknown field" in condition["message"]
+    assert bench.store.events == [(uid, "ScheduleBindingFailed")]
+    assert bench.queue.unschedulable() == []
+
+
+def test_a_binding_is_scheduled_once_the_unknown_field_is_gone(bench):
+    bench.empty_queue()
+    uid = bench.put()
+    bench.api.edit(PATH, spec={"placement": {"racks": 1}})
+    bench.work()
+    bench.api.edit(PATH, spec={"placement": {"racks": None}})
+    bench.work()
+    assert bench.api.get(PATH)["spec"]["clusters"] == [{"name": "m", "replicas": 1}]
+    assert bench.status["conditions"][0]["status"] == "True"
+    assert bench.store.events == [(uid, "ScheduleBindingFailed"), (uid, SUCCEEDED)]

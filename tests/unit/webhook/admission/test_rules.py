@@ -73,6 +73,9 @@ CASES = [
     (PP, "toleration-without-effect", tolerating(key="k", effect="Never"), "spec.placement.clusterTolerations[0].effect", tolerating(key="k", effect="NoExecute")),
     (PP, "toleration-without-effect", tolerating(key="k", operator="Is"), "spec.placement.clusterTolerations[0].operator", tolerating(key="k", operator="Equal")),
     (PP, "toleration-without-effect", tolerating(key="k", operator="Exists", value="v"), "spec.placement.clusterTolerations[0].value", tolerating(key="k", operator="Exists")),
+    (PP, "unsupported-placement", {**placed(racks=1), "schedulerName": "berthmaster"}, "spec.placement.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
+    (CPP, "unsupported-placement", {**placed(clusterAffinity={"racks": []}), "schedulerName": "berthmaster"}, "spec.placement.clusterAffinity.racks", {**placed(clusterAffinity={}), "schedulerName": "berthmaster"}),
+    (PP, "placement-field-unknown", groups({"clusterNames": ["a"], "racks": 1}), "spec.placement.clusterAffinities[0].racks", groups({"clusterNames": ["a"]})),
     (KPP, "kubeadmiral-weight-zero", {"placement": [{"cluster": "a", "preferences": {"weight": 0}}]}, "spec.placement[0].preferences.weight", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
     (KPP, "kubeadmiral-preferences-ignored", {"schedulingMode": "Duplicate", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences", {"placement": [{"cluster": "a", "preferences": {"weight": 1}}]}),
     (KPP, "kubeadmiral-preferences-ignored", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"weight": 1}}]}, "spec.placement[0].preferences.weight", {"replicasStrategy": "Binpack", "placement": [{"cluster": "a", "preferences": {"priority": 1}}]}),
@@ -138,10 +141,11 @@ def test_an_update_of_a_lazy_policy_gives_a_warning():
     assert "warnings" not in answer(path, admission_review(new))
 
 
-def test_all_rules_but_two_warn_by_default():
+def test_all_rules_but_three_warn_by_default():
     assert {rule.id for rule in ALL_RULES if rule.level(AdmissionSettings()) is not Level.WARN} == {
         "preemption-without-namespace",
         "too-large",
+        "unsupported-placement",
     }
 
 
