@@ -18,6 +18,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
+from enum import Enum
 from functools import cache, lru_cache
 from itertools import islice
 from typing import Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -299,7 +300,18 @@ def _accepted_values(kind: Any, location: str) -> str:  # noqa: ANN401 - a type
             kind = next((each for each in get_args(kind) if each is not Ellipsis), kind)
         else:
             kind = _choices(_structs_in(kind), segment[1])
-    return ", ".join(str(value) for value in get_args(kind) if isinstance(value, str) and value)
+    return ", ".join(value for value in _literals(kind) if value)
+
+
+def _literals(kind: Any) -> Iterator[str]:  # noqa: ANN401 - a type, or a part of one
+    """Yield the texts of a literal or an enum, also of one inside a union."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        yield from (str(each.value) for each in kind)
+    for part in get_args(kind):
+        if isinstance(part, str):
+            yield part
+        else:
+            yield from _literals(part)
 
 
 def _choices(structs: list[type[msgspec.Struct]], name: str) -> Any:  # noqa: ANN401 - a type, or None

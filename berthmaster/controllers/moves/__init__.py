@@ -1,0 +1,1 @@
+"""Moves of workloads: what may move, how many at once, when, and when nothing may move."""

@@ -1,0 +1,174 @@
+"""Which moves are under way, and which may begin: budgets over all moves, across leaders and lost responses.
+
+A move is under way if its binding says so, in the annotation that the write of its admission sets. Memory alone is
+never the source. Three gaps remain between the bindings and what this process sees, and each counts as a move:
+
+- A write under way. The move is *reserved* before the write is sent.
+- A write whose response was lost. It may have been performed, or may still be. The reservation stays until a later
+  version of the binding is observed, which shows the result: each write is valid only for one resource version. After
+  ``quiet_s`` no server performs it any more, and the watch has delivered it if it was performed.
+- Writes of the previous leader. For ``quiet_s`` after this process became the leader it admits nothing. The previous
+  leader sent its last write before this process could lead.
+
+Versions of other writes can be observed late. An observed version older than a known one changes nothing. API servers
+number versions; a version that is no number counts as newer than all others.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
+
+from berthmaster.controllers.moves.budgets import Admitted, Budgets, MoveCandidate, Waiting
+from berthmaster.kube.requests import Key
+
+QUIET_S: Final = 60.0
+"""The longest time that an API server works on a write (its default), which includes the timeout of our client."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ActiveMove:
+    """A move in an observed or written version of its binding."""
+
+    candidate: MoveCandidate
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    """A move that a write is to begin.
+
+    Attributes:
+        candidate: the move.
+        guard: the resource version that the write is valid for.
+        until_s: when the write can no longer happen; None while its response is awaited.
+        lost_until_s: the same for an earlier write of the move whose response was lost; None for none.
+    """
+
+    candidate: MoveCandidate
+    guard: str
+    until_s: float | None = None
+    lost_until_s: float | None = None
+
+
+class Admissions:
+    """Counts the moves under way and admits new ones. One thread at a time."""
+
+    def __init__(self, budgets: Budgets, leading_since_s: float, quiet_s: float = QUIET_S) -> None:
+        """Start without moves. Report all bindings by ``observe`` before the first ``admit``.
+
+        Args:
+            budgets: the budgets.
+            leading_since_s: since when this process leads, on the monotonic clock.
+            quiet_s: how long a write can be under way.
+        """
+        self._budgets = budgets
+        self._quiet_s = quiet_s
+        self._quiet_until_s = leading_since_s + quiet_s
+        self._active: dict[Key, _ActiveMove] = {}
+        self._reserved: dict[Key, _Reservation] = {}
+
+    def set_budgets(self, budgets: Budgets) -> None:
+        """Replace the budgets. Moves under way stay."""
+        self._budgets = budgets
+
+    def observe(self, key: Key, move: MoveCandidate | None, version: str) -> None:
+        """Record the move in a version of a binding: one that was observed, or that a write returned.
+
+        Args:
+            key: the binding.
+            move: the move that is under way according to this version; None for none.
+            version: its resource version.
+        """
+        reserved = self._reserved.get(key)
+        if reserved is not None and _is_newer(version, reserved.guard):
+            del self._reserved[key]
+        known = self._active.get(key)
+        if known is not None and version != known.version and not _is_newer(version, known.version):
+            return
+        if move is None:
+            self._active.pop(key, None)
+        else:
+            self._active[key] = _ActiveMove(move, version)
+
+    def remove(self, key: Key) -> None:
+        """Forget a binding that was deleted."""
+        self._active.pop(key, None)
+        self._reserved.pop(key, None)
+
+    def admit(
+        self,
+        candidate: MoveCandidate,
+        version: str,
+        now: datetime,
+        now_s: float,
+        totals: Mapping[str, int] | None = None,
+    ) -> Admitted | Waiting:
+        """Decide whether a move may begin, and reserve it if it may.
+
+        Send the write after this call, valid only for ``version``. Then call ``observe`` with the version that it
+        returned, ``refused`` or ``lost``. A move under way whose clusters change is admitted again in the same way.
+
+        Args:
+            candidate: the move.
+            version: the resource version of its binding.
+            now: the time.
+            now_s: the monotonic time.
+            totals: see ``Budgets.admit``.
+        """
+        if now_s < self._quiet_until_s and self._budgets.limits(candidate):
+            left_s = self._quiet_until_s - now_s
+            return Waiting(
+                f"this process leads for less than {self._quiet_s:g} s, and writes of the previous leader may arrive",
+                left_s,
+                "starting",
+            )
+        found = self._budgets.admit(candidate, self.active(now_s), now, totals)
+        if isinstance(found, Admitted):
+            earlier, lost_until_s = self._reserved.get(candidate.key), None
+            if earlier is not None:  # both writes may still be performed
+                candidate = _both(earlier.candidate, candidate)
+                lost_until_s = earlier.until_s
+            self._reserved[candidate.key] = _Reservation(candidate, version, lost_until_s=lost_until_s)
+        return found
+
+    def refused(self, key: Key) -> None:
+        """Release a reservation whose write the API server has certainly not performed."""
+        reserved = self._reserved.pop(key, None)
+        if reserved is not None and reserved.lost_until_s is not None:
+            # The conflict may be with an earlier write of the same move.
+            self._reserved[key] = replace(reserved, until_s=reserved.lost_until_s, lost_until_s=None)
+
+    def lost(self, key: Key, now_s: float) -> None:
+        """Keep a reservation whose write was sent and whose response is not known."""
+        reserved = self._reserved.get(key)
+        if reserved is not None:
+            self._reserved[key] = replace(reserved, until_s=now_s + self._quiet_s, lost_until_s=None)
+
+    def active(self, now_s: float) -> list[MoveCandidate]:
+        """Return every move that is under way or may be, once."""
+        for key in [key for key, each in self._reserved.items() if each.until_s is not None and each.until_s <= now_s]:
+            del self._reserved[key]
+        return list(self._all())
+
+    def _all(self) -> Iterator[MoveCandidate]:
+        for key, active in self._active.items():
+            reserved = self._reserved.get(key)
+            yield active.candidate if reserved is None else _both(active.candidate, reserved.candidate)
+        yield from (each.candidate for key, each in self._reserved.items() if key not in self._active)
+
+
+def _both(one: MoveCandidate, other: MoveCandidate) -> MoveCandidate:
+    """Return a move that counts on the clusters of both."""
+    return replace(other, sources=_larger(one.sources, other.sources), targets=_larger(one.targets, other.targets))
+
+
+def _larger(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+
+
+def _is_newer(version: str, than: str) -> bool:
+    """Whether a version is newer than another one. Versions that are no numbers count as newer."""
+    if not (version.isdecimal() and than.isdecimal()):
+        return version != than
+    return int(version) > int(than)
