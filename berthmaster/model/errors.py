@@ -8,7 +8,8 @@
     │   └── ManifestError    one document of a file is invalid: the file, the document's number, the field
     ├── PluginError          a third-party plugin cannot be loaded, or it broke its contract
     └── ServiceError         a service refused a request, or it could not be reached
-        └── ApiError         the same for a Kubernetes API server; a later retry may succeed
+        ├── ApiError         the same for a Kubernetes API server; a later retry may succeed
+        └── LedgerError      the same for the database of the ledger; a later retry may succeed
 
 A workload that fits no cluster is not an error. It is a decision, returned as data with its reasons.
 
@@ -109,6 +110,10 @@ class ApiError(ServiceError):
     def expired(self) -> bool:
         """Whether the requested resource version is too old: the client must list again."""
         return self.status == HTTPStatus.GONE
+
+
+class LedgerError(ServiceError):
+    """The database of the ledger cannot be read or written."""
 
 
 class FieldError(InputError):

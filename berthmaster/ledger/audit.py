@@ -1,0 +1,192 @@
+"""Verify the ledger: find changed, removed and swapped records."""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from sqlalchemy import Row, func, select
+
+from berthmaster.ledger.batches import clusters_of, row_of
+from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
+from berthmaster.ledger.entries import Entry, NoteEntry, RecordRow, SealedBatch, decode_entries
+from berthmaster.ledger.past import documents_of, unpacked
+from berthmaster.ledger.schema import batches, ledger, records, segments, touched
+from berthmaster.ledger.store import Store
+from berthmaster.model.errors import InputError
+
+_ROW = [records.c[name] for name in RecordRow._fields]
+
+
+class Audit(NamedTuple):
+    """The result of an audit.
+
+    Attributes:
+        problems: what is wrong, one sentence each. Empty if every record is as it was written.
+        segments: how many segments there are.
+        batches: how many batches.
+        records: how many records.
+        gaps: the notes about records that are missing, one sentence each. They are no problems of the chain.
+        head: the digest of everything. Keep it elsewhere to find out later that the whole ledger was replaced.
+    """
+
+    problems: list[str]
+    segments: int
+    batches: int
+    records: int
+    gaps: list[str]
+    head: str
+
+
+def audit(store: Store) -> Audit:
+    """Read everything, and compare it with the chain.
+
+    Raises:
+        LedgerError: the database cannot be read.
+    """
+    with store.transaction() as connection:
+        head = connection.execute(select(ledger)).one_or_none()
+        opened = list(connection.execute(select(segments).order_by(segments.c.segment)))
+    audited = [_SegmentAudit(store, segment) for segment in opened]
+    problems = {each.segment.segment: list(each.run()) for each in audited}
+    removed = {number: opening for each in audited for number, opening in each.removed.items()}
+    for number in removed:
+        problems.pop(number, None)  # the retention removes its batches now
+    return Audit(
+        [*(problem for found in problems.values() for problem in found), *_openings(opened, head, removed),
+         *_strays(store)],
+        len(opened),
+        sum(each.batches for each in opened),
+        sum(each.records for each in opened),
+        [gap for each in audited for gap in each.gaps],
+        hashlib.sha256(b"".join(each.digest for each in opened)).hexdigest(),
+    )  # fmt: skip
+
+
+class _SegmentAudit:
+    """The audit of one segment.
+
+    Attributes:
+        segment: its row.
+        gaps: its notes about missing records.
+        removed: the segments that its notes say the retention removed, with their opening digests.
+    """
+
+    def __init__(self, store: Store, segment: Row[Any]) -> None:
+        self.segment = segment
+        self.gaps: list[str] = []
+        self.removed: dict[int, bytes] = {}
+        self._store = store
+        self._digest: bytes = segment.opening
+        self._records = self._documents = self._bytes = 0
+        self._last_us: int = segment.opened_us
+
+    def run(self) -> Iterator[str]:
+        """Yield what is wrong with the segment."""
+        own, count = self.segment, 0
+        with self._store.transaction() as connection:
+            numbers = list(
+                connection.execute(
+                    select(batches.c.number).where(batches.c.segment == own.segment).order_by(batches.c.number)
+                ).scalars()
+            )
+        for number in numbers:
+            if number != count:
+                yield f"batches {count} to {number - 1} of segment {own.segment} are missing"
+            yield from (f"batch {number} of segment {own.segment}: {problem}" for problem in self._batch(number))
+            count = number + 1
+        if (self._digest, count, self._records) != (own.digest, own.batches, own.records):
+            yield f"segment {own.segment} does not end as it was written: batches were removed or changed"
+        if (self._bytes, self._last_us) != (own.bytes, own.last_us):
+            yield f"the size or the time of segment {own.segment} was changed"
+
+    def _batch(self, number: int) -> Iterator[str]:
+        key = self.segment.segment
+        with self._store.transaction() as connection:
+            row = connection.execute(select(batches).where(batches.c.segment == key, batches.c.number == number)).one()
+            found_by = connection.execute(
+                select(*_ROW).where(records.c.segment == key, records.c.batch == number).order_by(records.c.sequence)
+            ).all()
+            clusters = connection.execute(
+                select(touched.c.cluster).where(touched.c.segment == key, touched.c.batch == number)
+            ).scalars()
+            named = sorted(clusters)
+        try:
+            entries, documents = decode_entries(unpacked(row.payload)), documents_of(row.documents)
+            rows = [row_of(entry) for entry in entries]
+            about = sorted(set().union(*map(clusters_of, entries)))
+        except InputError as error:
+            yield str(error)
+            return
+        if not rows:
+            yield "it is empty"
+            return
+        yield from self._stated(row, rows, len(documents))
+        if [RecordRow(*each) for each in found_by] != rows:
+            yield "the rows that its records are found by were changed, removed or swapped"
+        if named != about:
+            yield "the clusters that it is found by were changed"
+        self._take(entries)
+
+    def _stated(self, row: Row[Any], rows: list[RecordRow], documents: int) -> Iterator[str]:
+        """Compare what a batch states with what it holds, and with the batch before."""
+        sealed = SealedBatch(
+            row.number, row.start, row.first_document, row.document_count, row.payload, row.documents, rows, []
+        )
+        digest = batch_digest(self._digest, sealed)
+        if digest != row.digest:
+            yield "it was changed, or it does not continue the batch before it"
+        stated = (row.first_record, row.records, row.first_us, row.last_us, row.first_document, row.document_count)
+        held = (self._records, len(rows), rows[0].at_us, rows[-1].at_us, self._documents, documents)
+        if stated != held or [each.sequence for each in rows] != list(
+            range(rows[0].sequence, rows[0].sequence + len(rows))
+        ):
+            yield "its numbers or times were changed"
+        self._digest, self._last_us = row.digest, rows[-1].at_us
+        self._records = rows[0].sequence + len(rows)
+        self._documents = row.first_document + documents
+        self._bytes += len(row.payload) + len(row.documents)
+
+    def _take(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if not isinstance(entry, NoteEntry):
+                continue
+            note = entry.note
+            if note.kind == "gap":
+                self.gaps.append(f"{self.segment.segment}.{entry.sequence}: {note.message}")
+            elif note.kind == "retention":
+                self.removed[int(note.details["segment"])] = bytes.fromhex(note.details["opening"])
+
+
+def _openings(opened: Sequence[Row[Any]], head: Row[Any] | None, removed: dict[int, bytes]) -> Iterator[str]:
+    """Check that the segments follow each other, and that only the retention removed others."""
+    previous, number = GENESIS, 0
+    for segment in opened:
+        if segment.segment != number + 1:
+            if removed.get(segment.segment - 1) != segment.previous:
+                missing = f"segments {number + 1} to {segment.segment - 1} are missing"
+                yield f"{missing}, and no record says that the retention removed them"
+        elif segment.previous != previous:
+            yield f"segment {segment.segment} does not follow segment {number}"
+        expected = opening_digest(segment.previous, segment.segment, segment.role, segment.writer, segment.opened_us)
+        if segment.opening != expected:
+            yield f"the opening of segment {segment.segment} was changed"
+        previous, number = segment.opening, segment.segment
+    if head is not None and (number, previous) != (head.segments, head.opening):
+        yield f"the last segment is {number}, and {head.segments} were opened: a segment was removed or changed"
+
+
+def _strays(store: Store) -> Iterator[str]:
+    """Find rows without a batch, and batches without a segment."""
+    for table in (records, touched):
+        batch = (batches.c.segment == table.c.segment) & (batches.c.number == table.c.batch)
+        found = select(func.count()).select_from(table.outerjoin(batches, batch)).where(batches.c.number.is_(None))
+        with store.transaction() as connection:
+            stray = connection.execute(found).scalar_one()
+        if stray:
+            yield f"{stray} rows of the table {table.name} belong to no batch"
+    segment = batches.c.segment == segments.c.segment
+    found = select(func.count()).select_from(batches.outerjoin(segments, segment)).where(segments.c.segment.is_(None))
+    with store.transaction() as connection:
+        stray = connection.execute(found).scalar_one()
+    if stray:
+        yield f"{stray} batches belong to no segment"

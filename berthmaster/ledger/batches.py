@@ -1,0 +1,258 @@
+"""Encode records into batches. Each batch is compressed as a whole, because its records are alike."""
+
+import zlib
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.ledger.entries import (
+    NO_DOCUMENT,
+    Configuration,
+    DecisionEntry,
+    Entry,
+    NoteEntry,
+    RecordRow,
+    SealedBatch,
+    encode_entries,
+)
+from berthmaster.ledger.fleet_versions import FleetWriter, digest_of
+from berthmaster.ledger.integers import put, put_ascending
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.note import Note
+
+BATCH_RECORDS: Final = 64
+_BATCH_BYTES: Final = 2**20
+_WHOLE_AFTER: Final = 12
+"""A whole version is written after this many times as many changes as there are clusters: it costs about a twelfth."""
+_WHOLE_AFTER_RECORDS: Final = 1024
+_LEVEL: Final = 3
+_MICROSECONDS: Final = 1_000_000
+
+
+class BatchWriter:
+    """The open batch of a segment. Not safe for several threads.
+
+    Attributes:
+        records: how many records the segment has, sealed or not.
+    """
+
+    def __init__(self, configuration: Configuration) -> None:
+        self._numbers: dict[bytes, int] = {}
+        self._digests: list[bytes] = []
+        self._new: list[bytes] = []
+        self._fleet = FleetWriter(self._number_of, self._digests.__getitem__)
+        self._entries: list[Entry] = []
+        self._rows: list[RecordRow] = []
+        self._clusters: set[str] = set()
+        self._bytes = 0
+        self._number = 0
+        self._start = 0
+        self._since_whole = 0
+        self._first_document = 0
+        self._whole = True
+        self._configuration = self._number_of(encode_json(configuration))
+        self._placements: dict[int, tuple[object, int]] = {}
+        self.records = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def full(self) -> bool:
+        """Whether the open batch should be sealed."""
+        return len(self._entries) >= BATCH_RECORDS or self._bytes >= _BATCH_BYTES
+
+    @property
+    def documents(self) -> int:
+        """How many documents the segment has."""
+        return len(self._digests)
+
+    def add(self, record: DecisionRecord) -> None:
+        """Add a decision."""
+        inputs, outcome, binding = record.inputs, record.outcome, record.binding
+        whole, self._whole = self._whole, False
+        if whole:
+            self._fleet.whole()
+        fleet = self._fleet.write(inputs.clusters)
+        bounds, unknown = self._bounds(inputs.bounds)
+        annotations = outcome.annotations
+        applied = annotations.get(APPLIED_PLACEMENT)
+        entry = DecisionEntry(
+            sequence=self.records,
+            at_us=microseconds(record.at),
+            duration_us=round(record.duration_s * _MICROSECONDS),
+            reconcile_id=record.reconcile_id,
+            error=record.error,
+            binding=encode_json(_reduced(binding)),
+            placement=self._placement(binding),
+            applied=self._text(binding.metadata.annotations.get(APPLIED_PLACEMENT)),
+            configuration=self._configuration,
+            now_s=inputs.now_s,
+            unready=self._number_of(encode_json(inputs.unready_since_s)) if inputs.unready_since_s else NO_DOCUMENT,
+            peers=self._number_of(_encoded_peers(record)) if inputs.peers else NO_DOCUMENT,
+            bounds=bounds,
+            unknown_bounds=unknown,
+            whole=whole,
+            fleet=fleet,
+            version=self._fleet.version,
+            outcome=outcome
+            if applied is None
+            else msgspec.structs.replace(
+                outcome, annotations={key: text for key, text in annotations.items() if key != APPLIED_PLACEMENT}
+            ),
+            written=self._text(applied),
+        )
+        self._append(entry, decision_row(entry, binding), len(entry.binding) + len(fleet))
+        self._clusters.update(changed_clusters(binding, entry))
+        self._since_whole += 1
+
+    def note(self, at: datetime, note: Note) -> None:
+        """Add another fact."""
+        entry = NoteEntry(self.records, microseconds(at), note)
+        self._append(entry, note_row(entry), len(note.message))
+        self._clusters.update(note.clusters)
+
+    def seal(self) -> SealedBatch:
+        """Encode the open batch, and start the next one."""
+        batch = SealedBatch(
+            self._number,
+            self._start,
+            self._first_document,
+            len(self._new),
+            zlib.compress(encode_entries(self._entries), _LEVEL),
+            zlib.compress(msgspec.msgpack.encode(self._new), _LEVEL) if self._new else b"",
+            self._rows,
+            sorted(self._clusters),
+        )
+        self._entries, self._rows, self._clusters, self._new = [], [], set(), []
+        self._first_document, self._bytes = len(self._digests), 0
+        self._number += 1
+        if self._fleet.changed > _WHOLE_AFTER * max(1, len(self._fleet)) or self._since_whole >= _WHOLE_AFTER_RECORDS:
+            self._whole, self._since_whole, self._start = True, 0, self._number
+        return batch
+
+    def _append(self, entry: Entry, row: RecordRow, size: int) -> None:
+        self._entries.append(entry)
+        self._rows.append(row)
+        self._bytes += size
+        self.records += 1
+
+    def _number_of(self, document: bytes) -> int:
+        digest = digest_of(document)
+        number = self._numbers.get(digest)
+        if number is None:
+            number = self._numbers[digest] = len(self._digests)
+            self._digests.append(digest)
+            self._new.append(document)
+            self._bytes += len(document)
+        return number
+
+    def _text(self, text: str | None) -> int:
+        return NO_DOCUMENT if text is None else self._number_of(text.encode())
+
+    def _placement(self, binding: Binding) -> int:
+        """Return the document of a placement. The bindings of one policy share one object."""
+        placement = binding.spec.placement
+        if placement is None:
+            return NO_DOCUMENT
+        known = self._placements.get(id(placement))
+        if known is None:
+            if len(self._placements) >= BATCH_RECORDS * BATCH_RECORDS:
+                self._placements.clear()
+            # The entry keeps the placement alive, so that no other one can get its id.
+            known = self._placements[id(placement)] = placement, self._number_of(encode_json(placement))
+        return known[1]
+
+    def _bounds(self, bounds: Mapping[str, int] | None) -> tuple[bytes | None, dict[str, int]]:
+        if bounds is None:
+            return None, {}
+        slots = {name: slot for name in bounds if (slot := self._fleet.slot_of(name)) is not None}
+        ordered = sorted(slots, key=slots.__getitem__)
+        out = bytearray()
+        put_ascending(out, [slots[name] for name in ordered])
+        for name in ordered:
+            put(out, bounds[name])
+        return bytes(out), {name: bound for name, bound in bounds.items() if name not in slots}
+
+
+def microseconds(at: datetime) -> int:
+    """Return a time in microseconds since 1970."""
+    return round(at.timestamp() * _MICROSECONDS)
+
+
+def decision_row(entry: DecisionEntry, binding: Binding) -> RecordRow:
+    """Return what a decision can be found by."""
+    resource, policy = binding.spec.resource, holder(binding.metadata)
+    return RecordRow(
+        entry.sequence,
+        entry.at_us,
+        "decision",
+        entry.outcome.trigger,
+        "NotWritten" if entry.error else entry.outcome.reason,
+        resource.namespace,
+        resource.kind,
+        resource.name,
+        str(policy or ""),
+    )
+
+
+def note_row(entry: NoteEntry) -> RecordRow:
+    """Return what a note can be found by."""
+    note = entry.note
+    return RecordRow(
+        entry.sequence, entry.at_us, note.kind, "", "", note.namespace, note.resource_kind, note.name, note.policy
+    )
+
+
+def row_of(entry: Entry) -> RecordRow:
+    """Return what an entry can be found by, from its bytes alone."""
+    return note_row(entry) if isinstance(entry, NoteEntry) else decision_row(entry, decode_json(Binding, entry.binding))
+
+
+def clusters_of(entry: Entry) -> set[str]:
+    """Return the clusters that an entry is about, from its bytes alone."""
+    if isinstance(entry, NoteEntry):
+        return set(entry.note.clusters)
+    return changed_clusters(decode_json(Binding, entry.binding), entry)
+
+
+def changed_clusters(binding: Binding, entry: DecisionEntry) -> set[str]:
+    """Return the clusters whose replicas a decision changes."""
+    if entry.outcome.clusters is None:
+        return set()
+    before = {target.name: target.replicas for target in binding.spec.clusters}
+    after = entry.outcome.clusters
+    return {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+
+
+def _reduced(binding: Binding) -> Binding:
+    """Return what a decision can read of a binding, without the documents."""
+    meta = binding.metadata
+    kept = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        generation=meta.generation,
+        labels=meta.labels,
+        annotations={key: text for key, text in meta.annotations.items() if key != APPLIED_PLACEMENT},
+        deletion_timestamp=meta.deletion_timestamp,
+    )
+    spec = msgspec.structs.replace(binding.spec, placement=None, required_by=())
+    status = msgspec.structs.replace(binding.status, aggregated_status=())
+    return msgspec.structs.replace(binding, metadata=kept, spec=spec, status=status)
+
+
+def _encoded_peers(record: DecisionRecord) -> bytes:
+    return encode_json(
+        [
+            [kind, group, {name: sorted(clusters) for name, clusters in sorted(members.items())}]
+            for (kind, group), members in sorted(record.inputs.peers.items())
+        ]
+    )

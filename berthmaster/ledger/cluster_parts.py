@@ -1,0 +1,161 @@
+"""A cluster in parts that change at different rates: documents that many versions share, and its numbers.
+
+The documents are: the identity (name, labels, annotations, deletion, location, taints, conditions), the served API
+groups, the grades of nodes, and the shape, which says what each number means. Amounts are in billionths. The resource
+version, the generation, owners and finalizers are left out: no decision reads them.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from berthmaster.model.cluster import (
+    AllocatableModeling,
+    APIEnablement,
+    Cluster,
+    ClusterSpec,
+    ClusterStatus,
+    ResourceModel,
+    ResourceModelRange,
+    ResourceSummary,
+)
+from berthmaster.model.decode import decode_json, encode_json
+from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.quantity import Quantity
+
+_ALLOCATABLE, _ALLOCATED, _ALLOCATING, _COUNT = "allocatable", "allocated", "allocating", "count"
+_Shape = list[tuple[str, str]] | None
+_Models = list[tuple[int, list[tuple[str, str, str]]]]
+
+
+def identity_of(cluster: Cluster) -> bytes:
+    """Return the part that changes least."""
+    meta = cluster.metadata
+    kept = ObjectMeta(
+        name=meta.name, labels=meta.labels, annotations=meta.annotations, deletion_timestamp=meta.deletion_timestamp
+    )
+    status = ClusterStatus(kubernetes_version=cluster.status.kubernetes_version, conditions=cluster.status.conditions)
+    return encode_json(msgspec.structs.replace(cluster, metadata=kept, spec=_without_models(cluster), status=status))
+
+
+def same_identity(one: Cluster, other: Cluster) -> bool:
+    """Return whether two clusters have the same identity part. Cheaper than encoding both."""
+    ours, theirs = one.metadata, other.metadata
+    return (
+        ours.labels == theirs.labels
+        and ours.annotations == theirs.annotations
+        and ours.deletion_timestamp == theirs.deletion_timestamp
+        and one.status.conditions == other.status.conditions
+        and one.status.kubernetes_version == other.status.kubernetes_version
+        and _without_models(one) == _without_models(other)
+    )
+
+
+def enablements_of(cluster: Cluster) -> bytes:
+    """Return the served API groups."""
+    return encode_json(cluster.status.api_enablements)
+
+
+def models_of(cluster: Cluster) -> bytes:
+    """Return the grades of nodes."""
+    models: _Models = [
+        (model.grade, [(each.name, str(each.min.nanos), str(each.max.nanos)) for each in model.ranges])
+        for model in cluster.spec.resource_models
+    ]
+    return encode_json(models)
+
+
+def numbers_of(cluster: Cluster) -> tuple[tuple[tuple[str, str], ...] | None, list[int]]:
+    """Return what each number of a cluster means, and the numbers. None without a resource summary."""
+    summary = cluster.status.resource_summary
+    if summary is None:
+        return None, []
+    shape, numbers = [], []
+    for part, amounts in (
+        (_ALLOCATABLE, summary.allocatable),
+        (_ALLOCATED, summary.allocated),
+        (_ALLOCATING, summary.allocating),
+    ):
+        for name, amount in amounts.items():
+            shape.append((part, name))
+            numbers.append(amount.nanos)
+    for modeling in summary.allocatable_modelings:
+        shape.append((_COUNT, str(modeling.grade)))
+        numbers.append(modeling.count)
+    return tuple(shape), numbers
+
+
+class PartDecoder:
+    """Makes clusters of their documents and numbers. Each document is decoded once."""
+
+    def __init__(self, document: Callable[[int], bytes]) -> None:
+        """Start without documents; ``document`` returns one by its number."""
+        self._document = document
+        self._decoded: dict[int, Any] = {}
+
+    def cluster(self, vector: Sequence[int]) -> Cluster:
+        """Return the cluster with these numbers of documents and these own numbers.
+
+        The texts of its quantities are empty; no decision reads them.
+
+        Raises:
+            InputError: a document is damaged.
+        """
+        identity, enablements, models, shape, *numbers = vector
+        base: Cluster = self._part(identity, _identity)
+        status = msgspec.structs.replace(
+            base.status,
+            api_enablements=self._part(enablements, _enablements),
+            resource_summary=_summary(self._part(shape, _shape), numbers),
+        )
+        spec = msgspec.structs.replace(base.spec, resource_models=self._part(models, _models))
+        return msgspec.structs.replace(base, spec=spec, status=status)
+
+    def _part(self, number: int, decode: Callable[[bytes], Any]) -> Any:  # noqa: ANN401 - the part that is asked for
+        if number not in self._decoded:
+            self._decoded[number] = decode(self._document(number))
+        return self._decoded[number]
+
+
+def _identity(document: bytes) -> Cluster:
+    return decode_json(Cluster, document)
+
+
+def _enablements(document: bytes) -> tuple[APIEnablement, ...]:
+    return decode_json(tuple[APIEnablement, ...], document)
+
+
+def _shape(document: bytes) -> _Shape:
+    return None if document == b"null" else decode_json(list[tuple[str, str]], document)
+
+
+def _models(document: bytes) -> tuple[ResourceModel, ...]:
+    return tuple(
+        ResourceModel(
+            grade,
+            tuple(
+                ResourceModelRange(name, Quantity(int(least), ""), Quantity(int(most), ""))
+                for name, least, most in ranges
+            ),
+        )
+        for grade, ranges in decode_json(_Models, document)
+    )
+
+
+def _summary(shape: _Shape, numbers: Sequence[int]) -> ResourceSummary | None:
+    if shape is None:
+        return None
+    amounts: dict[str, dict[str, Quantity]] = {_ALLOCATABLE: {}, _ALLOCATED: {}, _ALLOCATING: {}}
+    modelings = []
+    for (part, name), number in zip(shape, numbers, strict=True):
+        if part == _COUNT:
+            modelings.append(AllocatableModeling(int(name), number))
+        else:
+            amounts[part][name] = Quantity(number, "")
+    return ResourceSummary(amounts[_ALLOCATABLE], amounts[_ALLOCATING], amounts[_ALLOCATED], tuple(modelings))
+
+
+def _without_models(cluster: Cluster) -> ClusterSpec:
+    spec = cluster.spec
+    return msgspec.structs.replace(spec, resource_models=()) if spec.resource_models else spec

@@ -1,0 +1,162 @@
+"""The content of the ledger: entries, as they are written to batches."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import msgspec
+
+from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.model.errors import InputError
+from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
+from berthmaster.model.note import Note
+
+FORMAT: Final = 1
+"""The version of everything inside a batch. A reader refuses a later one."""
+NO_DOCUMENT: Final = -1
+
+
+class Configuration(msgspec.Struct, frozen=True, rename="camel"):
+    """How a process decides. A document; every decision refers to one.
+
+    Attributes:
+        version: the version of Berthmaster.
+        plugins: the names of the filters and scores, in order.
+        keep_empty: whether selected clusters without replicas stay in the assignment.
+        limits: the largest placement that is scheduled.
+        failover_after_s: how long a cluster may be not ready; None disables failover.
+        producer: the ``producer`` of graceful eviction tasks.
+        gates: the feature gates.
+    """
+
+    version: str
+    plugins: tuple[str, ...]
+    keep_empty: bool = False
+    limits: PlacementLimits = DEFAULT_LIMITS
+    failover_after_s: float | None = None
+    producer: str = "berthmaster"
+    gates: Mapping[str, bool] = {}
+
+
+class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"):
+    """A decision, with everything that it read. Documents are numbers; ``NO_DOCUMENT`` is none.
+
+    Attributes:
+        sequence: the position in its segment.
+        at_us: when it was taken, in microseconds since 1970.
+        duration_us: from the start of the decision to the last write.
+        reconcile_id: the id in the log records of its reconcile.
+        error: why its assignment was not written; empty if it was.
+        binding: the binding as it was read, as JSON, without placement, applied placement and member status.
+        placement, applied: the documents of the binding's placement and of the annotation with the applied one.
+        configuration: the document with how the process decides.
+        now_s: the monotonic time.
+        unready: the document with the monotonic time since which clusters are not ready.
+        peers: the document with the clusters of the workloads in the binding's affinity groups.
+        bounds: more replicas that clusters can take, as estimators report, by slot; None if no estimator was asked.
+        unknown_bounds: the same for names that are no cluster of the fleet.
+        whole: whether ``fleet`` is a whole version, and no delta.
+        fleet: the fleet version, as a delta on the decision before.
+        version: the digest of the fleet version.
+        outcome: the decision, without the annotation of the applied placement.
+        written: the document with that annotation; ``NO_DOCUMENT`` if it does not change.
+    """
+
+    sequence: int
+    at_us: int
+    duration_us: int
+    reconcile_id: str
+    error: str
+    binding: bytes
+    placement: int
+    applied: int
+    configuration: int
+    now_s: float
+    unready: int
+    peers: int
+    bounds: bytes | None
+    unknown_bounds: dict[str, int]
+    whole: bool
+    fleet: bytes
+    version: bytes
+    outcome: DecisionOutcome
+    written: int
+
+
+class NoteEntry(msgspec.Struct, frozen=True, array_like=True, tag="note"):
+    """Another fact, with its position in the segment and its time in microseconds since 1970."""
+
+    sequence: int
+    at_us: int
+    note: Note
+
+
+Entry = DecisionEntry | NoteEntry
+
+
+class RecordRow(NamedTuple):
+    """What a record can be found by. It is derived from its entry, and the audit derives it again.
+
+    Attributes:
+        sequence: the position in its segment.
+        at_us: the time in microseconds since 1970.
+        kind: ``decision`` or the kind of a note.
+        trigger: the trigger of a decision.
+        reason: the reason of a decision, or ``NotWritten``.
+        namespace, resource_kind, name: the workload of a decision, or the object of a note.
+        policy: the policy, by kind, namespace and name.
+    """
+
+    sequence: int
+    at_us: int
+    kind: str
+    trigger: str
+    reason: str
+    namespace: str
+    resource_kind: str
+    name: str
+    policy: str
+
+
+class SealedBatch(NamedTuple):
+    """Encoded entries that one transaction writes.
+
+    Attributes:
+        number: the position in its segment.
+        start: the number of the batch from which to read: the last one that starts with a whole fleet version.
+        first_document: the number of the first document in ``documents``.
+        document_count: how many documents ``documents`` has.
+        payload: the compressed entries.
+        documents: the compressed documents that no earlier batch of the segment has.
+        rows: one per entry.
+        clusters: the names of the clusters whose replicas a decision changes, or that a note is about.
+    """
+
+    number: int
+    start: int
+    first_document: int
+    document_count: int
+    payload: bytes
+    documents: bytes
+    rows: list[RecordRow]
+    clusters: list[str]
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(list[Entry])
+
+
+def encode_entries(entries: list[Entry]) -> bytes:
+    """Encode the entries of a batch."""
+    return _ENCODER.encode(entries)
+
+
+def decode_entries(payload: bytes) -> list[Entry]:
+    """Decode the entries of a batch.
+
+    Raises:
+        InputError: the bytes are no entries.
+    """
+    try:
+        return _DECODER.decode(payload)
+    except msgspec.DecodeError as error:
+        raise InputError(f"a batch of the ledger cannot be decoded: {error}") from None

@@ -1,0 +1,285 @@
+"""Fleet versions: the clusters that a decision read, as a delta on the clusters of the decision before.
+
+A cluster is a vector of integers: the numbers of its four documents, then its own numbers. A delta holds the positions
+that changed, column by column. Numbers of clusters that change between two decisions are written once, with the later
+decision. The digest of a version is the sum of the digests of its clusters, so that it can be kept up to date.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import compress, count
+from operator import is_not
+from typing import Final
+
+from berthmaster.ledger.cluster_parts import (
+    PartDecoder,
+    enablements_of,
+    identity_of,
+    models_of,
+    numbers_of,
+    same_identity,
+)
+from berthmaster.ledger.integers import IntegerReader, put, put_ascending, put_column
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import encode_json
+from berthmaster.model.errors import InputError
+
+DIGEST_BYTES: Final = 16
+_DOCUMENTS: Final = 4
+"""A vector starts with the numbers of the documents: identity, enablements, models, shape."""
+_SHAPE: Final = 3
+_MODULUS: Final = 1 << (8 * DIGEST_BYTES)
+_DELTA, _WHOLE = 0, 1
+
+
+def digest_of(document: bytes) -> bytes:
+    """Return the name of a document by its content."""
+    return hashlib.blake2b(document, digest_size=DIGEST_BYTES).digest()
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A cluster of the last version: its slot, its vector, its digest, and what they were made of."""
+
+    slot: int
+    cluster: Cluster
+    vector: list[int]
+    digest: int
+
+
+class FleetWriter:
+    """Encodes fleet versions, each as a delta on the one before.
+
+    Attributes:
+        changed: how many clusters were written since the last whole version.
+    """
+
+    def __init__(self, number_of: Callable[[bytes], int], digest: Callable[[int], bytes]) -> None:
+        """Start without a version.
+
+        Args:
+            number_of: returns the number of a document, and stores the document if it is new.
+            digest: returns the digest of a document by its number.
+        """
+        self._number_of = number_of
+        self._digest = digest
+        self._shapes: dict[tuple[tuple[str, str], ...] | None, int] = {}
+        self._last: Sequence[Cluster | None] = ()
+        self._entries: dict[str, _Entry] = {}
+        self._free_slots: list[int] = []
+        self._version = 0
+        self.changed = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def slot_of(self, name: str) -> int | None:
+        """Return the slot of a cluster of the last version."""
+        entry = self._entries.get(name)
+        return None if entry is None else entry.slot
+
+    @property
+    def version(self) -> bytes:
+        """The digest of the last version."""
+        return self._version.to_bytes(DIGEST_BYTES)
+
+    def whole(self) -> None:
+        """Make the next version whole: its reader needs no earlier one."""
+        self._shapes.clear()
+        self._last = ()
+        self._entries.clear()
+        self._free_slots.clear()
+        self._version = 0
+        self.changed = 0
+
+    def write(self, clusters: Sequence[Cluster | None]) -> bytes:
+        """Return the delta to a list of clusters. Clusters are compared by identity first, so the order matters not."""
+        before, after = self._differences(clusters)
+        removed = sorted(self._remove(name) for name in before - after.keys() if name in self._entries)
+        groups: dict[tuple[int, ...], list[tuple[int, list[int]]]] = {}
+        for name in sorted(after):
+            signature, slot, values = self._update(name, after[name])
+            if signature:
+                groups.setdefault(signature, []).append((slot, values))
+        self._last = clusters
+        out = bytearray()
+        put_ascending(out, removed)
+        put(out, len(groups))
+        for signature in sorted(groups):
+            _put_group(out, signature, sorted(groups[signature]))
+            self.changed += len(groups[signature])
+        return bytes(out)
+
+    def _differences(self, clusters: Sequence[Cluster | None]) -> tuple[set[str], dict[str, Cluster]]:
+        """Return the names and the clusters at the rows that changed, before and after."""
+        last = self._last
+        rows = list(compress(count(), map(is_not, last, clusters)))
+        before = {each.name for row in rows if (each := last[row]) is not None}
+        after = {each.name: each for row in rows if (each := clusters[row]) is not None}
+        before.update(each.name for each in last[len(clusters) :] if each is not None)
+        after.update((each.name, each) for each in clusters[len(last) :] if each is not None)
+        return before, after
+
+    def _remove(self, name: str) -> int:
+        entry = self._entries.pop(name)
+        self._version = (self._version - entry.digest) % _MODULUS
+        self._free_slots.append(entry.slot)
+        return entry.slot
+
+    def _update(self, name: str, cluster: Cluster) -> tuple[tuple[int, ...], int, list[int]]:
+        """Store a cluster. Return the kind of its change, its slot and the values; the kind is empty for no change."""
+        entry = self._entries.get(name)
+        vector = self._vector(cluster, entry)
+        if entry is not None and entry.vector[_SHAPE] == vector[_SHAPE]:
+            positions = [at for at, (old, new) in enumerate(zip(entry.vector, vector, strict=True)) if old != new]
+            values = [vector[at] - entry.vector[at] for at in positions]
+            entry.cluster = cluster
+            if not positions:
+                return (), entry.slot, []
+            signature = (_DELTA, *positions)
+        else:
+            if entry is None:
+                slot = self._free_slots.pop() if self._free_slots else len(self._entries)
+                entry = self._entries[name] = _Entry(slot, cluster, vector, 0)
+            signature, values = (_WHOLE, len(vector)), vector
+        digest = _cluster_digest(vector, self._digest)
+        self._version = (self._version - entry.digest + digest) % _MODULUS
+        entry.cluster, entry.vector, entry.digest = cluster, vector, digest
+        return signature, entry.slot, values
+
+    def _vector(self, cluster: Cluster, entry: _Entry | None) -> list[int]:
+        """Return the vector of a cluster. Parts that did not change since its last version are not encoded again."""
+        shape, numbers = numbers_of(cluster)
+        number = self._shapes.get(shape)
+        if number is None:
+            number = self._shapes[shape] = self._number_of(encode_json(shape))
+        if entry is None:
+            known: list[int | None] = [None] * _DOCUMENTS
+        else:
+            old, vector = entry.cluster, entry.vector
+            known = [
+                vector[0] if same_identity(old, cluster) else None,
+                vector[1] if old.status.api_enablements == cluster.status.api_enablements else None,
+                vector[2] if old.spec.resource_models == cluster.spec.resource_models else None,
+            ]
+        return [
+            known[0] if known[0] is not None else self._number_of(identity_of(cluster)),
+            known[1] if known[1] is not None else self._number_of(enablements_of(cluster)),
+            known[2] if known[2] is not None else self._number_of(models_of(cluster)),
+            number,
+            *numbers,
+        ]
+
+
+def _put_group(out: bytearray, signature: tuple[int, ...], members: list[tuple[int, list[int]]]) -> None:
+    kind, *rest = signature
+    put(out, kind)
+    if kind == _WHOLE:
+        put(out, rest[0])
+    else:
+        put_ascending(out, rest)
+    put_ascending(out, [slot for slot, _ in members])
+    for column in zip(*(values for _, values in members), strict=True):
+        put_column(out, column)
+
+
+def _cluster_digest(vector: Sequence[int], digest: Callable[[int], bytes]) -> int:
+    text = b"".join(map(digest, vector[:_DOCUMENTS])) + ",".join(map(str, vector[_DOCUMENTS:])).encode()
+    return int.from_bytes(digest_of(text))
+
+
+class FleetReader:
+    """Decodes fleet versions in the order in which they were written, from a whole one on."""
+
+    def __init__(self, document: Callable[[int], bytes]) -> None:
+        """Start without a version; ``document`` returns a document by its number."""
+        self._document = document
+        self._parts = PartDecoder(document)
+        self._digests: dict[int, bytes] = {}
+        self._vectors: dict[int, list[int]] = {}
+        self._cluster_digests: dict[int, int] = {}
+        self._names: dict[int, str] = {}
+        self._stale: set[int] = set()
+        self._undigested: set[int] = set()
+        self._gone: set[str] = set()
+
+    def whole(self) -> None:
+        """Forget all clusters: the next delta is a whole version."""
+        self._gone.update(self._names.values())
+        self._vectors.clear()
+        self._cluster_digests.clear()
+        self._names.clear()
+        self._stale.clear()
+        self._undigested.clear()
+
+    def read(self, delta: bytes) -> None:
+        """Apply a delta.
+
+        Raises:
+            InputError: the delta is damaged, or it is no delta on the last version.
+        """
+        reader = IntegerReader(delta)
+        try:
+            for slot in reader.ascending():
+                self._remove(slot)
+            for _ in range(reader.number()):
+                self._read_group(reader)
+        except (KeyError, IndexError):
+            raise InputError("a fleet version of the ledger does not follow from the one before") from None
+
+    def changes(self) -> tuple[list[Cluster], set[str]]:
+        """Return the clusters that changed since the last call, and the names of those that are gone.
+
+        Raises:
+            InputError: a document is damaged.
+        """
+        clusters = []
+        for slot in sorted(self._stale):
+            cluster = self._parts.cluster(self._vectors[slot])
+            self._names[slot] = cluster.name
+            self._gone.discard(cluster.name)
+            clusters.append(cluster)
+        gone, self._gone = self._gone, set()
+        self._stale.clear()
+        return clusters, gone
+
+    def names(self, slots: Iterable[int]) -> list[str]:
+        """Return the names of clusters by slot. ``changes`` must have been called after the last delta."""
+        return [self._names[slot] for slot in slots]
+
+    def version(self) -> bytes:
+        """Return the digest of the last version. Clusters that changed since the last call are digested again."""
+        for slot in self._undigested:
+            self._cluster_digests[slot] = _cluster_digest(self._vectors[slot], self._digest)
+        self._undigested.clear()
+        return (sum(self._cluster_digests.values()) % _MODULUS).to_bytes(DIGEST_BYTES)
+
+    def _remove(self, slot: int) -> None:
+        del self._vectors[slot]
+        self._cluster_digests.pop(slot, None)
+        self._stale.discard(slot)
+        self._undigested.discard(slot)
+        if slot in self._names:
+            self._gone.add(self._names.pop(slot))
+
+    def _read_group(self, reader: IntegerReader) -> None:
+        kind = reader.number()
+        positions = range(reader.number()) if kind == _WHOLE else reader.ascending()
+        slots = reader.ascending()
+        columns = [reader.column(len(slots)) for _ in positions]
+        for row, slot in enumerate(slots):
+            if kind == _WHOLE:
+                self._vectors[slot] = [column[row] for column in columns]
+            else:
+                vector = self._vectors[slot]
+                for position, column in zip(positions, columns, strict=True):
+                    vector[position] += column[row]
+        self._stale.update(slots)
+        self._undigested.update(slots)
+
+    def _digest(self, number: int) -> bytes:
+        digest = self._digests.get(number)
+        if digest is None:
+            digest = self._digests[number] = digest_of(self._document(number))
+        return digest

@@ -1,0 +1,295 @@
+"""Find records: what moved when, from where to where, why, and by which policy."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from sqlalchemy import Select, and_, or_, select
+
+from berthmaster.ledger.batches import changed_clusters
+from berthmaster.ledger.entries import DecisionEntry, Entry, decode_entries
+from berthmaster.ledger.past import unpacked
+from berthmaster.ledger.schema import batches, records, touched
+from berthmaster.ledger.store import Store
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import InputError, shown
+
+MAX_PAGE: Final = 5000
+END_US: Final = 2**62
+_CHUNK: Final = 256
+_MAX_DIGITS: Final = 9
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class RecordId(NamedTuple):
+    """The position of a record: its segment, and its number there."""
+
+    segment: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.segment}.{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> "RecordId":
+        """Parse the text of an id.
+
+        Raises:
+            InputError: the text has another form.
+        """
+        parts = text.split(".")
+        if len(parts) != 2 or not all(
+            part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts
+        ):
+            raise InputError(
+                f"{shown(text)} is not the id of a record; accepted is SEGMENT.NUMBER, as history shows it"
+            )
+        return cls(int(parts[0]), int(parts[1]))
+
+
+class Query(NamedTuple):
+    """Which records to find. Empty fields match all.
+
+    Attributes:
+        namespace, resource_kind, name: the workload, or the object of a note.
+        cluster: a cluster whose replicas the decision changes, or that the note is about.
+        policy: the policy: its name, ``NAMESPACE/NAME``, or kind and both.
+        trigger: the trigger of a decision, or the kind of a note.
+        since_us, until_us: the range of times, in microseconds since 1970.
+        decisions_only: whether notes are left out.
+    """
+
+    namespace: str = ""
+    resource_kind: str = ""
+    name: str = ""
+    cluster: str = ""
+    policy: str = ""
+    trigger: str = ""
+    since_us: int = 0
+    until_us: int = END_US
+    decisions_only: bool = False
+
+
+class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A record for people.
+
+    Attributes:
+        id: ``SEGMENT.NUMBER``.
+        time: when, in RFC 3339 with microseconds.
+        kind: ``decision``, or the kind of a note.
+        namespace, resource_kind, name: the workload, or the object of a note.
+        trigger: the trigger of a decision.
+        reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
+        message: the message of the condition, the error of the write, or the message of a note.
+        policy: the policy that holds the workload: kind, namespace and name.
+        group: the affinity group of the assignment.
+        before, after: the replicas by cluster; equal if nothing moved. None for notes.
+        uid, generation: those of the binding.
+        reconcile_id: the id in the log records.
+        duration_ms: from the start of the decision to the last write.
+        fleet: the digest of the fleet version.
+        details: further fields of a note.
+    """
+
+    id: str
+    time: str
+    kind: str
+    namespace: str
+    resource_kind: str
+    name: str
+    trigger: str = ""
+    reason: str = ""
+    message: str = ""
+    policy: str = ""
+    group: str = ""
+    before: dict[str, int] | None = None
+    after: dict[str, int] | None = None
+    uid: str = ""
+    generation: int = 0
+    reconcile_id: str = ""
+    duration_ms: float = 0.0
+    fleet: str = ""
+    details: dict[str, Any] = {}
+
+    @property
+    def resource(self) -> str:
+        """The workload as ``NAMESPACE/KIND/NAME``."""
+        return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
+
+
+class Page(NamedTuple):
+    """Records, the latest first, and the last record after which the next page starts; None at the end."""
+
+    rows: list[HistoryRow]
+    after: RecordId | None
+
+
+def page(store: Store, query: Query, limit: int, after: RecordId | None = None) -> Page:
+    """Return records, the latest first.
+
+    Args:
+        store: the ledger.
+        query: which records.
+        limit: how many.
+        after: the last record of the page before.
+
+    Raises:
+        InputError: the ledger is damaged.
+        LedgerError: the database cannot be read.
+    """
+    rows: list[HistoryRow] = []
+    decoded: dict[tuple[int, int], dict[int, Entry]] = {}
+    for key, batch in _found(store, query, after):
+        if (key.segment, batch) not in decoded:
+            if len(decoded) >= _CHUNK:
+                decoded.clear()
+            decoded[key.segment, batch] = _entries(store, key.segment, batch)
+        entry = decoded[key.segment, batch].get(key.sequence)
+        if entry is None:
+            raise InputError(f"the ledger lacks record {key}; run `berthmaster ledger verify`")
+        if query.cluster and not _concerns(entry, query.cluster):
+            continue
+        if len(rows) >= limit:
+            return Page(rows, RecordId.parse(rows[-1].id))
+        rows.append(row_for(key.segment, entry))
+    return Page(rows, None)
+
+
+def latest_decision(store: Store, query: Query) -> tuple[RecordId, int] | None:
+    """Return the id and the batch of the latest decision that a query finds; None if there is none."""
+    return next(_found(store, query._replace(decisions_only=True), None), None)
+
+
+def previous_decision(store: Store, query: Query, before: RecordId) -> tuple[RecordId, int] | None:
+    """Return the id and the batch of the last decision before a record that a query finds; None if there is none."""
+    return next(_found(store, query._replace(decisions_only=True), before), None)
+
+
+def batch_of(store: Store, key: RecordId) -> int:
+    """Return the batch of a record.
+
+    Raises:
+        InputError: there is no such record.
+        LedgerError: the database cannot be read.
+    """
+    with store.transaction() as connection:
+        batch = connection.execute(
+            select(records.c.batch).where(records.c.segment == key.segment, records.c.sequence == key.sequence)
+        ).scalar_one_or_none()
+    if batch is None:
+        raise InputError(f"the ledger has no record {key}")
+    return int(batch)
+
+
+def row_for(segment: int, entry: Entry) -> HistoryRow:
+    """Return an entry for people."""
+    key = str(RecordId(segment, entry.sequence))
+    if not isinstance(entry, DecisionEntry):
+        note = entry.note
+        return HistoryRow(
+            key, time_text(entry.at_us), note.kind, note.namespace, note.resource_kind, note.name,
+            message=note.message, policy=note.policy, details=dict(note.details),
+        )  # fmt: skip
+    binding, outcome = decode_json(Binding, entry.binding), entry.outcome
+    resource, meta = binding.spec.resource, binding.metadata
+    before = {target.name: target.replicas for target in binding.spec.clusters}
+    return HistoryRow(
+        key,
+        time_text(entry.at_us),
+        "decision",
+        resource.namespace,
+        resource.kind,
+        resource.name,
+        trigger=outcome.trigger,
+        reason="NotWritten" if entry.error else outcome.reason,
+        message=entry.error or outcome.message,
+        policy=str(holder(meta) or ""),
+        group=outcome.group,
+        before=before,
+        after=before if outcome.clusters is None or entry.error else outcome.clusters,
+        uid=meta.uid,
+        generation=meta.generation,
+        reconcile_id=entry.reconcile_id,
+        duration_ms=entry.duration_us / 1000,
+        fleet=entry.version.hex(),
+    )
+
+
+def time_text(at_us: int) -> str:
+    """Return a time in microseconds since 1970 as RFC 3339 text."""
+    return (_EPOCH + timedelta(microseconds=at_us)).isoformat(timespec="microseconds")
+
+
+def _concerns(entry: Entry, cluster: str) -> bool:
+    if isinstance(entry, DecisionEntry):
+        return cluster in changed_clusters(decode_json(Binding, entry.binding), entry)
+    return cluster in entry.note.clusters
+
+
+def _entries(store: Store, segment: int, batch: int) -> dict[int, Entry]:
+    with store.transaction() as connection:
+        payload = connection.execute(
+            select(batches.c.payload).where(batches.c.segment == segment, batches.c.number == batch)
+        ).scalar_one_or_none()
+    return {} if payload is None else {entry.sequence: entry for entry in decode_entries(unpacked(payload))}
+
+
+def _found(store: Store, query: Query, after: RecordId | None) -> Iterator[tuple[RecordId, int]]:
+    """Yield the ids and the batches of records, the latest first."""
+    position = _position(store, after) if after is not None else None
+    while True:
+        with store.transaction() as connection:
+            found = connection.execute(_statement(query, position).limit(_CHUNK)).all()
+        for row in found:
+            yield RecordId(row.segment, row.sequence), row.batch
+        if len(found) < _CHUNK:
+            return
+        position = found[-1].at_us, found[-1].segment, found[-1].sequence
+
+
+def _position(store: Store, after: RecordId) -> tuple[int, int, int]:
+    with store.transaction() as connection:
+        at_us = connection.execute(
+            select(records.c.at_us).where(records.c.segment == after.segment, records.c.sequence == after.sequence)
+        ).scalar_one_or_none()
+    if at_us is None:
+        raise InputError(f"the ledger has no record {after}; start again without it")
+    return int(at_us), after.segment, after.sequence
+
+
+def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[Any]:
+    columns = records.c
+    statement = select(columns.segment, columns.sequence, columns.batch, columns.at_us).where(
+        columns.at_us >= query.since_us, columns.at_us <= query.until_us
+    )
+    for column, value in (
+        (columns.name, query.name), (columns.namespace, query.namespace), (columns.resource_kind, query.resource_kind),
+    ):  # fmt: skip
+        if value:
+            statement = statement.where(column == value)
+    if query.policy:
+        full = [query.policy, f"PropagationPolicy {query.policy}", f"ClusterPropagationPolicy {query.policy}"]
+        statement = statement.where(
+            or_(columns.policy.in_(full), columns.policy.endswith(f"/{query.policy}", autoescape=True))
+        )
+    if query.trigger:
+        statement = statement.where(or_(columns.trigger == query.trigger, columns.kind == query.trigger))
+    if query.decisions_only:
+        statement = statement.where(columns.kind == "decision")
+    if query.cluster:
+        batch = and_(touched.c.segment == columns.segment, touched.c.batch == columns.batch)
+        statement = statement.join(touched, batch).where(touched.c.cluster == query.cluster)
+    if position is not None:
+        at_us, segment, sequence = position
+        statement = statement.where(
+            columns.at_us <= at_us,
+            or_(
+                columns.at_us < at_us,
+                columns.segment < segment,
+                and_(columns.segment == segment, columns.sequence < sequence),
+            ),
+        )
+    return statement.order_by(columns.at_us.desc(), columns.segment.desc(), columns.sequence.desc())

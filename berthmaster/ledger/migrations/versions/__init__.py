@@ -1,0 +1,1 @@
+"""The revisions. A released one never changes."""

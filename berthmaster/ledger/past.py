@@ -1,0 +1,256 @@
+"""The past: what a recorded decision read and said, restored from its segment."""
+
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import msgspec
+from sqlalchemy import select
+
+from berthmaster.controllers.decision_recorder import DecisionOutcome, GroupKey
+from berthmaster.ledger.entries import NO_DOCUMENT, Configuration, DecisionEntry, Entry, decode_entries
+from berthmaster.ledger.fleet_versions import FleetReader
+from berthmaster.ledger.integers import IntegerReader
+from berthmaster.ledger.schema import batches
+from berthmaster.ledger.store import Store
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import InputError
+from berthmaster.model.placement import Placement
+
+T = TypeVar("T")
+
+_MAX_BYTES: Final = 256 * 2**20
+_KEPT: Final = 256
+"""How many batches' documents are kept decoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastDecision:
+    """A recorded decision with what it read.
+
+    Attributes:
+        segment: its segment.
+        entry: the entry.
+        binding: the binding as it was read; without the status of members.
+        configuration: how the process decided.
+        unready_since_s: as in ``DecisionInputs``.
+        peers: as in ``DecisionInputs``.
+        bounds: as in ``DecisionInputs``.
+        outcome: the decision.
+    """
+
+    segment: int
+    entry: DecisionEntry
+    binding: Binding
+    configuration: Configuration
+    unready_since_s: Mapping[str, float]
+    peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]
+    bounds: Mapping[str, int] | None
+    outcome: DecisionOutcome
+
+    @property
+    def id(self) -> str:
+        """The id that people name it by."""
+        return f"{self.segment}.{self.entry.sequence}"
+
+
+class Documents:
+    """The documents of one segment, by number. Reads the batches that have them."""
+
+    def __init__(self, store: Store, segment: int) -> None:
+        self._store = store
+        self._segment = segment
+        self._batches: dict[int, list[bytes]] = {}
+
+    def __call__(self, number: int) -> bytes:
+        """Return a document.
+
+        Raises:
+            InputError: the segment has no such document.
+            LedgerError: the database cannot be read.
+        """
+        for start, kept in self._batches.items():
+            if start <= number < start + len(kept):
+                return kept[number - start]
+        with self._store.transaction() as connection:
+            row = connection.execute(
+                select(batches.c.first_document, batches.c.documents)
+                .where(batches.c.segment == self._segment, batches.c.first_document <= number)
+                .where(batches.c.document_count > 0)
+                .order_by(batches.c.first_document.desc())
+                .limit(1)
+            ).one_or_none()
+        first: int = -1 if row is None else row.first_document
+        documents = [] if row is None else documents_of(row.documents)
+        if number >= first + len(documents):
+            raise InputError(f"segment {self._segment} of the ledger lacks document {number}")
+        if len(self._batches) >= _KEPT:
+            self._batches.clear()
+        self._batches[first] = documents
+        return documents[number - first]
+
+
+class SegmentReader:
+    """Reads the decisions of one segment in order, with the fleet of each.
+
+    Attributes:
+        fleet: the fleet version of the last decision that was read.
+    """
+
+    def __init__(self, store: Store, segment: int) -> None:
+        self._store = store
+        self._segment = segment
+        self._documents = Documents(store, segment)
+        self._decoded: dict[int, object] = {}
+        self.fleet = FleetReader(self._documents)
+
+    def entries(self, first: int, last: int | None = None) -> Iterator[Entry]:
+        """Yield the entries of batches in order.
+
+        Args:
+            first: the first batch. To read fleets, it must be the ``start`` of a batch.
+            last: the last batch; None for all.
+
+        Raises:
+            InputError: a batch is damaged.
+            LedgerError: the database cannot be read.
+        """
+        number = first
+        while last is None or number <= last:
+            with self._store.transaction() as connection:
+                payload = connection.execute(
+                    select(batches.c.payload).where(batches.c.segment == self._segment, batches.c.number == number)
+                ).scalar_one_or_none()
+            if payload is None:
+                return
+            yield from decode_entries(unpacked(payload))
+            number += 1
+
+    def follow(self, entry: DecisionEntry) -> None:
+        """Read the fleet version of a decision."""
+        if entry.whole:
+            self.fleet.whole()
+        self.fleet.read(entry.fleet)
+
+    def decision(self, number: int, sequence: int) -> tuple["PastDecision", list[Cluster]]:
+        """Return a decision of a batch and its clusters.
+
+        Raises:
+            InputError: there is no such decision, or the ledger is damaged.
+            LedgerError: the database cannot be read.
+        """
+        with self._store.transaction() as connection:
+            start = connection.execute(
+                select(batches.c.start).where(batches.c.segment == self._segment, batches.c.number == number)
+            ).scalar_one_or_none()
+        for entry in self.entries(number if start is None else start, number):
+            if isinstance(entry, DecisionEntry):
+                self.follow(entry)
+                if entry.sequence == sequence:
+                    clusters, _ = self.fleet.changes()
+                    return self.past(entry), clusters
+        raise InputError(f"the ledger has no decision {self._segment}.{sequence}")
+
+    def past(self, entry: DecisionEntry) -> PastDecision:
+        """Return a decision with what it read. ``fleet.changes`` must have been called for its fleet version.
+
+        Raises:
+            InputError: the recorded fleet version is not the one that was restored, or the ledger is damaged.
+        """
+        if self.fleet.version() != entry.version:
+            raise InputError(f"the fleet of decision {self._segment}.{entry.sequence} is damaged in the ledger")
+        applied = self._text(entry.applied)
+        binding = decode_json(Binding, entry.binding)
+        if applied is not None:
+            annotations = {**binding.metadata.annotations, APPLIED_PLACEMENT: applied}
+            metadata = msgspec.structs.replace(binding.metadata, annotations=annotations)
+            binding = msgspec.structs.replace(binding, metadata=metadata)
+        placement = self._part(entry.placement, _placement)
+        binding = msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
+        return PastDecision(
+            self._segment,
+            entry,
+            binding,
+            self._part(entry.configuration, _configuration) or Configuration("", ()),
+            self._part(entry.unready, _unready) or {},
+            self._part(entry.peers, _peers) or {},
+            self._bounds(entry),
+            self._outcome(entry),
+        )
+
+    def _outcome(self, entry: DecisionEntry) -> DecisionOutcome:
+        written = self._text(entry.written)
+        if written is None:
+            return entry.outcome
+        annotations = dict(sorted({**entry.outcome.annotations, APPLIED_PLACEMENT: written}.items()))
+        return msgspec.structs.replace(entry.outcome, annotations=annotations)
+
+    def _bounds(self, entry: DecisionEntry) -> Mapping[str, int] | None:
+        if entry.bounds is None:
+            return None
+        reader = IntegerReader(entry.bounds)
+        names = self.fleet.names(reader.ascending())
+        return {**{name: reader.number() for name in names}, **entry.unknown_bounds}
+
+    def _text(self, number: int) -> str | None:
+        return None if number == NO_DOCUMENT else self._documents(number).decode()
+
+    def _part(self, number: int, decode: Callable[[bytes], T]) -> T | None:
+        """Return a decoded document. Equal placements must be one object: the engine knows them by identity."""
+        if number == NO_DOCUMENT:
+            return None
+        if number not in self._decoded:
+            if len(self._decoded) >= _KEPT:
+                self._decoded.clear()
+            self._decoded[number] = decode(self._documents(number))
+        return self._decoded[number]  # type: ignore[return-value]  # a number is always decoded the same way
+
+
+def unpacked(data: bytes) -> bytes:
+    """Decompress a payload or documents.
+
+    Raises:
+        InputError: the bytes are damaged, or they would need too much memory.
+    """
+    decompressor = zlib.decompressobj()
+    try:
+        unpacked = decompressor.decompress(data, _MAX_BYTES)
+    except zlib.error as error:
+        raise InputError(f"a batch of the ledger is damaged: {error}") from None
+    if not decompressor.eof:
+        raise InputError("a batch of the ledger is cut off or too large")
+    return unpacked
+
+
+def documents_of(data: bytes) -> list[bytes]:
+    """Return the documents of a batch.
+
+    Raises:
+        InputError: the bytes are damaged.
+    """
+    if not data:
+        return []
+    try:
+        return msgspec.msgpack.decode(unpacked(data), type=list[bytes])
+    except msgspec.DecodeError as error:
+        raise InputError(f"the documents of a batch of the ledger cannot be decoded: {error}") from None
+
+
+def _placement(document: bytes) -> Placement:
+    return decode_json(Placement, document)
+
+
+def _configuration(document: bytes) -> Configuration:
+    return decode_json(Configuration, document)
+
+
+def _unready(document: bytes) -> dict[str, float]:
+    return decode_json(dict[str, float], document)
+
+
+def _peers(document: bytes) -> dict[GroupKey, dict[str, frozenset[str]]]:
+    listed = decode_json(list[tuple[str, str, dict[str, frozenset[str]]]], document)
+    return {(kind, group): members for kind, group, members in listed}

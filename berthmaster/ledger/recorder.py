@@ -1,0 +1,303 @@
+"""Record decisions without holding them up: a bounded queue, and one thread that encodes and writes batches.
+
+The database may be slow, full, locked or gone. Then encoded batches wait in memory up to a limit, further records wait
+in the queue up to its limit, and what does not fit is counted. A note says how many records are missing once the
+database can be written again. Nothing here blocks or fails a decision.
+"""
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, NamedTuple
+
+from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.ledger.batches import BatchWriter, microseconds
+from berthmaster.ledger.entries import Configuration, SealedBatch
+from berthmaster.ledger.metrics import LedgerMetrics
+from berthmaster.ledger.retention import Retention
+from berthmaster.ledger.store import OpenSegment, SegmentLostError, Store, open_store
+from berthmaster.model.errors import InputError, LedgerError
+from berthmaster.model.note import Note
+from berthmaster.runtime.clock import Clock
+from berthmaster.runtime.logs import fields, log_exceptions
+
+QUEUE_RECORDS: Final = 4096
+_PENDING_BYTES: Final = 16 * 2**20
+_FLUSH_S: Final = 1.0
+_WAKE_RECORDS: Final = 64
+_RETRY_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+_SEGMENT_RECORDS: Final = 50_000
+_SEGMENT_BYTES: Final = 64 * 2**20
+_SEGMENT_DOCUMENTS: Final = 100_000
+_SEGMENT_US: Final = 24 * 3600 * 1_000_000
+_RETENTION_S: Final = 60.0
+_LOG: Final = logging.getLogger("berthmaster.ledger")
+
+
+class Dated(NamedTuple):
+    """A note in the queue, with its time."""
+
+    at: datetime
+    note: Note
+
+
+class LedgerRecorder:
+    """Writes records to a ledger. It implements ``DecisionRecorder``. Safe for several threads.
+
+    At most ``most_waiting`` records wait, encoded or not. A process that ends by a crash loses no more. The next
+    process of the same role finds the segment without an end, and writes a note about it.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        role: str,
+        writer: str,
+        configuration: Configuration,
+        clock: Clock,
+        *,
+        metrics: LedgerMetrics | None = None,
+        retention: Retention | None = None,
+        most_waiting: int = QUEUE_RECORDS,
+        flush_s: float = _FLUSH_S,
+        opened: Callable[[str], Store] = lambda url: open_store(url, create=True),
+    ) -> None:
+        """Prepare to write. The first record opens the database.
+
+        Args:
+            url: the database.
+            role: which kind of process writes: ``controllers``, ``webhook``, ``command``.
+            writer: the identity of this process.
+            configuration: how this process decides.
+            clock: the time.
+            metrics: counts what happens.
+            retention: what to remove, and when; None removes nothing.
+            most_waiting: how many records may wait to be written.
+            flush_s: how long a record waits for others of its batch.
+            opened: opens the database.
+        """
+        self._url, self._role, self._writer = url, role, writer
+        self._configuration = configuration
+        self._clock = clock
+        self._metrics = metrics or LedgerMetrics()
+        self._retention = retention
+        self._most_waiting = most_waiting
+        self._flush_s = flush_s
+        self._open = opened
+        self._queue: deque[DecisionRecord | Dated] = deque()
+        self._dropping = threading.Lock()
+        self._dropped = 0
+        self._wake, self._stopping = threading.Event(), threading.Event()
+        self._store: Store | None = None
+        self._segment: OpenSegment | None = None
+        self._batch: BatchWriter | None = None
+        self._sealed: deque[SealedBatch] = deque()
+        self._sealed_records = self._sealed_bytes = 0
+        self._ending = False
+        self._opened_us = 0
+        self._segment_bytes = 0
+        self._failures = 0
+        self._retry_at_s = 0.0
+        self._retained_at_s = -_RETENTION_S
+        self._thread = threading.Thread(target=self._run, name="ledger", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def decided(self, record: DecisionRecord) -> None:
+        """Record a decision. Never blocks, never raises."""
+        self._put(record)
+
+    def noted(self, note: Note) -> None:
+        """Record another fact. Never blocks, never raises."""
+        self._put(Dated(self._clock.now(), note))
+
+    def close(self, timeout_s: float) -> None:
+        """Write what waits, end the segment, and stop the thread; give up after a time."""
+        self._stopping.set()
+        self._wake.set()
+        self._thread.join(timeout_s)
+
+    def _put(self, record: DecisionRecord | Dated) -> None:
+        if self._waiting() >= self._most_waiting:
+            with self._dropping:
+                self._dropped += 1
+            self._metrics.lost(1)
+            return
+        self._queue.append(record)
+        if len(self._queue) >= _WAKE_RECORDS:
+            self._wake.set()
+
+    def _waiting(self) -> int:
+        """Return how many records are not written yet. Other threads may add some meanwhile."""
+        batch = self._batch
+        return len(self._queue) + self._sealed_records + (0 if batch is None else len(batch))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait(self._flush_s)
+            self._wake.clear()
+            log_exceptions(self.step, _LOG, "the ledger crashed")
+        log_exceptions(self._finish, _LOG, "the ledger crashed")
+        if self._store is not None:
+            self._store.close()
+
+    def step(self) -> None:
+        """Encode what waits, and write it, unless the next attempt is not due yet. The thread calls this."""
+        if self._segment is None and not self._queue and not self._dropped:
+            return
+        if self._clock.monotonic_s() < self._retry_at_s:
+            self._encode()
+            return
+        try:
+            self._open_segment()
+            self._encode()
+            self._seal()
+            self._write()
+            self._retain()
+        except SegmentLostError as error:
+            self._abandon(error)
+        except (LedgerError, InputError) as error:
+            self._failed(error)
+        else:
+            self._recovered()
+        self._metrics.waiting(self._waiting())
+
+    def _open_segment(self) -> None:
+        """Open the database and a segment if none is open, or if the open one is large or old enough."""
+        if self._store is None:
+            self._store = self._open(self._url)
+        if self._segment is not None and self._batch is not None:
+            if not self._is_long(self._batch):
+                return
+            self._end("the next segment continues")
+        now = self._clock.now()
+        self._segment, unended = self._store.open_segment(self._role, self._writer, microseconds(now))
+        self._batch = BatchWriter(self._configuration)
+        self._opened_us, self._segment_bytes, self._ending = microseconds(now), 0, False
+        self._batch.note(now, Note("start", f"{self._role} {self._writer} writes", details={"writer": self._writer}))
+        for segment, writer, last_us in unended:
+            details = {"segment": segment, "writer": writer, "lastUs": last_us, "atMost": self._most_waiting}
+            message = f"{writer} ended without a stop: at most {self._most_waiting} records are missing"
+            self._batch.note(now, Note("gap", message, details=details))
+
+    def _is_long(self, batch: BatchWriter) -> bool:
+        return (
+            batch.records >= _SEGMENT_RECORDS
+            or batch.documents >= _SEGMENT_DOCUMENTS
+            or self._segment_bytes >= _SEGMENT_BYTES
+            or microseconds(self._clock.now()) - self._opened_us >= _SEGMENT_US
+        )
+
+    def _encode(self) -> None:
+        """Move records from the queue to the open batch, while encoded batches may wait."""
+        batch = self._batch
+        if batch is None:
+            return
+        while self._queue and self._sealed_bytes < _PENDING_BYTES:
+            self._note_dropped(batch)
+            record = self._queue.popleft()
+            if isinstance(record, Dated):
+                batch.note(record.at, record.note)
+            else:
+                batch.add(record)
+            if batch.full:
+                self._seal()
+        if not self._queue:
+            self._note_dropped(batch)
+
+    def _note_dropped(self, batch: BatchWriter) -> None:
+        with self._dropping:
+            dropped, self._dropped = self._dropped, 0
+        if dropped:
+            message = f"{dropped} records are missing: the ledger could not be written fast enough"
+            batch.note(self._clock.now(), Note("gap", message, details={"missing": dropped}))
+
+    def _seal(self) -> None:
+        if self._batch is not None and len(self._batch):
+            batch = self._batch.seal()
+            self._sealed.append(batch)
+            self._sealed_records += len(batch.rows)
+            self._sealed_bytes += _size(batch)
+
+    def _write(self) -> None:
+        while self._sealed and self._store is not None and self._segment is not None:
+            batch = self._sealed[0]
+            self._store.append(self._segment, batch)
+            self._sealed.popleft()
+            self._sealed_records -= len(batch.rows)
+            self._sealed_bytes -= _size(batch)
+            self._segment_bytes += _size(batch)
+            self._metrics.written(len(batch.rows), _size(batch))
+
+    def _retain(self) -> None:
+        """Remove a few old batches; look for more in a minute if there are none."""
+        now_s = self._clock.monotonic_s()
+        if self._retention is None or self._store is None or self._batch is None or self._segment is None:
+            return
+        if now_s - self._retained_at_s < _RETENTION_S:
+            return
+        note = self._retention.step(self._store, self._segment.segment, self._clock.now())
+        if note is not None:
+            self._batch.note(self._clock.now(), note)
+        if not self._retention.busy:
+            self._retained_at_s = now_s
+            self._metrics.size(self._store.size_bytes())
+
+    def _end(self, message: str) -> None:
+        """End the segment: its last record is a stop."""
+        if self._batch is not None and self._segment is not None:
+            if not self._ending:
+                self._batch.note(self._clock.now(), Note("stop", message))
+                self._ending = True  # a write that fails is tried again
+            self._seal()
+            self._write()
+            self._segment, self._batch = None, None
+
+    def _finish(self) -> None:
+        """Write what waits, and end the segment."""
+        self._retry_at_s = 0.0
+        try:
+            if self._queue or self._dropped or self._segment is not None:
+                self._open_segment()
+            self._encode()
+            self._end(f"{self._role} {self._writer} stops")
+        except (LedgerError, InputError) as error:
+            missing = self._waiting()
+            self._metrics.lost(missing)
+            _LOG.warning("the ledger lacks the last records", extra=fields(missing=missing, problem=str(error)))
+
+    def _abandon(self, error: SegmentLostError) -> None:
+        """Start a new segment: what was encoded for the lost one cannot be read without it."""
+        waiting = self._waiting() - len(self._queue)
+        with self._dropping:
+            self._dropped += waiting
+        self._metrics.lost(waiting)
+        self._sealed.clear()
+        self._sealed_records = self._sealed_bytes = 0
+        self._segment, self._batch = None, None
+        self._failed(error)
+
+    def _failed(self, error: LedgerError | InputError) -> None:
+        """Report the first of several failures, and wait before the next attempt."""
+        if not self._failures:
+            _LOG.error("the ledger cannot be written; decisions go on", extra=fields(problem=str(error)))
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+        self._retry_at_s = self._clock.monotonic_s() + _RETRY_S[min(self._failures, len(_RETRY_S) - 1)]
+        self._failures += 1
+        self._metrics.failing(failing=True)
+
+    def _recovered(self) -> None:
+        if self._failures:
+            _LOG.info("the ledger is written again", extra=fields(failures=self._failures))
+        self._failures = 0
+        self._metrics.failing(failing=False)
+
+
+def _size(batch: SealedBatch) -> int:
+    return len(batch.payload) + len(batch.documents)

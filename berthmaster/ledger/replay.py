@@ -1,0 +1,166 @@
+"""Decide again: the same inputs must give the same decision, byte for byte."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+from sqlalchemy import select
+
+from berthmaster.controllers.binding_scheduler.decide import ClusterState, decide, outcome_of
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.ledger.entries import Configuration, DecisionEntry
+from berthmaster.ledger.past import PastDecision, SegmentReader
+from berthmaster.ledger.schema import batches, segments
+from berthmaster.ledger.store import Store
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import InputError
+from berthmaster.scheduling.context import AFFINITY, Peers
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+from berthmaster.scheduling.profile import Profile, with_third_parties
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+Rewrite = Callable[[PastDecision], Binding]
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """A decision that was taken again.
+
+    Attributes:
+        past: the recorded decision.
+        outcome: the decision of this process on the same inputs.
+    """
+
+    past: PastDecision
+    outcome: DecisionOutcome
+
+    @property
+    def same(self) -> bool:
+        """Whether both decisions are the same, byte for byte."""
+        return _ENCODER.encode(self.past.outcome) == _ENCODER.encode(self.outcome)
+
+
+def profile_of(configuration: Configuration) -> Profile:
+    """Return the profile that a process decided with.
+
+    Raises:
+        InputError: a plugin that it used is not installed.
+        PluginError: an installed plugin cannot be loaded.
+    """
+    known = with_third_parties(built_in(workload_affinity=True))
+    missing = sorted(set(configuration.plugins) - set(known.names))
+    if missing:
+        raise InputError(f"the decision used the plugin {missing[0]}, which is not installed")
+    return karmada_profile(
+        known.selected(configuration.plugins), keep_empty=configuration.keep_empty, limits=configuration.limits
+    )
+
+
+class Scene:
+    """A fleet as it was, and a scheduler on it. The clusters can change from decision to decision."""
+
+    def __init__(self, profile: Profile, clusters: Iterable[Cluster] = ()) -> None:
+        self.scheduler = Scheduler(Fleet(clusters), profile)
+
+    def update(self, clusters: Iterable[Cluster], gone: Iterable[str]) -> None:
+        """Apply the changes between two fleet versions."""
+        for name in gone:
+            self.scheduler.fleet.remove(name)
+        for cluster in clusters:
+            self.scheduler.fleet.apply(cluster)
+
+    def decide(self, past: PastDecision, binding: Binding | None = None) -> DecisionOutcome:
+        """Decide again on what a recorded decision read; ``binding`` replaces its binding."""
+        self.scheduler.peers = peers_of(past)
+        configuration = past.configuration
+        failover = FailoverOptions(configuration.failover_after_s, configuration.producer)
+        state = ClusterState(self.scheduler, past.unready_since_s, failover)
+        return outcome_of(decide(state, binding or past.binding, past.entry.now_s, past.bounds))
+
+    def request(self, past: PastDecision) -> Request:
+        """Return the request of a recorded decision, and make its peers those of the scheduler."""
+        self.scheduler.peers = peers_of(past)
+        request = Request.of(past.binding)
+        return request if past.bounds is None else replace(request, bounds=past.bounds)
+
+
+def peers_of(past: PastDecision) -> Peers:
+    """Return where the other workloads of the affinity groups of a binding were."""
+    affinity: dict[str, str] = {}
+    anti_affinity: dict[str, str] = {}
+    clusters: dict[str, frozenset[str]] = {}
+    for (kind, group), members in past.peers.items():
+        (affinity if kind == AFFINITY else anti_affinity).update(dict.fromkeys(members, group))
+        clusters.update(members)
+    peers, own = Peers(), Request.of(past.binding)
+    for name, where in clusters.items():
+        request = replace(
+            own,
+            name=name,
+            affinity_group=affinity.get(name, ""),
+            anti_affinity_group=anti_affinity.get(name, ""),
+        )
+        peers.place(request, where)
+    return peers
+
+
+def replay(
+    store: Store, since_us: int, until_us: int, profile: Profile | None = None, rewrite: Rewrite | None = None
+) -> Iterator[Replayed]:
+    """Decide everything of a time range again, in the order of the ledger.
+
+    Args:
+        store: the ledger.
+        since_us: the start of the range, in microseconds since 1970.
+        until_us: its end.
+        profile: another profile; None for the one of each decision.
+        rewrite: returns another binding for a decision; None changes none.
+
+    Raises:
+        InputError: the ledger is damaged, or a plugin is missing.
+        LedgerError: the database cannot be read.
+    """
+    with store.transaction() as connection:
+        found = connection.execute(
+            select(segments.c.segment)
+            .where(segments.c.last_us >= since_us, segments.c.opened_us <= until_us)
+            .order_by(segments.c.segment)
+        ).scalars()
+        numbers = list(found)
+    for number in numbers:
+        yield from _replay_segment(store, number, (since_us, until_us), profile, rewrite)
+
+
+def _replay_segment(
+    store: Store, number: int, times_us: tuple[int, int], profile: Profile | None, rewrite: Rewrite | None
+) -> Iterator[Replayed]:
+    since_us, until_us = times_us
+    with store.transaction() as connection:
+        start = connection.execute(
+            select(batches.c.start)
+            .where(batches.c.segment == number, batches.c.last_us >= since_us)
+            .order_by(batches.c.number)
+            .limit(1)
+        ).scalar_one_or_none()
+    if start is None:
+        return
+    reader = SegmentReader(store, number)
+    scene: Scene | None = None
+    for entry in reader.entries(start):
+        if not isinstance(entry, DecisionEntry):
+            continue
+        reader.follow(entry)
+        if not since_us <= entry.at_us <= until_us:
+            continue
+        clusters, gone = reader.fleet.changes()
+        past = reader.past(entry)
+        if scene is None:
+            scene = Scene(profile or profile_of(past.configuration))
+        scene.update(clusters, gone)
+        yield Replayed(past, scene.decide(past, None if rewrite is None else rewrite(past)))

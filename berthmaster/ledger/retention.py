@@ -1,0 +1,70 @@
+"""Remove old segments by age and size, in small steps. A note in the chain says what was removed."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from sqlalchemy import select
+
+from berthmaster.ledger.schema import segments
+from berthmaster.ledger.store import Store
+from berthmaster.model.note import Note
+
+STEP_BATCHES: Final = 50
+_MICROSECONDS: Final = 1_000_000
+
+
+@dataclass(slots=True)
+class Retention:
+    """What to keep.
+
+    Attributes:
+        age: remove segments whose last record is older.
+        size_bytes: remove the oldest segments while the database stores more.
+        removing: the segment that is being removed; None for none.
+    """
+
+    age: timedelta = timedelta(days=30)
+    size_bytes: int = 5 * 2**30
+    removing: int | None = field(default=None, init=False)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a segment is removed in part."""
+        return self.removing is not None
+
+    def step(self, store: Store, own: int, now: datetime) -> Note | None:
+        """Remove some batches of the oldest segment that need not be kept.
+
+        Args:
+            store: the ledger.
+            own: the segment that the caller writes. It and later ones are kept.
+            now: the time.
+
+        Returns:
+            A note for the chain if this starts to remove a segment. The caller writes it.
+
+        Raises:
+            LedgerError: the database cannot be read or written.
+        """
+        if self.removing is not None:
+            if not store.remove_step(self.removing, STEP_BATCHES):
+                self.removing = None
+            return None
+        with store.transaction() as connection:
+            oldest = connection.execute(select(segments).order_by(segments.c.segment).limit(1)).one_or_none()
+        if oldest is None or oldest.segment >= own:
+            return None
+        old = oldest.last_us < (now - self.age).timestamp() * _MICROSECONDS
+        if not old and store.size_bytes() <= self.size_bytes:
+            return None
+        self.removing = oldest.segment
+        reason = f"older than {self.age.days} days" if old else f"the ledger exceeds {self.size_bytes} bytes"
+        return Note(
+            "retention",
+            f"segment {oldest.segment} with {oldest.records} records is removed: {reason}",
+            details={
+                "segment": oldest.segment, "opening": oldest.opening.hex(), "digest": oldest.digest.hex(),
+                "records": oldest.records, "lastUs": oldest.last_us,
+            },
+        )  # fmt: skip

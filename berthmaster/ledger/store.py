@@ -1,0 +1,321 @@
+"""The database of the ledger: opening it, and writing segments and batches. SQLite or PostgreSQL."""
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from sqlalchemy import (
+    Connection,
+    Engine,
+    bindparam,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    select,
+    text,
+    update,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from berthmaster.ledger.chain import GENESIS, batch_digest, opening_digest
+from berthmaster.ledger.entries import SealedBatch
+from berthmaster.ledger.schema import REVISION, batches, ledger, records, segments, touched
+from berthmaster.model.errors import InputError, LedgerError, shown
+
+_BUSY_MS: Final = 250
+"""How long a write waits for another process that writes to the same SQLite file. The recorder tries again later."""
+_READ_BUSY_MS: Final = 5000
+_TIMEOUT_S: Final = 5
+_ADVISORY_LOCK: Final = 0x62657274  # any number that no other program is likely to use
+_VACUUM_PAGES: Final = 20_000
+_FORMS: Final = "accepted are sqlite:///PATH and postgresql+psycopg://USER@HOST/DATABASE"
+
+
+class SegmentLostError(LedgerError):
+    """The open segment is not in the database as it was written: another database took its place."""
+
+
+@dataclass(slots=True)
+class OpenSegment:
+    """A segment that this process writes.
+
+    Attributes:
+        segment: its number.
+        digest: its digest after the last batch.
+    """
+
+    segment: int
+    digest: bytes
+
+
+class Store:
+    """An open ledger. All methods raise ``LedgerError`` if the database cannot be read or written."""
+
+    def __init__(self, engine: Engine, path: Path | None) -> None:
+        self.engine = engine
+        self._path = path
+        self._inode = _inode(path)
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether the database is a file."""
+        return self._path is not None
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Run statements in one transaction.
+
+        Raises:
+            LedgerError: a statement failed, or the file was replaced. Nothing is written then.
+        """
+        if _inode(self._path) != self._inode:
+            raise SegmentLostError(f"{self._path} was removed or replaced")
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+            raise LedgerError(_message(error)) from error
+
+    def open_segment(self, role: str, writer: str, opened_us: int) -> tuple[OpenSegment, list[tuple[int, str, int]]]:
+        """Open a segment, and return it with the segments of the same role that have no end.
+
+        Returns:
+            The segment; and number, writer and time of the last record of the newest segment of this role, if its
+            process ended without a stop.
+        """
+        with self.transaction() as connection:
+            head = connection.execute(select(ledger).with_for_update()).one_or_none()
+            if head is None:
+                connection.execute(insert(ledger).values(id=1, segments=0, opening=GENESIS))
+            number, previous = (0, GENESIS) if head is None else (head.segments, head.opening)
+            number += 1
+            opening = opening_digest(previous, number, role, writer, opened_us)
+            connection.execute(update(ledger).values(segments=number, opening=opening))
+            unended = _unended(connection, role)
+            connection.execute(
+                insert(segments).values(
+                    segment=number, role=role, writer=writer, opened_us=opened_us, previous=previous, opening=opening,
+                    digest=opening, batches=0, records=0, last_us=opened_us, bytes=0,
+                )
+            )  # fmt: skip
+        return OpenSegment(number, opening), unended
+
+    def append(self, opened: OpenSegment, batch: SealedBatch) -> None:
+        """Write a batch, all of it or nothing.
+
+        Raises:
+            SegmentLostError: the segment is not there any more.
+        """
+        digest = batch_digest(opened.digest, batch)
+        first, last = batch.rows[0], batch.rows[-1]
+        with self.transaction() as connection:
+            changed = connection.execute(
+                _APPEND,
+                {
+                    "own": opened.segment, "before": opened.digest, "after": digest, "added": len(batch.rows),
+                    "at": last.at_us, "size": len(batch.payload) + len(batch.documents),
+                },
+            )  # fmt: skip
+            if changed.rowcount != 1:
+                found = select(segments.c.digest).where(segments.c.segment == opened.segment)
+                if connection.execute(found).scalar_one_or_none() == digest:
+                    opened.digest = digest  # the response to an earlier attempt was lost
+                    return
+                raise SegmentLostError(f"segment {opened.segment} is not in the ledger as it was written")
+            connection.execute(
+                insert(batches).values(
+                    segment=opened.segment, number=batch.number, start=batch.start, first_record=first.sequence,
+                    records=len(batch.rows), first_us=first.at_us, last_us=last.at_us,
+                    first_document=batch.first_document, document_count=batch.document_count,
+                    payload=batch.payload, documents=batch.documents, digest=digest,
+                )
+            )  # fmt: skip
+            connection.execute(
+                insert(records),
+                [{"segment": opened.segment, "batch": batch.number, **row._asdict()} for row in batch.rows],
+            )
+            if batch.clusters:
+                connection.execute(
+                    insert(touched),
+                    [{"cluster": name, "segment": opened.segment, "batch": batch.number} for name in batch.clusters],
+                )
+        opened.digest = digest
+
+    def size_bytes(self) -> int:
+        """Return how much the database stores, without free space in its file."""
+        with self.transaction() as connection:
+            if self.is_sqlite:
+                pages, free, page = (
+                    int(connection.execute(text(f"PRAGMA {name}")).scalar_one())
+                    for name in ("page_count", "freelist_count", "page_size")
+                )
+                return (pages - free) * page
+            names = [table.name for table in (segments, batches, records, touched)]
+            return sum(
+                int(connection.execute(select(func.pg_total_relation_size(name))).scalar_one()) for name in names
+            )
+
+    def remove_step(self, segment: int, most_batches: int) -> bool:
+        """Remove some batches of a segment, and the segment with its last ones. Return whether more are left."""
+        with self.transaction() as connection:
+            numbers = list(
+                connection.execute(
+                    select(batches.c.number).where(batches.c.segment == segment).order_by(batches.c.number)
+                    .limit(most_batches)
+                ).scalars()
+            )  # fmt: skip
+            if numbers:
+                for table in (records, touched):
+                    connection.execute(delete(table).where(table.c.segment == segment, table.c.batch <= numbers[-1]))
+                connection.execute(delete(batches).where(batches.c.segment == segment, batches.c.number <= numbers[-1]))
+            if len(numbers) == most_batches:
+                return True
+            connection.execute(delete(segments).where(segments.c.segment == segment))
+            if self.is_sqlite:
+                connection.exec_driver_sql(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})")
+        return False
+
+
+_APPEND: Final = (
+    update(segments)
+    .where(segments.c.segment == bindparam("own"), segments.c.digest == bindparam("before"))
+    .values(
+        digest=bindparam("after"),
+        batches=segments.c.batches + 1,
+        records=segments.c.records + bindparam("added"),
+        last_us=bindparam("at"),
+        bytes=segments.c.bytes + bindparam("size"),
+    )
+)
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """Open the ledger at a URL.
+
+    Args:
+        url: ``sqlite:///PATH`` or ``postgresql+psycopg://...``.
+        create: whether to create or upgrade the schema, and to write. Otherwise the ledger is only read.
+
+    Raises:
+        InputError: the URL is not accepted, or there is no ledger to read, or a later version wrote it.
+        LedgerError: the database cannot be reached.
+    """
+    parsed = parsed_url(url)
+    path = Path(parsed.database or "") if parsed.get_backend_name() == "sqlite" else None
+    if path is not None and not create and not path.exists():
+        raise InputError(f"--ledger: there is no file {shown(str(path))}")
+    engine = _sqlite(path, writes=create) if path is not None else _postgresql(parsed, writes=create)
+    try:
+        _prepare(engine, create=create)
+    except (SQLAlchemyError, sqlite3.Error, OSError) as error:
+        engine.dispose()
+        raise LedgerError(_message(error)) from error
+    return Store(engine, path)
+
+
+def parsed_url(url: str) -> URL:
+    """Parse the URL of a ledger.
+
+    Raises:
+        InputError: it is not accepted.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise InputError(f"--ledger: this is not a database URL; {_FORMS}") from None
+    if parsed.drivername not in {"sqlite", "postgresql+psycopg"} or not parsed.database:
+        # The URL can hold a password, so only its driver is named.
+        raise InputError(f"--ledger: {shown(parsed.drivername)} is not accepted; {_FORMS}")
+    return parsed
+
+
+def _sqlite(path: Path, *, writes: bool) -> Engine:
+    def connected(connection: Any, _record: object) -> None:  # noqa: ANN401 - sqlite3's connection
+        connection.isolation_level = None  # SQLAlchemy begins transactions, see below
+        cursor = connection.cursor()
+        cursor.execute(f"PRAGMA busy_timeout={_BUSY_MS if writes else _READ_BUSY_MS}")
+        if writes:
+            cursor.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute("PRAGMA synchronous=NORMAL")
+            cursor.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
+        else:
+            cursor.execute("PRAGMA query_only=ON")
+        cursor.close()
+
+    def begun(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    engine = create_engine(URL.create("sqlite", database=str(path)))
+    event.listen(engine, "connect", connected)
+    event.listen(engine, "begin", begun)
+    return engine
+
+
+def _postgresql(url: URL, *, writes: bool) -> Engine:
+    options = f"-c statement_timeout={_TIMEOUT_S * 1000 if writes else 60_000} -c lock_timeout={_TIMEOUT_S * 1000}"
+    if not writes:
+        options += " -c default_transaction_read_only=on"
+    arguments = {"connect_timeout": _TIMEOUT_S, "options": options, "tcp_user_timeout": _TIMEOUT_S * 1000}
+    return create_engine(url, connect_args=arguments, pool_pre_ping=True, pool_size=2)
+
+
+def _prepare(engine: Engine, *, create: bool) -> None:
+    """Bring the schema to this version's revision, or check that it has it."""
+    with engine.begin() as connection:
+        revision = _revision(connection)
+        if revision == REVISION:
+            return
+        if revision is not None and revision > REVISION:
+            raise InputError(f"--ledger: a later version wrote this ledger (schema {revision}); use that version")
+        if not create:
+            missing = "has no ledger" if revision is None else f"has the schema {revision}; the controllers upgrade it"
+            raise InputError(f"--ledger: the database {missing}")
+        if engine.dialect.name == "postgresql":
+            connection.execute(select(func.pg_advisory_xact_lock(_ADVISORY_LOCK)))
+        from berthmaster.ledger.migrations import upgrade  # noqa: PLC0415 - Alembic is slow to import
+
+        upgrade(connection)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+    return None if found is None else str(found)
+
+
+def _unended(connection: Connection, role: str) -> list[tuple[int, str, int]]:
+    last = connection.execute(
+        select(segments).where(segments.c.role == role).order_by(segments.c.segment.desc()).limit(1)
+    ).one_or_none()
+    if last is None or last.records == 0:
+        return []
+    kind = connection.execute(
+        select(records.c.kind).where(records.c.segment == last.segment, records.c.sequence == last.records - 1)
+    ).scalar_one_or_none()
+    return [] if kind == "stop" else [(last.segment, last.writer, last.last_us)]
+
+
+def _inode(path: Path | None) -> int:
+    try:
+        return 0 if path is None else os.stat(path).st_ino  # noqa: PTH116 - the writer asks before each transaction
+    except FileNotFoundError:
+        return -1
+
+
+def _message(error: Exception) -> str:
+    """Return the database's own message, without the statement and its values."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0] or type(error).__name__

@@ -1,0 +1,119 @@
+"""A binding scheduler without an API server that records to a ledger, for tests of the ledger."""
+
+import tempfile
+from collections.abc import Iterable
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from fake_clock import FakeClock
+
+from berthmaster.controllers.binding_scheduler.cache import ClusterCache
+from berthmaster.controllers.binding_scheduler.decide import outcome_of
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.writes import Version, status_write
+from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.ledger.entries import Configuration
+from berthmaster.ledger.recorder import LedgerRecorder
+from berthmaster.ledger.store import Store, open_store
+from berthmaster.model.binding import Binding
+from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
+
+FAILOVER_AFTER_S = 60.0
+PLUGINS = built_in(workload_affinity=True)
+CONFIGURATION = Configuration("test", tuple(PLUGINS.names), failover_after_s=FAILOVER_AFTER_S)
+
+
+class Scheduling:
+    """Decides on bindings, writes the decisions to them, and records them.
+
+    Attributes:
+        clusters: the clusters, with assumed replicas.
+        recorder: the ledger; None records nothing.
+        bindings: by key, as written.
+        recorded: the decisions in order.
+    """
+
+    def __init__(self, recorder: LedgerRecorder | None, clock: FakeClock, ask=None) -> None:
+        self.clock = clock
+        self.clusters = ClusterCache(
+            karmada_profile(PLUGINS), clock, FailoverOptions(FAILOVER_AFTER_S), ask, keeps_inputs=True
+        )
+        self.recorder = recorder
+        self.bindings: dict[tuple[str, str], Binding] = {}
+        self.recorded: list[DecisionRecord] = []
+        self._version = 1
+
+    def put(self, binding: Binding) -> None:
+        """Store a binding and reconcile it."""
+        self.bindings[binding.metadata.namespace, binding.metadata.name] = binding
+        self.reconcile(binding.metadata.namespace, binding.metadata.name)
+
+    def reconcile(self, namespace: str, name: str) -> None:
+        """Decide on a binding, write the decision and record it."""
+        binding = self.bindings[namespace, name]
+        decision = self.clusters.decide_and_assume((namespace, name), binding)
+        after, now = binding, self.clock.now()
+        self._version += 1
+        if decision.write is not None:
+            after = decision.write.applied(binding, Version(str(self._version), self._version))
+        status = status_write(after, decision.result, now, refresh=decision.refresh)
+        if status:
+            after = status.applied(after, Version(f"{self._version}s", self._version))
+        self.bindings[namespace, name] = after
+        if decision.inputs is not None:
+            record = DecisionRecord(now, "r", binding, decision.inputs, outcome_of(decision), 0.001)
+            self.recorded.append(record)
+            if self.recorder is not None:
+                self.recorder.decided(record)
+
+
+def recorder_at(url: str, clock: FakeClock, **options) -> LedgerRecorder:
+    """A recorder whose thread does not run: tests call ``step``."""
+    options.setdefault("role", "controllers")
+    options.setdefault("writer", "test")
+    return LedgerRecorder(url, configuration=CONFIGURATION, clock=clock, **options)
+
+
+def finish(recorder: LedgerRecorder) -> None:
+    """Write what waits and end the segment, without a thread."""
+    recorder._finish()
+
+
+@cache
+def _empty_ledger() -> bytes:
+    """A file with the schema. Migrations take longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "ledger.db"
+        open_store(f"sqlite:///{path}", create=True).close()
+        return path.read_bytes()
+
+
+def sqlite_url(folder: Path) -> str:
+    """The URL of a new ledger in a folder."""
+    path = folder / "ledger.db"
+    path.write_bytes(_empty_ledger())
+    return f"sqlite:///{path}"
+
+
+def opened(url: str) -> Store:
+    return open_store(url)
+
+
+def of_shop(name: str, binding: Binding) -> Binding:
+    """A binding with another name, in the namespace ``shop``."""
+    metadata = msgspec.structs.replace(binding.metadata, name=f"{name}-deployment", namespace="shop", uid=f"uid-{name}")
+    resource = msgspec.structs.replace(binding.spec.resource, name=name, namespace="shop")
+    return msgspec.structs.replace(
+        binding, metadata=metadata, spec=msgspec.structs.replace(binding.spec, resource=resource)
+    )
+
+
+def all_times() -> tuple[int, int]:
+    """A range of times that holds all records."""
+    return 0, round(timedelta(days=365 * 1000).total_seconds() * 1e6)
+
+
+def names(values: Iterable[object]) -> list[str]:
+    return sorted(map(str, values))
