@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 
 import msgspec
+from builders import cluster
+from decisions import AGGREGATED, asked
 from fake_clock import FakeClock
 
 from berthmaster.controllers.binding_scheduler.cache import ClusterCache
@@ -18,6 +20,7 @@ from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import Binding
+from berthmaster.model.note import Note
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 FAILOVER_AFTER_S = 60.0
@@ -113,6 +116,29 @@ def of_shop(name: str, binding: Binding) -> Binding:
 def all_times() -> tuple[int, int]:
     """A range of times that holds all records."""
     return 0, round(timedelta(days=365 * 1000).total_seconds() * 1e6)
+
+
+def filled(url: str, segments: int = 3, decisions: int = 20) -> None:
+    """Write some segments with decisions and notes, in batches of a few records."""
+    clock = FakeClock()
+    for segment in range(segments):
+        recorder = recorder_at(url, clock, writer=f"writer-{segment}")
+        scheduling = Scheduling(recorder, clock)
+        for index in range(4):
+            scheduling.clusters.update_cluster(cluster(f"m{index}", cpu=100, region=f"r{index % 2}"))
+        for number in range(decisions):
+            scheduling.put(wanted(f"w{segment}-{number % 7}", replicas=1 + number))
+            scheduling.clusters.update_cluster(cluster(f"m{number % 4}", cpu=100 - number))
+            if number % 3 == 0:
+                recorder.noted(Note("refusal", f"refused {number}", "shop", f"p{number}", "PropagationPolicy"))
+                recorder.step()
+            clock.pass_by(1)
+        finish(recorder)
+
+
+def wanted(name: str, replicas: int = 1) -> Binding:
+    """A binding of ``shop`` that divides its replicas over all clusters."""
+    return of_shop(name, asked(requests={"cpu": 1}, replicas=replicas, scheduling=AGGREGATED))
 
 
 def names(values: Iterable[object]) -> list[str]:

@@ -44,9 +44,7 @@ class RecordId(NamedTuple):
         if len(parts) != 2 or not all(
             part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts
         ):
-            raise InputError(
-                f"{shown(text)} is not the id of a record; accepted is SEGMENT.NUMBER, as history shows it"
-            )
+            raise InputError(f"{shown(text)} is not the id of a record; accepted is SEGMENT.NUMBER, from history")
         return cls(int(parts[0]), int(parts[1]))
 
 

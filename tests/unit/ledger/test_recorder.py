@@ -1,0 +1,318 @@
+"""The recorder: bounded waiting, faults of the database, gaps, segments, retention."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from builders import cluster
+from fake_clock import FakeClock
+from ledger_histories import Scheduling, all_times, filled, finish, opened, recorder_at, sqlite_url, wanted
+
+from berthmaster.ledger import recorder as recorder_module
+from berthmaster.ledger.audit import audit
+from berthmaster.ledger.history import Query, page
+from berthmaster.ledger.replay import replay
+from berthmaster.ledger.retention import Retention
+from berthmaster.ledger.store import SegmentLostError, open_store
+from berthmaster.model.errors import InputError, LedgerError
+from berthmaster.model.note import Note
+
+A_NOTE = Note("refusal", "refused")
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return sqlite_url(tmp_path)
+
+
+def kinds(url: str) -> list[str]:
+    """The kinds of all records, the first one first."""
+    store = opened(url)
+    found = [row.kind for row in page(store, Query(), 1000).rows]
+    store.close()
+    return found[::-1]
+
+
+def messages(url: str, kind: str) -> list[str]:
+    store = opened(url)
+    found = [row.message for row in page(store, Query(trigger=kind), 1000).rows]
+    store.close()
+    return found[::-1]
+
+
+def sound(url: str) -> bool:
+    store = opened(url)
+    problems = audit(store).problems
+    store.close()
+    return problems == []
+
+
+class Faulty:
+    """A store whose writes fail while ``error`` is set."""
+
+    def __init__(self) -> None:
+        self.error: Exception | None = None
+        self.opens = 0
+
+    def __call__(self, url: str):
+        self.opens += 1
+        store = open_store(url, create=True)
+        append = store.append
+
+        def failing(*args):
+            if self.error is not None:
+                raise self.error
+            append(*args)
+
+        store.append = failing
+        return store
+
+
+def test_a_recorder_without_records_opens_no_database(tmp_path, clock):
+    recorder = recorder_at(f"sqlite:///{tmp_path / 'ledger.db'}", clock)
+    recorder.step()
+    finish(recorder)
+    assert not (tmp_path / "ledger.db").exists()
+
+
+def test_the_first_record_creates_the_schema(tmp_path, clock):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    recorder = recorder_at(url, clock)
+    recorder.noted(A_NOTE)
+    finish(recorder)
+    assert kinds(url) == ["start", "refusal", "stop"]
+
+
+def test_records_that_do_not_fit_are_counted_and_the_gap_is_a_record(url, clock):
+    recorder = recorder_at(url, clock, most_waiting=5)
+    for _ in range(12):
+        recorder.noted(A_NOTE)
+    finish(recorder)
+    assert kinds(url) == ["start", "gap", *["refusal"] * 5, "stop"]
+    assert messages(url, "gap") == ["7 records are missing: the ledger could not be written fast enough"]
+
+
+def test_nothing_is_lost_while_the_database_fails_for_a_short_time(url, clock):
+    faulty = Faulty()
+    recorder = recorder_at(url, clock, opened=faulty)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    faulty.error = LedgerError("database or disk is full")
+    for _ in range(200):
+        recorder.noted(A_NOTE)
+        recorder.step()
+        clock.pass_by(0.1)
+    faulty.error = None
+    clock.pass_by(60)
+    recorder.step()
+    finish(recorder)
+    assert kinds(url).count("refusal") == 201
+    assert "gap" not in kinds(url)
+    assert sound(url)
+
+
+def test_a_database_that_fails_for_long_leaves_a_gap(url, clock):
+    faulty = Faulty()
+    recorder = recorder_at(url, clock, opened=faulty, most_waiting=100)
+    faulty.error = LedgerError("database is locked")
+    for _ in range(250):
+        recorder.noted(A_NOTE)
+        recorder.step()
+        clock.pass_by(0.1)
+    assert faulty.opens < 20  # it waits longer after each failure
+    faulty.error = None
+    clock.pass_by(60)
+    recorder.step()
+    recorder.noted(A_NOTE)
+    finish(recorder)
+    found = kinds(url)
+    assert found.count("gap") == 1
+    [message] = messages(url, "gap")
+    assert int(message.split()[0]) + found.count("refusal") == 251
+    assert sound(url)
+
+
+def test_a_write_waits_for_another_process_that_holds_the_lock(url, clock, tmp_path):
+    recorder = recorder_at(url, clock)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    other = sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    recorder.noted(A_NOTE)
+    recorder.step()
+    other.execute("ROLLBACK")
+    other.close()
+    clock.pass_by(60)
+    recorder.step()
+    finish(recorder)
+    assert kinds(url) == ["start", "refusal", "refusal", "stop"]
+
+
+def test_a_removed_file_is_noticed_and_a_new_ledger_says_what_is_missing(url, clock, tmp_path):
+    recorder = recorder_at(url, clock)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    for path in tmp_path.glob("ledger.db*"):
+        path.unlink()
+    recorder.noted(A_NOTE)
+    recorder.step()
+    clock.pass_by(60)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    finish(recorder)
+    assert kinds(url) == ["start", "gap", "refusal", "stop"]
+    assert sound(url)
+
+
+def test_a_full_disk_stops_no_decision(url, clock, tmp_path):
+    recorder = recorder_at(url, clock)
+    scheduling = Scheduling(recorder, clock)
+    scheduling.clusters.update_cluster(cluster("m", cpu=1000))
+    full = sqlite3.connect(tmp_path / "ledger.db")
+    pages = full.execute("PRAGMA page_count").fetchone()[0]
+    full.close()
+
+    def limited(opened_url):
+        store = open_store(opened_url, create=True)
+        with store.engine.connect() as connection:
+            connection.exec_driver_sql(f"PRAGMA max_page_count={pages}")
+        return store
+
+    recorder._open = limited
+    for number in range(100):
+        scheduling.put(wanted(f"w{number}"))
+    recorder.step()
+    assert all(binding.spec.clusters for binding in scheduling.bindings.values())
+    recorder._open = lambda opened_url: open_store(opened_url, create=True)
+    clock.pass_by(60)
+    recorder.step()
+    finish(recorder)
+    store = opened(url)
+    assert all(each.same for each in replay(store, *all_times()))
+    store.close()
+    assert kinds(url).count("decision") == 100
+
+
+def test_a_response_that_was_lost_is_no_lost_segment(url, clock):
+    store = open_store(url, create=True)
+    segment, _ = store.open_segment("controllers", "w", 0)
+    recorder = recorder_at(url, clock)
+    recorder.noted(A_NOTE)
+    batches = []
+    recorder._open = lambda _url: store
+    store.append, append = lambda opened_segment, batch: batches.append((opened_segment, batch)), store.append
+    recorder.step()
+    opened_segment, batch = batches[0]
+    before = opened_segment.digest
+    append(opened_segment, batch)
+    opened_segment.digest = before
+    append(opened_segment, batch)
+    with pytest.raises(SegmentLostError):
+        append(segment, batch._replace(number=9)) or append(type(segment)(77, b""), batch)
+    store.close()
+
+
+def test_a_process_that_ends_without_a_stop_is_noted_by_the_next_one(url, clock):
+    recorder = recorder_at(url, clock, writer="first", most_waiting=50)
+    recorder.noted(A_NOTE)
+    recorder.step()
+    for writer in ("second", "third"):
+        later = recorder_at(url, clock, writer=writer, most_waiting=50)
+        later.noted(A_NOTE)
+        finish(later)
+    assert messages(url, "gap") == ["first ended without a stop: at most 50 records are missing"]
+
+
+def test_a_long_segment_is_continued_by_another_one(url, clock, monkeypatch):
+    monkeypatch.setattr(recorder_module, "_SEGMENT_RECORDS", 10)
+    recorder = recorder_at(url, clock)
+    scheduling = Scheduling(recorder, clock)
+    scheduling.clusters.update_cluster(cluster("m", cpu=1000))
+    for number in range(40):
+        scheduling.put(wanted(f"w{number}"))
+        recorder.step()
+    finish(recorder)
+    assert "gap" not in kinds(url)
+    assert kinds(url).count("start") > 2
+    store = opened(url)
+    assert [each.same for each in replay(store, *all_times())] == [True] * 40
+    store.close()
+    assert sound(url)
+
+
+@pytest.mark.parametrize(
+    "retention",
+    [
+        pytest.param(Retention(age=timedelta(hours=1)), id="by age"),
+        pytest.param(Retention(size_bytes=1), id="by size"),
+    ],
+)
+def test_retention_removes_old_segments_and_the_audit_knows(url, clock, retention):
+    filled(url, segments=3)
+    clock.pass_by(timedelta(days=1).total_seconds())
+    recorder = recorder_at(url, clock, retention=retention)
+    for _ in range(30):
+        recorder.noted(A_NOTE)
+        recorder.step()
+        assert sound(url)
+        clock.pass_by(61)
+    finish(recorder)
+    assert kinds(url).count("start") == 1
+    assert kinds(url).count("retention") == 3
+
+
+def test_a_thread_writes_without_help(url):
+    recorder = recorder_at(url, FakeClock(), flush_s=0.01)
+    recorder.start()
+    written = threading.Event()
+    recorder._metrics.written = lambda *_: written.set()
+    recorder.noted(A_NOTE)
+    assert written.wait(30)
+    recorder.close(30)
+    assert kinds(url) == ["start", "refusal", "stop"]
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("mysql://host/db", "'mysql' is not accepted"),
+        ("sqlite://", "accepted are sqlite:///PATH"),
+        ("nonsense", "not a database URL"),
+        ("sqlite:////missing/ledger.db", "there is no file '/missing/ledger.db'"),
+    ],
+)
+def test_a_url_that_is_no_ledger_is_refused(url, problem):
+    with pytest.raises(InputError, match=problem):
+        open_store(url)
+
+
+def test_a_ledger_of_a_later_version_is_refused(url, tmp_path):
+    with sqlite3.connect(tmp_path / "ledger.db") as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(InputError, match="a later version wrote this ledger"):
+        open_store(url)
+
+
+def test_a_database_without_a_ledger_is_refused(tmp_path):
+    (tmp_path / "empty.db").touch()
+    with pytest.raises(InputError, match="has no ledger"):
+        open_store(f"sqlite:///{tmp_path / 'empty.db'}")
+
+
+def test_the_command_imports_no_database_library():
+    code = (
+        "import sys, berthmaster_cli.controllers, berthmaster_cli.explain, berthmaster_cli.main\n"
+        "print(sorted(sys.modules.keys() & {'sqlalchemy', 'alembic', 'psycopg'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert done.stdout.strip() == "[]"
