@@ -157,6 +157,7 @@ class LedgerRecorder:
             self._encode()
             self._seal()
             self._write()
+            self._note_dropped(self._batch)
             self._retain()
         except SegmentLostError as error:
             self._abandon(error)
@@ -198,7 +199,6 @@ class LedgerRecorder:
         if batch is None:
             return
         while self._queue and self._sealed_bytes < _PENDING_BYTES:
-            self._note_dropped(batch)
             record = self._queue.popleft()
             if isinstance(record, Dated):
                 batch.note(record.at, record.note)
@@ -206,13 +206,12 @@ class LedgerRecorder:
                 batch.add(record)
             if batch.full:
                 self._seal()
-        if not self._queue:
-            self._note_dropped(batch)
 
-    def _note_dropped(self, batch: BatchWriter) -> None:
+    def _note_dropped(self, batch: BatchWriter | None) -> None:
+        """Add a note about the records that are missing. Only called while the database can be written."""
         with self._dropping:
-            dropped, self._dropped = self._dropped, 0
-        if dropped:
+            dropped, self._dropped = (self._dropped, 0) if batch is not None else (0, self._dropped)
+        if dropped and batch is not None:
             message = f"{dropped} records are missing: the ledger could not be written fast enough"
             batch.note(self._clock.now(), Note("gap", message, details={"missing": dropped}))
 
@@ -264,6 +263,7 @@ class LedgerRecorder:
             if self._queue or self._dropped or self._segment is not None:
                 self._open_segment()
             self._encode()
+            self._note_dropped(self._batch)
             self._end(f"{self._role} {self._writer} stops")
         except (LedgerError, InputError) as error:
             missing = self._waiting()

@@ -125,8 +125,8 @@ def change_a_value(connection, random):
     column = random.choice(columns)
     value, *key = random.choice(rows_of(connection, table, column))
     connection.execute(
-        f"UPDATE OR REPLACE {table} SET {column} = ? {where(table)}",
-        [altered(value, random), *key],  # noqa: S608
+        f"UPDATE OR REPLACE {table} SET {column} = ? {where(table)}",  # noqa: S608
+        [altered(value, random), *key],
     )
 
 
