@@ -1,19 +1,39 @@
 """``berthmaster webhook``: serve the admission webhook."""
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import POLICY_PREEMPTION, FeatureGates, gates_help
-from berthmaster_cli.options import config_option, environment_text
+from berthmaster_cli.options import FILE, config_option, environment_text, kubeconfig_options
 from berthmaster_cli.rule_options import rule_levels, rule_options, scopes
 from berthmaster_cli.serving_options import ServingDefaults, server_options_from, serving_options
-from webhook.admission.settings import AdmissionSettings, WebhookMode
+from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
+from webhook.admission.blast_radius import RULE as BLAST_RADIUS
+from webhook.admission.settings import AdmissionSettings, Level, WebhookMode
+
+if TYPE_CHECKING:
+    from webhook.serving import ImpactOptions
 
 _ENVIRONMENT: Final = "BERTHMASTER_WEBHOOK"
 _API_SERVER_TIMEOUT_S: Final = 30
 _GATES: Final = (POLICY_PREEMPTION,)
+
+
+class BlastRadiusType(click.ParamType[BlastRadius]):
+    """Limits of a change, as in ``moved=50,percent=20``."""
+
+    name = "limits"
+
+    def convert(
+        self, value: str | BlastRadius, param: click.Parameter | None, ctx: click.Context | None
+    ) -> BlastRadius:
+        try:
+            return value if isinstance(value, BlastRadius) else BlastRadius.parse(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)
 
 
 @click.command(
@@ -55,21 +75,111 @@ _GATES: Final = (POLICY_PREEMPTION,)
     "--max-object-values", type=click.IntRange(1000, 10_000_000), default=200_000, show_default=True,
     help="The largest number of JSON values of an object. Larger objects are denied.",
 )  # fmt: skip
+@click.option(
+    "--impact-url",
+    metavar="URL",
+    help="Ask this extender what a change of a policy would move, as https://HOST:PORT. The answer is a warning.",
+)
+@click.option(
+    "--impact-timeout-ms",
+    type=click.IntRange(20, 10_000),
+    default=300,
+    show_default=True,
+    help="How long a review waits for the extender, in milliseconds.",
+)
+@click.option(
+    "--impact-ca-file", type=FILE, help="The CAs of the extender's certificate. Default: those of the system."
+)
+@click.option("--impact-token-file", type=FILE, help="A file whose first line is the bearer token for the extender.")
+@click.option("--impact-client-cert-file", type=FILE, help="The client certificate for the extender, in PEM.")
+@click.option("--impact-client-key-file", type=FILE, help="The private key of that certificate, in PEM.")
+@click.option(
+    "--impact-connections",
+    type=click.IntRange(1, 64),
+    default=8,
+    show_default=True,
+    help="The most questions to the extender at once, in each process.",
+)
+@click.option(
+    "--blast-radius",
+    type=BlastRadiusType(),
+    default=str(DEFAULT_RADIUS),
+    show_default=True,
+    metavar="LIMITS",
+    help="The most that a change of a policy may do, if --rule blast-radius is warn or deny: workloads that move "
+    "(moved), their share of all workloads (percent), workloads left without a cluster (lost), copies that are "
+    "deleted (deleted).",
+)
+@click.option(
+    "--blast-radius-exempt-user",
+    "exempt_users",
+    multiple=True,
+    metavar="USERNAME",
+    help="A user who may exceed the blast radius. It is logged and counted. Repeatable.",
+)
+@click.option(
+    "--blast-radius-exempt-group",
+    "exempt_groups",
+    multiple=True,
+    metavar="GROUP",
+    help="A group of users who may exceed the blast radius. Repeatable.",
+)
+@click.option(
+    "--blast-radius-events",
+    is_flag=True,
+    help="Record refusals, exemptions and accepted plans as events. This needs an API server and the right to create "
+    "and patch events.",
+)
+@kubeconfig_options("the API server for events")
 @rule_options
 def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Serve the admission webhook over HTTPS."""
+    impact = _impact_options(given)
     settings = AdmissionSettings(
         mode=WebhookMode(given["mode"]),
         peer_checks=given["peer_checks"],
-        levels=rule_levels(given["rules"]),
+        levels=rule_levels(given["rules"], frozenset({BLAST_RADIUS})),
         scopes=scopes(given["cluster_scoped_kinds"], given["namespaced_kinds"]),
         limits=given["placement_limits"],
         scheduler_names=frozenset(given["scheduler_names"]),
         max_values=given["max_object_values"],
         drop_handlers=frozenset(given["drop_handlers"]),
+        blast_radius=given["blast_radius"],
+        exempt_users=frozenset(given["exempt_users"]),
+        exempt_groups=frozenset(given["exempt_groups"]),
         policy_preemption=FeatureGates.parse(given["feature_gates"], _GATES).on(POLICY_PREEMPTION),
     )
+    if impact is None and settings.levels.get(BLAST_RADIUS, Level.OFF) is not Level.OFF:
+        raise click.UsageError(f"--rule {BLAST_RADIUS} needs --impact-url: the extender computes the impact")
     logs.configure(given["log_level"])
     from webhook.serving import WebhookOptions, serve  # noqa: PLC0415 - `--help` must not import the server
 
-    serve(WebhookOptions(server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings))
+    serve(WebhookOptions(server_options_from("berthmaster-webhook", given), given["max_body_bytes"], settings, impact))
+
+
+def _impact_options(given: Mapping[str, Any]) -> "ImpactOptions | None":
+    """Return how to ask the extender; None without ``--impact-url``.
+
+    Raises:
+        click.UsageError: an option needs another one.
+        InputError: the URL is not that of a service, or there is no API server for events.
+    """
+    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - `--help` must not import the client
+    from webhook.impact.access import ExtenderAccess  # noqa: PLC0415 - `--help` must not import the server
+    from webhook.serving import ImpactOptions  # noqa: PLC0415 - the same
+
+    if given["impact_url"] is None:
+        if given["blast_radius_events"]:
+            raise click.UsageError("--blast-radius-events needs --impact-url")
+        return None
+    certificate, key = given["impact_client_cert_file"], given["impact_client_key_file"]
+    if (certificate is None) != (key is None):
+        raise click.UsageError("--impact-client-cert-file and --impact-client-key-file go together")
+    access = ExtenderAccess(
+        given["impact_url"], given["impact_ca_file"], given["impact_token_file"], certificate, key,
+        given["impact_connections"],
+    )  # fmt: skip
+    if given["blast_radius_events"]:
+        load_client(given["kubeconfig"], given["context"])  # an error here is clearer than one of each worker
+    timeout_s = given["impact_timeout_ms"] / 1000
+    return ImpactOptions(access, timeout_s, given["blast_radius_events"], given["kubeconfig"], given["context"])

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Final
 
 from flask import Flask
 
+from berthmaster.kube.events import Recorder
 from berthmaster.runtime.logs import BurstFilter, fields
-from berthmaster.serving.channel import answer_last
+from berthmaster.serving.channel import answer_last, begun_at
 from berthmaster.serving.fast_path import HTTPReply, ViewRoute
 from berthmaster.serving.fast_path import create_app as create_flask_app
 from berthmaster.serving.request_parser import BodyError, read_body, read_head
 from webhook import metrics
 from webhook.admission import wire
+from webhook.admission.impact import GateDecision, GateResult, Impact, NotComputed, PolicyChange
 from webhook.admission.large import review_body
 from webhook.admission.outcome import ReviewOutcome
-from webhook.admission.reviews import ROUTES, ReviewRoute
+from webhook.admission.reviews import IMPACT_PATHS, ROUTES, ReviewRoute
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.settings import AdmissionSettings
 from webhook.admission.wire import NotAReview, RequestHead
+from webhook.gate_events import record
+from webhook.impact.source import ExtenderImpact
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIEnvironment
@@ -53,6 +57,9 @@ _MAX_LOGGED_FIELDS: Final = 20
 # There are few combinations of labels, and ``labels`` takes longer than counting.
 _reviews: Final = cache(metrics.REVIEWS.labels)
 _rule_hits: Final = cache(metrics.RULE_HITS.labels)
+_gate_decisions: Final = cache(metrics.GATE.labels)
+_MARGIN_S: Final = 0.2
+"""The time that an answer needs after its impact has arrived."""
 
 
 def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
@@ -64,13 +71,14 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
     """
 
     def view(path: str, environ: "WSGIEnvironment", _path_values: Mapping[str, str]) -> HTTPReply:
+        begun_s = begun_at(environ)
         try:
             body = read_body(environ, body_bytes)
         except BodyError as error:
             answer_last(environ)
             reply = reviewer.refuse(path, error.status, str(error), error.received)
             return reply._replace(headers=(*reply.headers, *error.headers))
-        return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body)
+        return reviewer.answer(path, environ.get("CONTENT_TYPE", ""), body, begun_s)
 
     def refuse(environ: "WSGIEnvironment", status: int) -> HTTPReply:
         reply = reviewer.refuse(environ["PATH_INFO"][:256], status, _PROBLEMS[status], read_head(environ))
@@ -84,18 +92,45 @@ def create_app(reviewer: "Reviewer", *, body_bytes: int) -> Flask:
 class Reviewer:
     """Answer review requests with fixed settings. Safe for several threads."""
 
-    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str] = lambda: str(uuid.uuid4())) -> None:
+    def __init__(
+        self,
+        settings: AdmissionSettings,
+        new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+        *,
+        impact: ExtenderImpact | None = None,
+        timeout_s: float = 2.5,
+        events: Recorder | None = None,
+    ) -> None:
+        """Set up the reviewer.
+
+        Args:
+            settings: the settings of the reviews.
+            new_id: makes a permanent id.
+            impact: knows what changes of policies would move; None if their impact is not asked for.
+            timeout_s: the time limit of a review, in which its impact has to arrive.
+            events: records the decisions of the gate; None for no events.
+        """
         self._context = AdmissionContext(settings, new_id)
+        self._impact = impact
+        self._timeout_s = timeout_s
+        self._events = events
         self._seconds = {path: metrics.SECONDS.labels(path) for path in ROUTES}
         self._log_limit = BurstFilter(_LOG_PER_S, _LOG_BURST)
 
-    def answer(self, path: str, content_type: str, body: bytes) -> HTTPReply:
-        """Review the body of a POST request to a path of ``ROUTES``. Never raises."""
+    def answer(self, path: str, content_type: str, body: bytes, begun_s: float | None = None) -> HTTPReply:
+        """Review the body of a POST request to a path of ``ROUTES``. Never raises.
+
+        Args:
+            path: the path.
+            content_type: the content type of the body.
+            body: the body.
+            begun_s: when the first byte of the request arrived, on the monotonic clock; None if that is not known.
+        """
         started = time.perf_counter()
         if content_type.partition(";")[0].strip().lower() != _JSON:
             return self.refuse(path, 415, f"content type {content_type[:64]!r} is not {_JSON}", body)
         try:
-            reply = self._review(path, ROUTES[path], body)
+            reply = self._review(path, ROUTES[path], body, begun_s)
         except NotAReview as error:
             return self._refused(path, error.status, error.uid, str(error))
         except Exception:  # noqa: BLE001 - the crash handler: the API server must get an answer with its UID
@@ -112,8 +147,12 @@ class Reviewer:
         """Answer a request that is not a review. The answer carries the UID if the body contains one."""
         return self._refused(path, status, wire.find_uid(body), problem)
 
-    def _review(self, path: str, route: ReviewRoute, content: bytes) -> HTTPReply:
-        request, outcome = review_body(route, content, self._context)
+    def _review(self, path: str, route: ReviewRoute, content: bytes, begun_s: float | None) -> HTTPReply:
+        context = self._context
+        if self._impact is not None and path in IMPACT_PATHS:
+            until_s = (time.monotonic() if begun_s is None else begun_s) + self._timeout_s - _MARGIN_S
+            context = context.asking(_ImpactUntil(self._impact, until_s))
+        request, outcome = review_body(route, content, context)
         body = wire.encode(request.uid, outcome)
         verdict = "allowed" if outcome.allowed else "malformed" if outcome.malformed else "denied"
         operation = request.operation if request.operation in _OPERATIONS else "other"
@@ -121,11 +160,30 @@ class Reviewer:
         if outcome.rules:
             for rule, findings in Counter(outcome.rules).items():
                 _rule_hits(rule).inc(findings)
+        if outcome.gate is not None:
+            self._report_gate(outcome.gate, request)
         if not outcome.allowed:
             self._log_refusal(f"review {verdict}", _review_fields(path, verdict, request, outcome))
         elif _LOG.isEnabledFor(logging.DEBUG):
             _LOG.debug("review allowed", extra=_review_fields(path, verdict, request, outcome))
         return HTTPReply(200, _HEADERS, body)
+
+    def _report_gate(self, decision: GateDecision, request: RequestHead) -> None:
+        """Count a decision of the gate, log an exemption, and record an event. A dry run has no events."""
+        _gate_decisions(decision.result.value, "true" if request.dry_run else "false").inc()
+        if decision.result is GateResult.EXEMPT:
+            log_fields = fields(
+                uid=request.uid,
+                username=request.user_info.username,
+                operation=request.operation,
+                namespace=request.namespace,
+                name=decision.change.name,
+                plan=decision.plan,
+                dry_run=bool(request.dry_run),
+            )
+            _LOG.warning("exempt from the blast radius: %s", decision.message, extra=log_fields)
+        if self._events is not None and not request.dry_run:
+            record(self._events, decision, request.user_info.username, created=request.operation == "CREATE")
 
     def _refused(self, path: str, status: int, uid: str, problem: str) -> HTTPReply:
         metrics.REFUSED.labels(str(status)).inc()
@@ -136,6 +194,17 @@ class Reviewer:
         """Log a refusal at info, unless there are too many."""
         if _LOG.isEnabledFor(logging.INFO) and (suppressed := self._log_limit.take()) is not None:
             _LOG.info(message, extra={**log_fields, "suppressed": suppressed})
+
+
+class _ImpactUntil:
+    """The impact of changes, until a point in time."""
+
+    def __init__(self, source: ExtenderImpact, until_s: float) -> None:
+        self._source = source
+        self._until_s = until_s
+
+    def impact(self, change: PolicyChange) -> Impact | NotComputed:
+        return self._source.ask(change, self._until_s - time.monotonic())
 
 
 def _review_fields(path: str, verdict: str, request: RequestHead, outcome: ReviewOutcome) -> dict[str, object]:

@@ -21,6 +21,32 @@ REFUSED: Final = Counter(
     ["status"],
 )
 RULE_HITS: Final = Counter("berthmaster_webhook_rule_findings_total", "Findings of the rules, by rule.", ["rule"])
+IMPACTS: Final = Counter(
+    "berthmaster_webhook_impacts_total",
+    "Questions for the impact of a change, by result and by the number of workloads that move.",
+    ["result", "moved"],
+)
+IMPACT_SECONDS: Final = Histogram(
+    "berthmaster_webhook_impact_duration_seconds",
+    "Time that a review waited for the impact of a change.",
+    ["result"],
+    buckets=(0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.5),
+)
+IMPACT_BREAKER: Final = Gauge(
+    "berthmaster_webhook_impact_breaker_open",
+    "1 while the extender is not asked, because it failed several times.",
+    multiprocess_mode="livemax",
+)
+GATE: Final = Counter(
+    "berthmaster_webhook_blast_radius_total",
+    "Decisions of the gate blast-radius, by result and dry run.",
+    ["result", "dry_run"],
+)
+EVENTS: Final = Counter("berthmaster_webhook_events_total", "Events of the gate, by result.", ["result"])
+IMPACT_CREDENTIAL_FAILURES: Final = Counter(
+    "berthmaster_webhook_impact_credential_failures_total",
+    "New credentials for the extender that could not be used.",
+)
 CERTIFICATE_EXPIRY: Final = Gauge(
     "berthmaster_webhook_certificate_expiry_timestamp_seconds",
     "Expiry of the certificate in use.",
@@ -35,3 +61,12 @@ CERTIFICATE_FAILURES: Final = Counter(
     "berthmaster_webhook_certificate_reload_failures_total",
     "New certificates and keys that could not be used.",
 )
+
+
+class PrometheusImpactMetrics:
+    """The metrics of impacts."""
+
+    def answered(self, result: str, size: str, seconds: float, open_breakers: int) -> None:
+        IMPACTS.labels(result, size).inc()
+        IMPACT_SECONDS.labels(result).observe(seconds)
+        IMPACT_BREAKER.set(open_breakers)

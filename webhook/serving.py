@@ -1,16 +1,45 @@
 """The webhook as a service that ``berthmaster.serving.server`` runs."""
 
+import atexit
+import logging
+import socket
 from dataclasses import dataclass, field
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
+from berthmaster.runtime.clock import SystemClock
 from berthmaster.serving.framing import BodyCollection
 from berthmaster.serving.probes import Readiness
 from berthmaster.serving.server import ReportReadiness, ServedApp, ServerOptions
 from berthmaster.serving.server import serve as run_server
-from webhook.admission.reviews import ROUTES
+from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 from webhook.admission.settings import AdmissionSettings
+from webhook.impact.access import ExtenderAccess
 
+if TYPE_CHECKING:
+    from berthmaster.kube.events import EventRecorder
+    from webhook.impact.source import ExtenderImpact
+
+_LOG: Final = logging.getLogger("berthmaster.webhook")
 _CHEAP_BYTES: Final = 16 * 2**10
+
+
+@dataclass(frozen=True, slots=True)
+class ImpactOptions:
+    """How to ask the extender for the impact of changes.
+
+    Attributes:
+        access: where the extender is.
+        timeout_s: the longest time that a review waits.
+        events: whether to record events about the gate, on the API server of ``kubeconfig`` and ``context``.
+        kubeconfig, context: as for the other commands.
+    """
+
+    access: ExtenderAccess
+    timeout_s: float = 0.3
+    events: bool = False
+    kubeconfig: Path | None = None
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +50,13 @@ class WebhookOptions:
         server: the options of the server.
         body_bytes: the size limit of a review.
         settings: the settings of the reviews.
+        impact: how to ask the extender for the impact of changes; None for not at all.
     """
 
     server: ServerOptions
     body_bytes: int = 7 * 2**20
     settings: AdmissionSettings = field(default_factory=AdmissionSettings)
+    impact: "ImpactOptions | None" = None
 
 
 def serve(options: WebhookOptions) -> None:
@@ -42,6 +73,42 @@ def _is_cheap(body: bytes) -> bool:
     return len(body) <= _CHEAP_BYTES
 
 
+def _never_cheap(_body: bytes) -> bool:
+    """Say that a review waits for another service."""
+    return False
+
+
+def _impact(options: ImpactOptions) -> "ExtenderImpact":
+    from webhook import metrics  # noqa: PLC0415 - see _Webhook
+    from webhook.impact.extender_client import ExtenderClient  # noqa: PLC0415 - the HTTP library takes time to import
+    from webhook.impact.source import ExtenderImpact  # noqa: PLC0415 - the same
+
+    def failed(error: Exception) -> None:
+        metrics.IMPACT_CREDENTIAL_FAILURES.inc()
+        _LOG.error("the new credentials for the extender cannot be used: %s; the previous ones stay in use", error)
+
+    client = ExtenderClient(options.access, failed)
+    return ExtenderImpact(
+        client, SystemClock(), metrics.PrometheusImpactMetrics(),
+        timeout_s=options.timeout_s, concurrency=options.access.connections,
+    )  # fmt: skip
+
+
+def _recorder(options: ImpactOptions) -> "EventRecorder":
+    from berthmaster.kube.events import EventRecorder  # noqa: PLC0415 - only events need an API client
+    from berthmaster.kube.http_client import load_client  # noqa: PLC0415 - the same
+    from webhook import metrics  # noqa: PLC0415 - see _Webhook
+    from webhook.gate_events import CONTROLLER  # noqa: PLC0415 - the same
+
+    client = load_client(options.kubeconfig, options.context)
+    recorder = EventRecorder(
+        client, SystemClock(), CONTROLLER, socket.gethostname(), lambda result: metrics.EVENTS.labels(result).inc()
+    )
+    recorder.start()
+    atexit.register(recorder.stop)
+    return recorder
+
+
 class _Webhook:
     """The service. Metrics are defined on import and must be shared first, so workers import the modules."""
 
@@ -51,10 +118,17 @@ class _Webhook:
     def application(self) -> ServedApp:
         from webhook.app import Reviewer, create_app  # noqa: PLC0415 - see the class
 
-        reviewer = Reviewer(self._options.settings)
-        body_bytes = self._options.body_bytes
-        app = create_app(reviewer, body_bytes=body_bytes)
-        return ServedApp(app, dict.fromkeys(ROUTES, _is_cheap), BodyCollection(body_bytes))
+        options = self._options
+        reviewer = Reviewer(
+            options.settings,
+            impact=_impact(options.impact) if options.impact is not None else None,
+            timeout_s=options.server.request_timeout_s,
+            events=_recorder(options.impact) if options.impact is not None and options.impact.events else None,
+        )
+        app = create_app(reviewer, body_bytes=options.body_bytes)
+        waiting = IMPACT_PATHS if options.impact is not None else frozenset()
+        cheap = dict.fromkeys(ROUTES, _is_cheap) | dict.fromkeys(waiting, _never_cheap)
+        return ServedApp(app, cheap, BodyCollection(options.body_bytes), waiting)
 
     def started(self, report: ReportReadiness) -> None:
         report(Readiness())

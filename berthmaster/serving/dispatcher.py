@@ -7,7 +7,7 @@ connection is unanswered, nothing is read from that connection.
 
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any, Final, NamedTuple, Protocol
@@ -38,16 +38,21 @@ class PoolSizes(NamedTuple):
     Attributes:
         requests: complete requests.
         streams: requests that the application reads while they arrive.
+        waiting: requests whose answers wait for another service.
     """
 
     requests: int
     streams: int
+    waiting: int = 1
 
     @classmethod
     def of(cls, threads: int) -> "PoolSizes":
-        """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread."""
+        """Divide threads. Python runs one thread at a time: more threads that compute only delay the polling thread.
+
+        Threads that wait compute little, so as many as for streams come on top.
+        """
         streams = max(1, threads // 2)
-        return cls(max(1, min(_COMPUTING, threads - streams)), streams)
+        return cls(max(1, min(_COMPUTING, threads - streams)), streams, streams)
 
 
 class WorkerProcess(Protocol):
@@ -87,6 +92,7 @@ class Dispatcher:
         collection: BodyCollection,
         budget: MemoryBudget[Connection],
         sizes: PoolSizes,
+        waiting: Collection[str] = (),
     ) -> None:  # fmt: skip
         self._worker = worker
         self._connections = connections
@@ -96,6 +102,8 @@ class Dispatcher:
         self._budget = budget
         self._requests: PoolQueue[Connection] = PoolQueue(sizes.requests)
         self._streams: PoolQueue[Connection] = PoolQueue(sizes.streams)
+        self._waiting: PoolQueue[Connection] = PoolQueue(sizes.waiting)
+        self._waiting_paths = frozenset(waiting)
         self._stream_usage = StreamUsage(sizes.streams)
         self._ready: deque[Connection] = deque()
         self._paused: dict[Connection, None] = {}
@@ -247,7 +255,7 @@ class Dispatcher:
 
     def _dispatch(self) -> None:
         """Give threads to the requests that can begin."""
-        for queue in (self._requests, self._streams):
+        for queue in (self._requests, self._streams, self._waiting):
             while (conn := queue.take(self._fits)) is not None:
                 self._connections.release(conn)
                 self._budget.process(conn, conn.size_bytes)
@@ -261,6 +269,8 @@ class Dispatcher:
         return self._budget.may_process(conn.size_bytes)
 
     def _queue_of(self, conn: Connection) -> PoolQueue[Connection]:
+        if conn.plain is not None and conn.plain.path in self._waiting_paths:
+            return self._waiting
         return self._streams if conn.framing is not None and conn.framing.streamed else self._requests
 
     def serve(self, conn: Connection) -> bool:

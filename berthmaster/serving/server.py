@@ -85,11 +85,14 @@ class ServedApp(NamedTuple):
             nothing. The polling thread of ``FastWorker`` answers such a request itself. It calls the function for
             bodies of up to 64 KiB.
         collection: how ``FastWorker`` collects the bodies of requests.
+        waiting: the paths of POST requests whose answers wait for another service. They are among those of ``cheap``,
+            which says that they are not, and have threads of their own in ``FastWorker``.
     """
 
     wsgi: "WSGIApplication"
     cheap: Mapping[str, Callable[[bytes], bool]]
     collection: BodyCollection
+    waiting: frozenset[str] = frozenset()
 
 
 ReportReadiness = Callable[[Readiness], None]
@@ -158,6 +161,7 @@ class _Application(BaseApplication):
         self.handshake_failed = service.handshake_failed
         self.cheap: Mapping[str, Callable[[bytes], bool]] = {}
         self.collection = BodyCollection(0)
+        self.waiting: frozenset[str] = frozenset()
         self.balance = ConnectionBalance(options.workers)
         self.requires_client_certificates = options.tls is not None and options.tls.client_ca is not None
         self._options = options
@@ -211,7 +215,7 @@ class _Application(BaseApplication):
     def load(self) -> Any:  # noqa: ANN401 - a WSGI application; gunicorn has a type of its own
         """Create the WSGI application. Each worker calls this."""
         app = self._service.application()
-        self.cheap, self.collection = app.cheap, app.collection
+        self.cheap, self.collection, self.waiting = app.cheap, app.collection, app.waiting
         if self._options.worker_class == "fast":
             return app.wsgi
         return self._for_gthread(app.wsgi)

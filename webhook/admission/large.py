@@ -16,7 +16,7 @@ from berthmaster.model.errors import FieldError
 from berthmaster.model.kubeadmiral import KubeAdmiralSpec
 from webhook.admission.karmada import policy
 from webhook.admission.outcome import ABSENT, ALLOWED, FieldProblem, ReviewOutcome
-from webhook.admission.reviews import KARMADA, KUBEADMIRAL, REVIEWED, ReviewRoute, request_problem, review
+from webhook.admission.reviews import KARMADA, KUBEADMIRAL, ReviewRoute, is_ignored, request_problem, review
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
 from webhook.admission.rules.size import TOO_LARGE
@@ -64,7 +64,7 @@ def _review_unread(route: ReviewRoute, request: UnreadRequest, context: Admissio
     problem = request_problem(route, request)
     if problem:
         return ReviewOutcome(malformed=problem)
-    if request.operation not in REVIEWED or request.sub_resource:
+    if is_ignored(route, request):
         return ALLOWED
     try:
         new, old = _members(request.object), _members(request.old_object)
@@ -73,6 +73,8 @@ def _review_unread(route: ReviewRoute, request: UnreadRequest, context: Admissio
         return ReviewOutcome(malformed="the object cannot be read: it, or its metadata, is not a JSON object")
     if bytes(deletion) != b"null":
         return ALLOWED
+    if request.operation == "DELETE":
+        return None
     try:
         found = _size_problems(route, request, new, context)
     except FieldError as error:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from berthmaster.model.errors import MAX_PATH_LENGTH, shown
 from berthmaster.model.printable import printable
+from webhook.admission.impact import GateDecision
 from webhook.admission.patch import Operation
 
 MAX_PROBLEMS: Final = 50
@@ -89,6 +90,7 @@ class ReviewOutcome:
         patch: the changes to the object.
         mutated: the object with the patch; None from a review that only validates.
         audit: annotations for the API server's audit log.
+        gate: what the gate did with a change; None without a gate.
         malformed: why the request is invalid. The answer is then 400 Bad Request instead of 403 Forbidden.
     """
 
@@ -97,6 +99,7 @@ class ReviewOutcome:
     patch: tuple[Operation, ...] = ()
     mutated: dict[str, Any] | None = None
     audit: dict[str, str] = field(default_factory=dict)
+    gate: GateDecision | None = None
     malformed: str = ""
 
     @property

@@ -12,6 +12,7 @@ from berthmaster.model.meta import Value
 from berthmaster.model.policy import Policy
 from berthmaster.model.rebalancer import RebalancerSpec
 from webhook.admission import kubeadmiral, rebalancer
+from webhook.admission.impact_review import review_impact
 from webhook.admission.karmada import checks
 from webhook.admission.karmada.defaulting import apply_defaults, set_identity
 from webhook.admission.karmada.policy import read
@@ -21,24 +22,30 @@ from webhook.admission.patch import MAX_PATCH_BYTES, Draft, PatchTooLargeError
 from webhook.admission.rule_catalog import AdmissionContext
 from webhook.admission.rules.rule import ReviewedKubeAdmiralSpec, ReviewedPolicy
 from webhook.admission.rules.size import has_long_list
+from webhook.admission.unchanged import Complete, spec_is_unchanged
 from webhook.admission.wire import AdmissionRequest, RequestHead
 
 S = TypeVar("S", bound=Value)
 
 ReviewFunction = Callable[[AdmissionRequest, AdmissionContext], ReviewOutcome]
-Complete = Callable[[Draft], None]
-"""Apply the defaults of a kind to a draft."""
-
 REVIEWED: Final = ("CREATE", "UPDATE")
-_KNOWN_OPERATIONS: Final = (*REVIEWED, "DELETE", "CONNECT")
+CHANGING: Final = (*REVIEWED, "DELETE")
+_KNOWN_OPERATIONS: Final = (*CHANGING, "CONNECT")
 
 
 class ReviewRoute(NamedTuple):
-    """The kind that a path reviews, and the function that reviews it."""
+    """A path.
+
+    Attributes:
+        group, kind: the kind that it reviews.
+        function: reviews a request.
+        operations: the operations that it reviews. All others are allowed.
+    """
 
     group: str
     kind: str
     function: ReviewFunction
+    operations: tuple[str, ...] = REVIEWED
 
 
 def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
@@ -46,8 +53,7 @@ def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionCont
     problem = request_problem(route, request)
     if problem:
         return ReviewOutcome(malformed=problem)
-    if request.operation not in REVIEWED or request.sub_resource:
-        # A deletion has no new object, and a subresource does not change the spec.
+    if is_ignored(route, request):
         return ALLOWED
     problem = _object_problem(route, request)
     if problem:
@@ -61,6 +67,11 @@ def review(route: ReviewRoute, request: AdmissionRequest, context: AdmissionCont
         return ReviewOutcome(malformed=f"the object cannot be read: {error}")
     except PatchTooLargeError as error:
         return ReviewOutcome(denials=(_too_many_defaults(error),))
+
+
+def is_ignored(route: ReviewRoute, request: RequestHead) -> bool:
+    """Return whether a path does not review a request. A subresource does not change the spec."""
+    return request.operation not in route.operations or bool(request.sub_resource)
 
 
 def mutate_karmada_policy(request: AdmissionRequest, context: AdmissionContext) -> ReviewOutcome:
@@ -143,6 +154,8 @@ ROUTES: Final[Mapping[str, ReviewRoute]] = {
     "/validate-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", validate_karmada_policy),
     "/mutate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", mutate_karmada_policy),
     "/validate-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", validate_karmada_policy),
+    "/impact-propagationpolicy": ReviewRoute(KARMADA, "PropagationPolicy", review_impact, CHANGING),
+    "/impact-clusterpropagationpolicy": ReviewRoute(KARMADA, "ClusterPropagationPolicy", review_impact, CHANGING),
     "/validate-workloadrebalancer": ReviewRoute("apps.karmada.io", "WorkloadRebalancer", validate_rebalancer),
     "/mutate-kubeadmiral-propagationpolicy": ReviewRoute(KUBEADMIRAL, "PropagationPolicy", mutate_kubeadmiral_policy),
     "/validate-kubeadmiral-propagationpolicy": ReviewRoute(
@@ -155,6 +168,9 @@ ROUTES: Final[Mapping[str, ReviewRoute]] = {
         KUBEADMIRAL, "ClusterPropagationPolicy", validate_kubeadmiral_policy
     ),
 }
+
+IMPACT_PATHS: Final = frozenset(path for path, route in ROUTES.items() if route.function is review_impact)
+"""The paths whose reviews wait for another service."""
 
 
 def request_problem(route: ReviewRoute, request: RequestHead) -> str:
@@ -172,10 +188,12 @@ def request_problem(route: ReviewRoute, request: RequestHead) -> str:
 
 def _object_problem(route: ReviewRoute, request: AdmissionRequest) -> str:
     """Return which object the request lacks or mislabels; empty if it has all that its operation needs."""
+    if request.operation in {"UPDATE", "DELETE"} and request.old_object is None:
+        return f"request.oldObject is missing, which {request.operation} needs"
+    if request.operation == "DELETE":
+        return ""
     if request.object is None:
         return f"request.object is missing, which {request.operation} needs"
-    if request.operation == "UPDATE" and request.old_object is None:
-        return "request.oldObject is missing, which UPDATE needs"
     written = request.object.get("kind")
     if written != route.kind:
         return f"request.object is of kind {str(written)[:64]!r}, and request.kind says {route.kind}"
@@ -264,21 +282,9 @@ def _outcome(
             objects has been checked.
     """
     refused = tuple(denials)
-    if refused and _spec_is_unchanged(request, complete):
+    if refused and spec_is_unchanged(request, complete):
         return ReviewOutcome(warnings=(*refused, *warnings))
     return ReviewOutcome(denials=refused, warnings=tuple(warnings))
-
-
-def _spec_is_unchanged(request: AdmissionRequest, complete: Complete) -> bool:
-    new, old = request.object or {}, request.old_object
-    if request.operation != "UPDATE" or old is None:
-        return False
-    if new.get("spec") == old.get("spec"):
-        return True
-    try:
-        return bool(_completed_spec(new, complete) == _completed_spec(old, complete))
-    except PatchTooLargeError:
-        return False  # the mutating webhook denies such an update
 
 
 def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:
@@ -287,9 +293,3 @@ def _too_many_defaults(error: PatchTooLargeError) -> FieldProblem:
         f"{error.objects:,} entries, and a patch that adds their defaults is larger than {MAX_PATCH_BYTES:,} bytes",
         "shorten the list, or set the defaults in it",
     )  # fmt: skip
-
-
-def _completed_spec(raw: dict[str, Any], complete: Complete) -> Any:  # noqa: ANN401 - any JSON value
-    draft = Draft(raw)
-    complete(draft)
-    return draft.get("spec")

@@ -1,8 +1,10 @@
 """All rules, and the context that reviews run them in."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, Final
 
+from webhook.admission.impact import ImpactSource
 from webhook.admission.kubeadmiral import KUBEADMIRAL_RULES
 from webhook.admission.rebalancer import REBALANCER_RULES
 from webhook.admission.rules.affinities import AFFINITY_RULES, TOLERATION_RULES
@@ -32,18 +34,28 @@ class AdmissionContext:
         new_id: makes a permanent id.
         size_rules, kubeadmiral_size_rules: the rule about the size of policies, if it is enabled.
         policy_rules, kubeadmiral_rules, rebalancer_rules: the other enabled rules.
+        impact: knows what changes of policies would move; None if their impact is not asked for.
     """
 
     __slots__ = (
-        "kubeadmiral_rules", "kubeadmiral_size_rules", "new_id", "policy_rules", "rebalancer_rules", "settings",
-        "size_rules",
+        "impact", "kubeadmiral_rules", "kubeadmiral_size_rules", "new_id", "policy_rules", "rebalancer_rules",
+        "settings", "size_rules",
     )  # fmt: skip
 
-    def __init__(self, settings: AdmissionSettings, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, settings: AdmissionSettings, new_id: Callable[[], str], impact: ImpactSource | None = None
+    ) -> None:
         self.settings = settings
         self.new_id = new_id
+        self.impact = impact
         self.size_rules = RuleSet(SIZE_RULES, settings)
         self.kubeadmiral_size_rules = RuleSet([KUBEADMIRAL_SIZE_RULE], settings)
         self.policy_rules = RuleSet(POLICY_RULES, settings)
         self.kubeadmiral_rules = RuleSet(KUBEADMIRAL_RULES, settings)
         self.rebalancer_rules = RuleSet(REBALANCER_RULES, settings)
+
+    def asking(self, impact: ImpactSource) -> "AdmissionContext":
+        """Return the same context with another source of impacts."""
+        other = copy(self)
+        other.impact = impact
+        return other

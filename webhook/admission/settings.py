@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from berthmaster.model.kinds import Scope, group_of, scope_of
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
+from webhook.admission.blast_radius import DEFAULT_RADIUS, BlastRadius
 
 
 class WebhookMode(StrEnum):
@@ -40,6 +41,8 @@ class AdmissionSettings:
         policy_preemption: whether policies can take resources over after a priority drop.
         limits: the largest placement that is scheduled.
         max_values: the largest number of JSON values of an object that is reviewed.
+        blast_radius: the most that a change of a policy may move, if the gate is on.
+        exempt_users, exempt_groups: who may exceed it.
     """
 
     mode: WebhookMode = WebhookMode.COMPANION
@@ -51,6 +54,9 @@ class AdmissionSettings:
     policy_preemption: bool = False
     limits: PlacementLimits = DEFAULT_LIMITS
     max_values: int = 200_000
+    blast_radius: BlastRadius = DEFAULT_RADIUS
+    exempt_users: frozenset[str] = frozenset()
+    exempt_groups: frozenset[str] = frozenset()
 
     @property
     def standalone(self) -> bool:

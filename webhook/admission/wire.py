@@ -39,6 +39,7 @@ class UserInfo(_Wire, frozen=True):
     """The user who sent the object."""
 
     username: str = ""
+    groups: tuple[str, ...] = ()
 
 
 class RequestHead(_Wire, frozen=True):

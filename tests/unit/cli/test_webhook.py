@@ -53,6 +53,37 @@ def test_flags_override_the_environment_and_it_overrides_the_file(started, tmp_p
     assert (server.host, server.port) == ("::1", 4)
 
 
+def test_the_extender_is_asked_for_impacts(started, tmp_path):
+    file = (
+        "impact-url: https://extender:9443\nimpact-timeout-ms: 250\nimpact-ca-file: ca\nimpact-token-file: token\n"
+        "rule:\n  blast-radius: deny\nblast-radius: moved=5,lost=0\nblast-radius-exempt-group: [oncall]\n"
+    )
+    options = started(*FILES, file=file, tmp_path=tmp_path)
+    assert options.impact.access.files == [Path("ca"), Path("token")]
+    assert options.impact.timeout_s == 0.25
+    assert (str(options.settings.blast_radius), options.settings.exempt_groups) == ("moved=5,lost=0", {"oncall"})
+    assert options.settings.levels == {"blast-radius": Level.DENY}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        pytest.param(["--rule", "blast-radius=deny"], "--rule blast-radius needs --impact-url", id="a gate alone"),
+        pytest.param(["--blast-radius-events"], "--blast-radius-events needs --impact-url", id="events alone"),
+        pytest.param(["--blast-radius", "moved=x"], "moved='x' is not accepted", id="no number"),
+        pytest.param(
+            ["--impact-url", "https://e", "--impact-client-key-file", "k"],
+            "go together",
+            id="a key without certificate",
+        ),
+    ],
+)
+def test_invalid_options_of_impacts(started, arguments, error):
+    result = started(*FILES, *arguments)
+    assert result.exit_code == 2
+    assert error in result.output
+
+
 def test_lists_and_mappings_are_read_from_the_file(started, tmp_path):
     file = (
         "mode: standalone\npeer-checks: yes\nrule:\n  selector-repeated: off\n  lazy-change: deny\n"

@@ -80,8 +80,9 @@ class Scene:
         self.budget = MemoryBudget(memory_bytes)
         self.dispatcher = Dispatcher(
             self.worker, self.connections, WSGICaller(application, Config()),
-            {"/": lambda body: body.startswith(CHEAP)}, BodyCollection(BODY_BYTES, {"/stream"}), self.budget,
-            PoolSizes(threads, 1),
+            {"/": lambda body: body.startswith(CHEAP), "/waits": lambda _body: False},
+            BodyCollection(BODY_BYTES, {"/stream"}), self.budget,
+            PoolSizes(threads, 1, 2), {"/waits"},
         )  # fmt: skip
 
     def client(self, peer="192.0.2.1"):
@@ -165,6 +166,22 @@ def test_a_request_that_is_not_cheap_gets_a_thread_and_the_connection_waits(scen
     scene.serve()
     scene.poll()
     assert statuses(client) == [200, 200]
+
+
+def test_requests_that_wait_for_another_service_hold_up_no_others(scene):
+    waiting = [scene.client() for _ in range(3)]
+    for client, _ in waiting:
+        client.sendall(post(SLOW, "/waits"))
+        scene.poll(2)
+    other, other_conn = scene.client()
+    other.sendall(post(SLOW))
+    scene.poll(2)
+    assert scene.worker.started == [waiting[0][1], waiting[1][1], other_conn], "two threads wait at once"
+    scene.serve()
+    assert scene.worker.started[-1] is waiting[2][1]
+    for _ in range(3):
+        scene.serve()
+    assert [statuses(client) for client, _ in (*waiting, (other, None))] == [[200]] * 4
 
 
 def test_incomplete_requests_use_no_thread(scene):

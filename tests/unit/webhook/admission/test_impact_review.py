@@ -1,0 +1,330 @@
+"""The review of a change's impact: warnings, audit annotations, the gate, and the annotation that accepts a plan."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reviews import FRESH_ID, admission_review, patched
+
+from webhook.admission import wire
+from webhook.admission.blast_radius import BlastRadius
+from webhook.admission.gate import ACCEPT_PLAN
+from webhook.admission.impact import GateResult, Impact, NotComputed, Unanswered
+from webhook.admission.impact_messages import MAX_LENGTH, MAX_LINES, warnings
+from webhook.admission.large import review_body
+from webhook.admission.reviews import ROUTES
+from webhook.admission.rule_catalog import AdmissionContext
+from webhook.admission.settings import AdmissionSettings, Level
+
+PATH = "/impact-propagationpolicy"
+POLICY = {
+    "apiVersion": "policy.karmada.io/v1alpha1",
+    "kind": "PropagationPolicy",
+    "metadata": {"name": "web", "namespace": "shop"},
+    "spec": {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "priority": 1},
+}
+CHANGED = {**POLICY, "spec": {**POLICY["spec"], "priority": 2}}
+LATE = NotComputed(Unanswered.TIMEOUT, "the extender did not answer within 300 ms")
+LIMIT = BlastRadius(moved=50, lost=0)
+
+
+def impact(plan="p1", **counts):
+    known = {"workloads": 41, "concerned": 5, "moved": 3, "replicas": 40, "lost": 1, "short": 0, "deleted": 3}
+    return Impact(plan, **{**known, **counts})
+
+
+SMALL, LARGE = impact(lost=0), impact("p2", moved=51, workloads=500)
+
+
+class Known:
+    """A source that always gives one answer, or another one for a deletion, and records the changes."""
+
+    def __init__(self, answer, deletion=None):
+        self._answer, self._deletion = answer, deletion
+        self.asked = []
+
+    def impact(self, change):
+        self.asked.append(change)
+        return self._deletion if change.deletes and self._deletion is not None else self._answer
+
+
+def reviewed(source, obj, old=None, *, level=Level.OFF, path=PATH, exempt=(), **request):
+    """Return the outcome of a review and its response."""
+    settings = AdmissionSettings(
+        levels={"blast-radius": level},
+        blast_radius=LIMIT,
+        exempt_users=frozenset(exempt),
+        exempt_groups=frozenset({"oncall"}),
+    )
+    body = json.dumps(admission_review(obj, old, **request)).encode()
+    context = AdmissionContext(settings, lambda: FRESH_ID, source)
+    head, outcome = review_body(ROUTES[path], body, context)
+    return outcome, json.loads(wire.encode(head.uid, outcome))["response"]
+
+
+def annotated(policy, plan):
+    return {**policy, "metadata": {**policy["metadata"], "annotations": {ACCEPT_PLAN: plan}}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "lines"),
+    [
+        pytest.param(
+            impact(worst=("shop/Deployment/a would have no place", "shop/Deployment/b leaves c")),
+            [
+                "3 of 41 workloads move, 40 replicas; 1 would have no place",
+                "shop/Deployment/a would have no place",
+                "shop/Deployment/b leaves c",
+                "plan p1",
+            ],
+            id="totals, the worst, the id of the plan",
+        ),
+        pytest.param(
+            impact(moved=0, replicas=0, lost=0),
+            ["no workload moves: the change concerns 5 of 41", "plan p1"],
+            id="nothing moves",
+        ),
+        pytest.param(
+            impact(moved=0, replicas=0, lost=0, complete=False, gaps=("the labels of x are not known", "b")),
+            [
+                "at least 0 workloads move: the change concerns at least 5 of 41",
+                "not everything is known (and 1 more): the labels of x are not known",
+                "plan p1",
+            ],
+            id="an incomplete answer is never a whole one",
+        ),
+        pytest.param(
+            impact(short=2, complete=False, worst=("a", "b", "c"), gaps=("g",)),
+            [
+                "at least 3 of 41 workloads move, 40 replicas; 1 would have no place; 2 would lack replicas",
+                "not everything is known: g",
+                "a",
+                "b",
+                "plan p1",
+            ],
+            id="at most five lines",
+        ),
+        pytest.param(
+            LATE, ["impact not computed: the extender did not answer within 300 ms"], id="an impact that is not known"
+        ),
+    ],
+)
+def test_warnings(answer, lines):
+    outcome, response = reviewed(Known(answer), CHANGED, POLICY)
+    assert outcome.allowed
+    assert response["warnings"] == lines
+
+
+TEXTS = st.lists(st.text(max_size=300).map("x".__add__), max_size=8)
+
+
+@given(TEXTS, TEXTS, st.booleans())
+def test_warnings_are_few_short_lines_without_control_characters(worst, gaps, complete):
+    lines = warnings(impact(worst=tuple(worst), gaps=tuple(gaps), complete=complete))
+    assert len(lines) <= MAX_LINES
+    assert all(0 < len(each) <= MAX_LENGTH and each.isprintable() for each in lines)
+    assert lines[-1] == "plan p1"
+
+
+@pytest.mark.parametrize(
+    ("obj", "old", "request_fields", "deletes"),
+    [
+        pytest.param(POLICY, None, {}, False, id="a creation"),
+        pytest.param(CHANGED, POLICY, {}, False, id="an update"),
+        pytest.param(None, POLICY, {"operation": "DELETE", "name": "web"}, True, id="a deletion"),
+    ],
+)
+def test_each_operation_is_asked_for_once(obj, old, request_fields, deletes):
+    source = Known(SMALL)
+    outcome, response = reviewed(source, obj, old, **request_fields)
+    (asked,) = source.asked
+    assert (asked.kind, asked.namespace, asked.name, asked.deletes) == ("PropagationPolicy", "shop", "web", deletes)
+    assert response["allowed"]
+    assert "patch" not in response
+    assert response["auditAnnotations"]["impact-moved"] == "3"
+    assert outcome.gate is None
+
+
+@pytest.mark.parametrize(
+    ("obj", "old", "request_fields"),
+    [
+        pytest.param(POLICY, {**POLICY, "metadata": {**POLICY["metadata"], "labels": {"a": "b"}}}, {}, id="metadata"),
+        pytest.param({**POLICY, "spec": {**POLICY["spec"], "preemption": "Never"}}, POLICY, {}, id="only a default"),
+        pytest.param(CHANGED, POLICY, {"subResource": "status"}, id="a subresource"),
+        pytest.param(
+            None,
+            {**POLICY, "metadata": {**POLICY["metadata"], "deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            {"operation": "DELETE"},
+            id="a policy that is being deleted",
+        ),
+    ],
+)
+def test_what_moves_nothing_is_not_asked_for(obj, old, request_fields):
+    source = Known(SMALL)
+    outcome, _ = reviewed(source, obj, old, **request_fields)
+    assert outcome.allowed
+    assert source.asked == []
+    assert outcome.warnings == ()
+
+
+def test_a_generated_name_is_the_same_for_each_try():
+    source = Known(SMALL)
+    unnamed = {**POLICY, "metadata": {"generateName": "web-", "namespace": "shop"}}
+    for _ in range(2):
+        reviewed(source, unnamed)
+    assert {each.name for each in source.asked} == {"web-generated"}
+
+
+def test_without_an_extender_nothing_is_reviewed():
+    outcome, _ = reviewed(None, annotated(CHANGED, "p2"), POLICY, level=Level.DENY)
+    assert outcome.allowed
+    assert outcome.patch == ()
+
+
+REFUSED = [ACCEPT_PLAN, "51 workloads move, at most 50 may", "51 of 500 workloads move", f"{ACCEPT_PLAN}: p2"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "level", "request_fields", "result"),
+    [
+        pytest.param(SMALL, Level.DENY, {}, GateResult.WITHIN, id="within the limits"),
+        pytest.param(LARGE, Level.OFF, {}, None, id="no gate"),
+        pytest.param(LARGE, Level.WARN, {}, GateResult.WARNED, id="above a limit, with a warning"),
+        pytest.param(LARGE, Level.DENY, {}, GateResult.REFUSED, id="above a limit"),
+        pytest.param(LARGE, Level.DENY, {"exempt": ["alice"]}, GateResult.EXEMPT, id="an exempt user"),
+        pytest.param(
+            LARGE,
+            Level.DENY,
+            {"userInfo": {"username": "bob", "groups": ["oncall"]}},
+            GateResult.EXEMPT,
+            id="an exempt group",
+        ),
+        pytest.param(LARGE._replace(complete=False), Level.DENY, {}, GateResult.REFUSED, id="above a limit at least"),
+        pytest.param(LATE, Level.DENY, {}, GateResult.UNKNOWN, id="not known: the change passes"),
+    ],
+)
+def test_the_gate(answer, level, request_fields, result):
+    outcome, response = reviewed(Known(answer), CHANGED, POLICY, level=level, **request_fields)
+    assert response["allowed"] is (result is not GateResult.REFUSED)
+    assert (outcome.gate.result if outcome.gate is not None else None) is result
+    assert len(response["warnings"]) <= MAX_LINES
+    assert response["auditAnnotations"].get("blast-radius") == (result.value if result is not None else None)
+    if result is GateResult.REFUSED:
+        message = response["status"]["message"]
+        assert message.endswith("[blast-radius]")
+        assert all(part in message for part in REFUSED)
+    if result is GateResult.WARNED:
+        assert response["warnings"][-1].startswith(
+            "plan p2 is over the blast radius: 51 workloads move, at most 50 may"
+        )
+    if result is GateResult.UNKNOWN:
+        assert response["warnings"] == [
+            "impact not computed: the extender did not answer within 300 ms",
+            "the gate blast-radius let the change pass, because its impact is not known",
+        ]
+
+
+def test_the_accepted_plan_passes_and_its_annotation_is_not_stored():
+    outcome, response = reviewed(Known(LARGE), annotated(CHANGED, "p2"), POLICY, level=Level.DENY)
+    assert response["allowed"]
+    assert outcome.gate.result is GateResult.ACCEPTED
+    assert patched(annotated(CHANGED, "p2"), response) == {
+        **CHANGED,
+        "metadata": {**CHANGED["metadata"], "annotations": {}},
+    }
+
+
+def test_another_plan_is_not_accepted():
+    _, response = reviewed(Known(LARGE), annotated(CHANGED, "p1"), POLICY, level=Level.DENY)
+    assert not response["allowed"]
+    assert "it accepts plan p1, and the plan is p2 now" in response["status"]["message"]
+
+
+@pytest.mark.parametrize("answer", [SMALL, LATE], ids=["within the limits", "not known"])
+def test_the_annotation_is_never_stored_with_a_change(answer):
+    _, response = reviewed(Known(answer), annotated(CHANGED, "p9"), POLICY, level=Level.DENY)
+    assert ACCEPT_PLAN not in patched(annotated(CHANGED, "p9"), response)["metadata"]["annotations"]
+
+
+def test_a_deletion_is_accepted_by_an_annotation_that_was_stored_before():
+    deletion = LARGE._replace(plan="d1")
+    source = Known(SMALL, deletion)
+    _, stored = reviewed(source, annotated(POLICY, "d1"), POLICY, level=Level.DENY)
+    assert stored["warnings"] == ["plan d1 is accepted: it is the deletion of this policy"]
+    assert "patch" not in stored
+    outcome, response = reviewed(source, None, annotated(POLICY, "d1"), operation="DELETE", level=Level.DENY)
+    assert response["allowed"]
+    assert outcome.gate.result is GateResult.ACCEPTED
+    _, refused = reviewed(source, None, POLICY, operation="DELETE", level=Level.DENY)
+    assert f"kubectl annotate propagationpolicy web -n shop {ACCEPT_PLAN}=d1" in refused["status"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        pytest.param(SMALL, "it is not the id of the deletion of this policy", id="another id"),
+        pytest.param(LATE, "the extender did not answer within 300 ms", id="not known"),
+    ],
+)
+def test_an_annotation_that_accepts_nothing_is_not_stored(answer, reason):
+    _, response = reviewed(Known(answer), annotated(POLICY, "old"), POLICY)
+    assert ACCEPT_PLAN not in patched(annotated(POLICY, "old"), response)["metadata"]["annotations"]
+    assert reason in response["warnings"][0]
+
+
+def test_a_stored_acceptance_stays_until_the_spec_changes():
+    source = Known(SMALL)
+    labelled = annotated(POLICY, "d1")
+    labelled = {**labelled, "metadata": {**labelled["metadata"], "labels": {"a": "b"}}}
+    outcome, _ = reviewed(source, labelled, annotated(POLICY, "d1"))
+    assert (outcome.patch, source.asked) == ((), [])
+    _, response = reviewed(source, annotated(CHANGED, "d1"), annotated(POLICY, "d1"))
+    assert ACCEPT_PLAN not in patched(annotated(CHANGED, "d1"), response)["metadata"]["annotations"]
+
+
+def test_a_large_policy_can_be_deleted():
+    selectors = [{"apiVersion": "apps/v1", "kind": "Deployment", "name": f"d{each}"} for each in range(5000)]
+    source = Known(SMALL)
+    outcome, _ = reviewed(source, None, {**POLICY, "spec": {"resourceSelectors": selectors}}, operation="DELETE")
+    assert outcome.allowed
+    assert len(source.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        pytest.param("moved=50,percent=20,lost=1,deleted=0", "moved=50,percent=20,lost=1,deleted=0", id="all limits"),
+        pytest.param(" percent = 2.5 ", "percent=2.5", id="a fraction of a percent"),
+        pytest.param("moved", "moved='' is not accepted", id="no number"),
+        pytest.param("moved=-1", "accepted is a whole number from 0", id="a negative number"),
+        pytest.param("moved=1.5", "accepted is a whole number from 0", id="a fraction of a workload"),
+        pytest.param("percent=101", "percent=101 is above 100", id="more than all"),
+        pytest.param("moved=1,moved=2", "moved is set twice", id="a duplicate"),
+        pytest.param("gone=1", "'gone' is not a limit", id="an unknown limit"),
+        pytest.param(" ", "it has no limit", id="nothing"),
+    ],
+)
+def test_limits(text, expected):
+    try:
+        shown = str(BlastRadius.parse(text))
+    except ValueError as error:
+        shown = str(error)
+    assert expected in shown
+
+
+@pytest.mark.parametrize(
+    ("limits", "counts", "exceeded"),
+    [
+        pytest.param("moved=3", {"moved": 3}, [], id="at the limit"),
+        pytest.param("moved=2", {"moved": 3}, ["3 workloads move, at most 2 may"], id="above it"),
+        pytest.param("percent=7", {"moved": 3}, ["7.3 percent of all workloads move, at most 7 may"], id="a share"),
+        pytest.param("percent=0", {"moved": 0, "workloads": 0}, [], id="a share of nothing"),
+        pytest.param("lost=0", {"lost": 1}, ["1 workload has no place, at most 0 may"], id="a lost workload"),
+        pytest.param(
+            "deleted=0,moved=0", {"moved": 0, "deleted": 1}, ["1 copy is deleted, at most 0 may"], id="copies"
+        ),
+    ],
+)
+def test_what_exceeds_a_limit(limits, counts, exceeded):
+    assert list(BlastRadius.parse(limits).exceeded(impact(**counts))) == exceeded

@@ -1,0 +1,251 @@
+"""Questions to the extender: the breaker, the time limit, the bound of questions at once, and what answers mean."""
+
+import json
+import threading
+import time
+
+import pytest
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from http_peer import HANG_UP, HttpPeer
+
+from berthmaster.model.errors import InputError
+from berthmaster.runtime.clock import SystemClock
+from webhook.admission.impact import Impact, NotComputed, PolicyChange, Unanswered
+from webhook.impact.access import ExtenderAccess
+from webhook.impact.answer import impact_of, plan_request
+from webhook.impact.breaker import FAILURES, OPEN_S, Breaker
+from webhook.impact.extender_client import ExtenderAnswer, ExtenderClient, UnreachableError
+from webhook.impact.source import ExtenderImpact
+
+POLICY = {"apiVersion": "policy.karmada.io/v1alpha1", "metadata": {"labels": {"a": "b"}}, "spec": {"placement": {}}}
+CHANGE = PolicyChange("PropagationPolicy", "shop", "web", POLICY)
+COUNTS = {"workloads": 9, "concerned": 2, "moved": 1, "replicas": 4, "lost": 1, "short": 0, "deletedCopies": 1}
+ANSWER = {
+    "counts": COUNTS,
+    "plan": {
+        "id": "p1",
+        "complete": True,
+        "gaps": [],
+        "unplaced": [
+            {"resource": "shop/Deployment/a", "nowhere": True, "byChange": True, "message": "no cluster fits"},
+            {"resource": "shop/Deployment/b", "nowhere": False, "byChange": False},
+        ],
+        "moves": [{"resource": "shop/Deployment/c", "moves": {"m1": [4, None], "m2": [None, 3], "m3": [1, 2]}}],
+        "later": "a field of a newer extender",
+    },
+}
+OK = ExtenderAnswer(200, json.dumps(ANSWER).encode())
+
+
+class Scripted:
+    """A client with scripted answers. The last one repeats."""
+
+    def __init__(self, *answers):
+        self._answers = list(answers)
+        self.asked = 0
+
+    def post(self, _body, _timeout_s):
+        self.asked += 1
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Hanging:
+    """A client that answers only when the test lets it."""
+
+    def __init__(self):
+        self.go_on = threading.Event()
+
+    def post(self, _body, _timeout_s):
+        self.go_on.wait(60)
+        return OK
+
+
+def source(client, clock=None, **options):
+    return ExtenderImpact(client, clock or FakeClock(), FakeMetrics(), **{"timeout_s": 30.0, **options})
+
+
+def problem(status, detail="why"):
+    return ExtenderAnswer(status, json.dumps({"title": "x", "status": status, "detail": detail}).encode())
+
+
+def test_an_answer_is_an_impact():
+    answer = source(Scripted(OK)).ask(CHANGE, 60.0)
+    assert answer == Impact(
+        "p1", 9, 2, 1, 4, 1, 0, 1,
+        worst=("shop/Deployment/a would have no place: no cluster fits",
+         "shop/Deployment/c leaves m1, reaches m2 (3), changes m3 1->2"),
+    )  # fmt: skip
+
+
+def test_the_request_has_what_decisions_read():
+    request = json.loads(plan_request(CHANGE, 0.24))
+    named = {"namespace": "shop", "name": "web"}
+    stored = {**POLICY, "kind": "PropagationPolicy", "metadata": named}
+    assert request == {"limit": 3, "timeoutMs": 240, "set": [stored]}
+    assert json.loads(plan_request(CHANGE.deletion(), 0.24)) == {
+        "limit": 3, "timeoutMs": 240, "delete": [{"kind": "PropagationPolicy", **named}],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "reason"),
+    [
+        pytest.param(problem(503, "stale since noon"), Unanswered.NOT_READY, "stale since noon", id="a stale extender"),
+        pytest.param(
+            problem(409, "watch workloads"), Unanswered.NOT_READY, "watch workloads", id="what is not watched"
+        ),
+        pytest.param(problem(401), Unanswered.REFUSED, "the extender answered 401: why", id="a wrong token"),
+        pytest.param(
+            ExtenderAnswer(502, b"<html>"), Unanswered.REFUSED, "answered 502: without a reason", id="a proxy"
+        ),
+        pytest.param(problem(404), Unanswered.REFUSED, "has no path /v1/plan", id="an older extender"),
+        pytest.param(ExtenderAnswer(200, b"{}"), Unanswered.INVALID, "cannot be read: counts", id="another answer"),
+        pytest.param(
+            UnreachableError("refused"), Unanswered.UNREACHABLE, "cannot be reached: refused", id="no extender"
+        ),
+    ],
+)
+def test_other_answers_are_reasons(answer, kind, reason):
+    found = source(Scripted(answer)).ask(CHANGE, 60.0)
+    assert found.kind is kind
+    assert reason in found.reason
+
+
+def test_a_review_does_not_wait_longer_than_its_time():
+    client = Hanging()
+    asked = source(client, SystemClock(), timeout_s=0.05, concurrency=1)
+    try:
+        assert asked.ask(CHANGE, 60.0) == NotComputed(Unanswered.TIMEOUT, "the extender did not answer within 50 ms")
+        assert asked.ask(CHANGE, 60.0).kind is Unanswered.BUSY, "the thread of the first question still waits"
+        assert asked.ask(CHANGE, 0.01).kind is Unanswered.NO_TIME
+    finally:
+        client.go_on.set()
+    deadline_s = time.monotonic() + 30
+    while not isinstance(asked.ask(CHANGE, 60.0), Impact):
+        assert time.monotonic() < deadline_s, "the thread is free again"
+        time.sleep(0.01)
+
+
+def test_a_dead_extender_is_not_asked_until_a_try_succeeds():
+    clock, client = FakeClock(), Scripted(*[UnreachableError("refused")] * (FAILURES + 1), OK)
+    asked = source(client, clock)
+    kinds = [asked.ask(CHANGE, 60.0).kind for _ in range(FAILURES + 2)]
+    assert kinds == [Unanswered.UNREACHABLE] * FAILURES + [Unanswered.BREAKER] * 2
+    clock.pass_by(OPEN_S)
+    assert asked.ask(CHANGE, 60.0).kind is Unanswered.UNREACHABLE, "one try"
+    found = asked.ask(CHANGE, 60.0)
+    assert found.kind is Unanswered.BREAKER
+    assert "failed 4 times in a row (the extender cannot be reached: refused); retry in 5 s" in found.reason
+    clock.pass_by(OPEN_S)
+    assert [type(asked.ask(CHANGE, 60.0)) for _ in range(2)] == [Impact, Impact]
+    assert client.asked == FAILURES + 3
+
+
+def test_only_one_request_tries_an_open_breaker():
+    clock = FakeClock()
+    breaker = Breaker(clock)
+    for _ in range(FAILURES):
+        assert breaker.refusal() == ""
+        breaker.failed("x")
+    clock.pass_by(OPEN_S)
+    assert [bool(breaker.refusal()) for _ in range(3)] == [False, True, True]
+
+
+def test_a_quick_refusal_keeps_the_breaker_closed():
+    asked = source(Scripted(problem(409)))
+    kinds = {asked.ask(CHANGE, 60.0).kind for _ in range(FAILURES + 2)}
+    assert kinds == {Unanswered.NOT_READY}
+
+
+def test_metrics_have_results_and_classes_of_sizes():
+    asked = source(Scripted(OK, UnreachableError("x")))
+    asked.ask(CHANGE, 60.0)
+    asked.ask(CHANGE, 60.0)
+    assert [each[:2] for each in asked._metrics.calls_of("answered")] == [("computed", "1-10"), ("unreachable", "")]
+
+
+def test_many_clusters_of_a_move_are_counted():
+    moves = {f"m{each}": [1, None] for each in range(5)}
+    plan = {**ANSWER["plan"], "unplaced": [], "moves": [{"resource": "r", "moves": moves}]}
+    assert impact_of(json.dumps({**ANSWER, "plan": plan}).encode()).worst == ("r leaves m0, m1 and 3 more",)
+
+
+# The client, over sockets.
+
+
+def response(content, status="200 OK"):
+    return b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n%b" % (status.encode(), len(content), content)
+
+
+@pytest.fixture
+def peer():
+    started = []
+
+    def start(*responses):
+        started.append(HttpPeer(responses))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.close()
+
+
+def client_of(server, **files):
+    return ExtenderClient(ExtenderAccess(f"http://127.0.0.1:{server.port}", **files), on_failure=lambda _error: None)
+
+
+def test_requests_share_a_connection_and_carry_the_token(peer, tmp_path):
+    server, token = peer(response(b"{}")), tmp_path / "token"
+    token.write_text("0123456789abcdef,webhook\n")
+    client = client_of(server, token_file=token)
+    assert [client.post(b"{}", 30.0) for _ in range(3)] == [ExtenderAnswer(200, b"{}")] * 3
+    assert server.connections == 1
+    assert all("Authorization: Bearer 0123456789abcdef" in head for head in server.heads)
+    assert server.heads[0][0] == "POST /v1/plan HTTP/1.1"
+
+
+def test_a_connection_that_the_extender_closed_is_replaced(peer):
+    server = peer(response(b"{}"), HANG_UP, response(b"{}"))
+    client = client_of(server)
+    assert [client.post(b"{}", 30.0).status for _ in range(2)] == [200, 200]
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        pytest.param(HANG_UP, "Connection aborted", id="no answer"),
+        pytest.param(response(b"x" * (256 * 2**10 + 1)), "more than 262144 bytes", id="a huge answer"),
+    ],
+)
+def test_what_cannot_be_read_is_unreachable(peer, answer, error):
+    with pytest.raises(UnreachableError, match=error):
+        client_of(peer(answer)).post(b"{}", 30.0)
+
+
+def test_nothing_listens(peer):
+    server = peer(OK.content)
+    server.close()
+    with pytest.raises(UnreachableError, match="refused"):
+        client_of(server).post(b"{}", 30.0)
+
+
+def test_a_missing_file_is_used_once_it_exists(peer, tmp_path):
+    server, token = peer(response(b"{}")), tmp_path / "token"
+    client = client_of(server, token_file=token)
+    with pytest.raises(UnreachableError, match="credentials cannot be used"):
+        client.post(b"{}", 30.0)
+    token.write_text("0123456789abcdef")
+    assert client.post(b"{}", 30.0).status == 200
+
+
+@pytest.mark.parametrize(
+    "url", ["extender:9443", "ftp://extender", "https://extender/path", "https://", "https://a@b", "https://x:99999"]
+)
+def test_another_address_is_refused(url):
+    with pytest.raises(InputError, match="is not an address of the extender"):
+        ExtenderAccess(url)

@@ -1,0 +1,132 @@
+"""A change of a policy, what it would move, and what the gate did with it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, NamedTuple, Protocol
+
+
+class PolicyChange(NamedTuple):
+    """A policy that would be stored or deleted.
+
+    Attributes:
+        kind: ``PropagationPolicy`` or ``ClusterPropagationPolicy``.
+        namespace: the namespace; empty for a ClusterPropagationPolicy.
+        name: the name.
+        document: the policy as it would be stored; None if it is deleted.
+    """
+
+    kind: str
+    namespace: str
+    name: str
+    document: Mapping[str, Any] | None
+
+    @property
+    def deletes(self) -> bool:
+        return self.document is None
+
+    def deletion(self) -> "PolicyChange":
+        """Return the deletion of the same policy."""
+        return self._replace(document=None)
+
+
+class Impact(NamedTuple):
+    """What a change would move.
+
+    Attributes:
+        plan: the id of the plan. The same change with the same effect has the same id.
+        workloads: the number of all workloads.
+        concerned: how many of them the change concerns.
+        moved: how many workloads move.
+        replicas: the replicas that move.
+        lost: how many workloads have no cluster afterwards, because of the change.
+        short: how many workloads keep clusters, but not all replicas, because of the change.
+        deleted: how many copies in clusters are deleted.
+        complete: whether everything is known that the answer depends on. If not, more may move.
+        worst: what happens to single workloads, one line each, the worst first.
+        gaps: what is not known and what follows, one sentence each.
+    """
+
+    plan: str
+    workloads: int
+    concerned: int
+    moved: int
+    replicas: int
+    lost: int
+    short: int
+    deleted: int
+    complete: bool = True
+    worst: tuple[str, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+
+class Unanswered(StrEnum):
+    """Why the impact of a change was not computed."""
+
+    TIMEOUT = "timeout"
+    """The service did not answer in time."""
+    UNREACHABLE = "unreachable"
+    """The service could not be reached."""
+    NOT_READY = "not_ready"
+    """The service does not know the present: it is stale, not synced, or lacks a right."""
+    REFUSED = "refused"
+    """The service refused the request."""
+    INVALID = "invalid"
+    """The answer could not be read."""
+    BREAKER = "breaker"
+    """Earlier requests failed. The service is not asked for a while."""
+    BUSY = "busy"
+    """Too many other requests wait for an answer."""
+    NO_TIME = "no_time"
+    """The review has no time left."""
+
+
+class NotComputed(NamedTuple):
+    """The impact is not known.
+
+    Attributes:
+        kind: why, for metrics.
+        reason: why, in words.
+    """
+
+    kind: Unanswered
+    reason: str
+
+
+class ImpactSource(Protocol):
+    """Knows what changes would move."""
+
+    def impact(self, change: PolicyChange) -> Impact | NotComputed:
+        """Return the impact of a change, within the time of the review. Never raises."""
+
+
+class GateResult(StrEnum):
+    """What the gate did with a change."""
+
+    WITHIN = "within"
+    """The change is within the limits."""
+    WARNED = "warned"
+    """It is above a limit, and the gate only warns."""
+    ACCEPTED = "accepted"
+    """It is above a limit, and the user accepted this plan."""
+    EXEMPT = "exempt"
+    """It is above a limit, and the user is exempt."""
+    REFUSED = "refused"
+    """It is above a limit."""
+    UNKNOWN = "unknown"
+    """The impact is not known. The gate lets the change pass."""
+
+
+class GateDecision(NamedTuple):
+    """The decision on one change.
+
+    Attributes:
+        result: what the gate did.
+        change: the change.
+        plan: the id of the plan; empty if the impact is not known.
+        message: why, in words; empty if the change is within the limits.
+    """
+
+    result: GateResult
+    change: PolicyChange
+    plan: str = ""
+    message: str = ""

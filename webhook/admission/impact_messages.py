@@ -1,0 +1,67 @@
+"""What users and the audit log read about an impact.
+
+API servers cut warnings at 256 characters and drop all after 4,096 in total. kubectl prints one warning a line, so a
+line is short enough for a terminal.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from berthmaster.model.printable import printable
+from webhook.admission.impact import Impact, NotComputed
+
+MAX_LINES: Final = 5
+MAX_LENGTH: Final = 120
+
+
+def warnings(impact: Impact) -> tuple[str, ...]:
+    """Return at most ``MAX_LINES`` lines of at most ``MAX_LENGTH`` characters: totals, the worst, the plan id."""
+    first = [summary(impact)]
+    if not impact.complete:
+        gap = impact.gaps[0] if impact.gaps else "the cause is not known"
+        more = f" (and {len(impact.gaps) - 1} more)" if len(impact.gaps) > 1 else ""
+        first.append(f"not everything is known{more}: {gap}")
+    last = [f"plan {impact.plan}"]
+    room = MAX_LINES - len(first) - len(last)
+    return tuple(line(each) for each in (*first, *impact.worst[:room], *last))
+
+
+def not_computed(unanswered: NotComputed) -> str:
+    """Return the warning for an impact that is not known."""
+    return line(f"impact not computed: {unanswered.reason}")
+
+
+def summary(impact: Impact) -> str:
+    """Return the totals as a sentence. Incomplete totals are lower bounds, and the sentence says so."""
+    at_least = "" if impact.complete else "at least "
+    if not impact.moved and not impact.lost and not impact.short:
+        nothing = "no workload moves" if impact.complete else "at least 0 workloads move"
+        return f"{nothing}: the change concerns {at_least}{impact.concerned} of {impact.workloads}"
+    verb = "moves" if impact.moved == 1 and impact.workloads == 1 else "move"
+    noun = "workload" if impact.workloads == 1 else "workloads"
+    replicas = "1 replica" if impact.replicas == 1 else f"{impact.replicas} replicas"
+    parts = [f"{at_least}{impact.moved} of {impact.workloads} {noun} {verb}, {replicas}"]
+    if impact.lost:
+        parts.append(f"{impact.lost} would have no place")
+    if impact.short:
+        parts.append(f"{impact.short} would lack replicas")
+    return "; ".join(parts)
+
+
+def audit(answer: Impact | NotComputed) -> dict[str, str]:
+    """Return the annotations for the API server's audit log."""
+    if isinstance(answer, NotComputed):
+        return {"impact": "not computed", "impact-reason": answer.reason}
+    return {"impact": "computed" if answer.complete else "incomplete", **dict(_counts(answer))}
+
+
+def _counts(impact: Impact) -> Iterator[tuple[str, str]]:
+    yield "impact-plan", impact.plan
+    for name in ("workloads", "concerned", "moved", "replicas", "lost", "short", "deleted"):
+        yield f"impact-{name}", str(getattr(impact, name))
+
+
+def line(text: str) -> str:
+    """Return text as one line of at most ``MAX_LENGTH`` printable characters."""
+    text = printable(" ".join(text.split()))
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 3]}..."

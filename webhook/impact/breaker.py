@@ -1,0 +1,52 @@
+"""A breaker: stops requests to a service that keeps failing, and tries it again from time to time."""
+
+import threading
+from typing import Final
+
+from berthmaster.runtime.clock import Clock
+
+FAILURES: Final = 3
+"""The failures in a row after which the breaker opens."""
+OPEN_S: Final = 5.0
+"""The time between two tries while the breaker is open."""
+
+
+class Breaker:
+    """Closed: every request passes. Open: none passes, except one try after each ``OPEN_S``.
+
+    The first success closes the breaker. Safe for several threads.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._failures = 0
+        self._try_at_s = 0.0
+        self._cause = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self._failures >= FAILURES
+
+    def refusal(self) -> str:
+        """Return why a request must not be sent; empty if it may. Then the caller reports how it went."""
+        with self._lock:
+            if not self.is_open:
+                return ""
+            left_s = self._try_at_s - self._clock.monotonic_s()
+            if left_s <= 0:
+                self._try_at_s = self._clock.monotonic_s() + OPEN_S  # one request tries; the others wait for it
+                return ""
+            return f"the extender failed {self._failures} times in a row ({self._cause}); retry in {left_s:.0f} s"
+
+    def succeeded(self) -> None:
+        with self._lock:
+            self._failures = 0
+
+    def failed(self, cause: str) -> None:
+        """Count a failure. A failed try keeps the breaker open."""
+        with self._lock:
+            self._failures += 1
+            self._cause = cause
+            if self.is_open:
+                self._try_at_s = self._clock.monotonic_s() + OPEN_S

@@ -1,0 +1,129 @@
+"""Requests to the extender over persistent connections, with credentials that are read again when they change."""
+
+import ssl
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import urllib3
+
+from berthmaster.serving.reloaded_files import ReloadedFiles, read_regular_file
+from webhook.impact.access import ExtenderAccess
+
+PATH: Final = "/v1/plan"
+MAX_ANSWER_BYTES: Final = 256 * 2**10
+_CHECK_S: Final = 1.0
+_JSON: Final = "application/json"
+
+
+class ExtenderAnswer(NamedTuple):
+    """The answer to a request: its HTTP status and body."""
+
+    status: int
+    content: bytes
+
+
+class UnreachableError(Exception):
+    """The extender could not be asked. The message says why."""
+
+
+class ExtenderClient:
+    """Sends requests. Safe for several threads.
+
+    Files that are missing at the start or become unusable are no reason to stop: only requests fail meanwhile. If new
+    files cannot be used, the last valid ones stay in use.
+    """
+
+    def __init__(self, access: ExtenderAccess, on_failure: Callable[[Exception], None]) -> None:
+        """Prepare the client, without a request.
+
+        Args:
+            access: where the extender is, and how to authenticate.
+            on_failure: called with the reason why new files cannot be used.
+        """
+        self._access = access
+        self._on_failure = on_failure
+        self._url = f"{access.url.rstrip('/')}{PATH}"
+        self._files: ReloadedFiles[_Session] | None = None
+
+    def post(self, body: bytes, timeout_s: float) -> ExtenderAnswer:
+        """Send a request for a plan. Takes longer than ``timeout_s`` at worst: the caller must not wait for it.
+
+        Raises:
+            UnreachableError: there is no answer.
+        """
+        session = self._session()
+        try:
+            return self._sent(session, body, timeout_s)
+        except urllib3.exceptions.ProtocolError:
+            pass  # the extender closed an idle connection; a plan has no side effects
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(_reason(error)) from None
+        try:
+            return self._sent(session, body, timeout_s)
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(_reason(error)) from None
+
+    def _sent(self, session: "_Session", body: bytes, timeout_s: float) -> ExtenderAnswer:
+        response = session.pool.request(
+            "POST",
+            self._url,
+            body=body,
+            headers=session.headers,
+            timeout=urllib3.Timeout(total=timeout_s),
+            preload_content=False,
+            redirect=False,
+            retries=False,
+        )
+        try:
+            content = response.read(MAX_ANSWER_BYTES + 1, decode_content=False)
+            if len(content) > MAX_ANSWER_BYTES:
+                response.close()
+                raise UnreachableError(f"the answer has more than {MAX_ANSWER_BYTES} bytes")
+            response.drain_conn()
+            return ExtenderAnswer(response.status, content)
+        finally:
+            response.release_conn()
+
+    def _session(self) -> "_Session":
+        if self._files is None:
+            try:
+                self._files = ReloadedFiles(self._access.files, self._load, self._on_failure, check_interval_s=_CHECK_S)
+            except (OSError, ValueError) as error:
+                raise UnreachableError(f"its credentials cannot be used: {error}") from None
+        return self._files.content()
+
+    def _load(self) -> "_Session":
+        """Read the files.
+
+        Raises:
+            OSError, ValueError: a file cannot be used.
+        """
+        access = self._access
+        headers = {"Content-Type": _JSON, "Accept": _JSON}
+        if access.token_file is not None:
+            text = read_regular_file(access.token_file).decode()
+            token = text.partition("\n")[0].partition(",")[0].strip()
+            if not token.isascii() or not token.isprintable() or not token:
+                raise ValueError(f"the first line of {access.token_file} is no token")
+            headers["Authorization"] = f"Bearer {token}"
+        context = None
+        if urlsplit(access.url).scheme == "https":
+            context = ssl.create_default_context(cafile=access.ca_file)
+            if access.certificate_file is not None:
+                context.load_cert_chain(access.certificate_file, access.key_file)
+        pool = urllib3.PoolManager(num_pools=1, maxsize=access.connections, block=False, ssl_context=context)
+        return _Session(pool, headers)
+
+
+class _Session(NamedTuple):
+    """Connections with one set of credentials."""
+
+    pool: urllib3.PoolManager
+    headers: dict[str, str]
+
+
+def _reason(error: urllib3.exceptions.HTTPError) -> str:
+    """Return the cause without the addresses of objects, which urllib3 adds."""
+    text = str(error)
+    return text.rpartition(">: ")[2] or text or type(error).__name__
