@@ -7,7 +7,7 @@ markup, and no commands that a CI system reads from a log.
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import click
@@ -87,6 +87,12 @@ def complain(message: str) -> None:
 def print_line(console: Console, *parts: str | Text) -> None:
     """Print plain and styled parts as one line, however long. Plain parts become inert."""
     console.print(joined(*parts), soft_wrap=True)
+
+
+def print_page(lines: Iterable[str]) -> None:
+    """Print the lines of a document. The caller has escaped the data in them; each line becomes inert."""
+    for line in lines:
+        echo(line)
 
 
 def print_data(data: object, output: str) -> None:

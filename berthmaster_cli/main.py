@@ -30,6 +30,7 @@ _COMMANDS: Final = {
     "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
     "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
     "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
+    "plan": ("berthmaster_cli.plan.command", "Show what changed policies and objects would move, before an apply."),
     "register": (
         "berthmaster_cli.register",
         "Register webhooks at an API server, and remove them, without failed calls.",

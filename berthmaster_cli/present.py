@@ -52,7 +52,7 @@ def present_world(
     Raises:
         InputError: a resource is invalid, or a replica path names a kind or a field that does not exist.
     """
-    _check_policies(manifests, lenient=given["lenient"])
+    check_policies(manifests, lenient=given["lenient"])
     check_replica_paths(replica_paths, (document.raw for document in manifests.templates))
     reported = len(manifests.gaps)
     with ScriptProcess() as run:
@@ -60,7 +60,7 @@ def present_world(
             manifests,
             replica_paths,
             workload_affinity=workload_affinity,
-            interpreter=_interpreter(manifests, run),
+            interpreter=interpreter_of(manifests, run),
             schedulers=SCHEDULERS | set(given["schedulers"]),
         )
     for gap in manifests.gaps[reported:]:
@@ -83,7 +83,7 @@ class _MissingInterpreter:
         )
 
 
-def _interpreter(manifests: Manifests, run: ScriptProcess) -> Interpreter | None:
+def interpreter_of(manifests: Manifests, run: ScriptProcess) -> Interpreter | None:
     """Return the interpreter of the scripts of a control plane; None without scripts."""
     kinds = replica_scripts(manifests.customizations)
     if not kinds:
@@ -91,7 +91,7 @@ def _interpreter(manifests: Manifests, run: ScriptProcess) -> Interpreter | None
     return LuaInterpreter(manifests.customizations, run) if is_available() else _MissingInterpreter(kinds)
 
 
-def _check_policies(manifests: Manifests, *, lenient: bool) -> None:
+def check_policies(manifests: Manifests, *, lenient: bool) -> None:
     """Refuse the policies of files that the webhook would refuse. A stored policy is only reported.
 
     Raises:

@@ -26,7 +26,7 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.main import EXIT_CHECK_FAILED
-from berthmaster_cli.plan import print_clusters, print_summary
+from berthmaster_cli.plan.totals import print_clusters, print_summary
 from berthmaster_cli.present import present_options, present_world, rebalances, report_unused
 from berthmaster_cli.sources import read_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, print_changes, print_results

@@ -38,7 +38,7 @@ def read_manifests(given: Mapping[str, Any]) -> tuple[Manifests, list[ReplicaPat
     from berthmaster_cli.live.source import live_fleet  # noqa: PLC0415 - files need no client
 
     over = _documents(given)
-    live = live_fleet(_access(given), _limits(given), given["namespace"], over)
+    live = live_fleet(find_control_plane(given), read_limits(given), given["namespace"], over)
     return of_namespace(_laid_over(live, over, given), given["namespace"]), replica_paths
 
 
@@ -65,7 +65,9 @@ def read_workload_manifests(
     from berthmaster_cli.live.source import live_workload  # noqa: PLC0415 - files need no client
 
     over = _documents(given)
-    live = live_workload(_access(given), _limits(given), name, given["namespace"], over, with_peers=workload_affinity)
+    live = live_workload(
+        find_control_plane(given), read_limits(given), name, given["namespace"], over, with_peers=workload_affinity
+    )
     return _laid_over(live, over, given), replica_paths, live.name or name
 
 
@@ -129,18 +131,28 @@ def _documents(given: Mapping[str, Any]) -> list[Document]:
     return [document.with_namespace() for document in read]
 
 
-def _access(given: Mapping[str, Any]) -> "ClusterAccess":
+def find_control_plane(given: Mapping[str, Any], instead: str = "manifests with -f PATH") -> "ClusterAccess":
+    """Return the access to the control plane that the options ask for.
+
+    Args:
+        given: the values of ``live_options`` or of ``kubeconfig_options``.
+        instead: what to name if there is no access and no option asks for one.
+
+    Raises:
+        InputError: there is no access.
+    """
     from berthmaster.kube.kubeconfig import find_access  # noqa: PLC0415 - files need no client
 
     try:
         return find_access(given["kubeconfig"], given["context"])
     except InputError as error:
-        if given["kubeconfig"] is not None or given["context"] is not None or given["live"]:
+        if given["kubeconfig"] is not None or given["context"] is not None or given.get("live"):
             raise
-        raise InputError(f"{error}, or manifests with -f PATH") from None
+        raise InputError(f"{error}, or {instead}") from None
 
 
-def _limits(given: Mapping[str, Any]) -> "ReadLimits":
+def read_limits(given: Mapping[str, Any]) -> "ReadLimits":
+    """Return the limits of reading a control plane that the options ask for."""
     from berthmaster_cli.live.collections import ReadLimits  # noqa: PLC0415 - files need no client
 
     return ReadLimits(timeout_s=given["read_timeout_s"])

@@ -24,5 +24,8 @@ run explain -f examples/clusters.yaml -f examples/regions Deployment/catalog
 title '(e) A workload that fits no cluster, and the reason for each cluster.'
 run explain -f examples/clusters.yaml -f examples/nowhere Deployment/trainer
 
-title '(f) Both services on loopback, with requests and responses.'
+title '(f) A plan: what a changed policy would move, before it is applied.'
+run plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml
+
+title '(g) Both services on loopback, with requests and responses.'
 run demo

@@ -194,6 +194,22 @@ def manifests_of(
     return manifests
 
 
+def objects_of(documents: Iterable[Document], *, lenient: bool = False, hold_unknown: bool = True) -> Manifests:
+    """Return the manifests of documents that need not contain a cluster, such as those that a change applies.
+
+    Args:
+        documents: the documents.
+        lenient, hold_unknown: as for ``manifests_of``.
+
+    Raises:
+        ManifestError: at the first invalid or duplicate document of a file.
+    """
+    loader = _Loader(frozenset(), lenient=lenient, hold_unknown=hold_unknown)
+    for document in documents:
+        loader.add(document.with_namespace())
+    return loader.manifests
+
+
 @contextmanager
 def _collector_paused() -> Iterator[None]:
     """Pause the garbage collector. It halves the loading time of a large fleet, because all objects stay alive."""

@@ -150,11 +150,12 @@ def why_not(other: Claim, holding: Holding, template: Template) -> str:
     if other.policy.reference == holding.recorded:
         return f"{claim.policy} takes it by preemption"
     if holding.recorded is not None and holding.recorded == holding.reference:
-        return _why_not_taken(other.policy, claim.policy, template)
+        return why_not_taken(other.policy, claim.policy, template)
     return _why_not_first(other, claim)
 
 
-def _why_not_taken(other: Policy, held_by: Policy, template: Template) -> str:
+def why_not_taken(other: Policy, held_by: Policy, template: Template) -> str:
+    """Return why a policy does not take a resource over from the policy that holds it."""
     if other.spec.preemption != "Always":
         return "it does not preempt, and a claim lasts (spec.preemption is Never)"
     if not any(each.name == template.name for each in named_resources(other)):

@@ -23,6 +23,8 @@ class StayReason(Enum):
     """Its binding does not change."""
     NOT_SCHEDULED = "NotScheduled"
     """No scheduler looks at it; the message says why."""
+    HELD = "Held"
+    """The changed policy selects it now, but another policy holds it, and keeps it."""
     FAILED = "Failed"
     """It cannot be scheduled, and keeps what it has."""
 

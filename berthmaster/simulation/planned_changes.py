@@ -24,11 +24,13 @@ class ChangedWorkloads:
         after: the workloads that the changes concern; None for one that is deleted.
         edits: the changes of policies, in the order in which they take effect.
         gaps: what is not known about them, one sentence each.
+        blocked: the workloads that a changed policy selects now and that another policy keeps, and why.
     """
 
     after: dict[WorkloadKey, SimulatedWorkload | None] = field(default_factory=dict)
     edits: list[PolicyEdit] = field(default_factory=list)
     gaps: list[str] = field(default_factory=list)
+    blocked: dict[WorkloadKey, tuple[SimulatedWorkload, PolicyReference, str]] = field(default_factory=dict)
     clusters_world: World | None = None
 
 
@@ -99,6 +101,8 @@ def _edit(
         if labels_matter(edit, workload):
             unlabelled.append(str(workload))
         after = detector.detected(workload)
+        if reason := detector.blocked(after):
+            found.blocked[key] = after, edit.reference, reason
         if after is workload:
             continue
         found.after[key] = after

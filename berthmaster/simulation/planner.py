@@ -5,13 +5,15 @@ them. A change of clusters concerns all workloads.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 
 import msgspec.structs
 
+from berthmaster.scheduling.profile import Profile
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.plan import PlanSummary, fails, moved_replicas
-from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_answer import Plan, StayingWorkload, StayReason
 from berthmaster.simulation.plan_clusters import changed_clusters
 from berthmaster.simulation.plan_decisions import PlanDecider, with_followers
 from berthmaster.simulation.plan_effects import policy_effects
@@ -19,6 +21,8 @@ from berthmaster.simulation.plan_id import plan_id
 from berthmaster.simulation.plan_index import PlanIndex
 from berthmaster.simulation.plan_rows import PlannedWorkload, move_of, staying_of, unplaced_of
 from berthmaster.simulation.planned_changes import changed_workloads
+from berthmaster.simulation.run import run
+from berthmaster.simulation.world import World
 
 
 def plan(
@@ -74,10 +78,25 @@ def plan(
         moves=moving,
         overcommitted=[each.cluster for each in totals if each.overcommitted],
         clusters=totals,
-        staying=[staying_of(each) for each in concerned if not each.moves and each.after_workload is not None],
+        staying=[
+            *(staying_of(each) for each in concerned if not each.moves and each.after_workload is not None),
+            *(
+                StayingWorkload(str(workload), str(policy), StayReason.HELD, reason)
+                for workload, policy, reason in changed.blocked.values()
+            ),
+        ],
         overrides=list(changes.overrides),
     )
     return msgspec.structs.replace(answer, id=plan_id(changes, answer))
+
+
+def first_scheduled(world: World, profile: Profile, now: datetime) -> World:
+    """Return a world of manifests without bindings after a first scheduling, as if a control plane ran it."""
+    scheduled, _ = run(world, profile, now)
+    workloads = [
+        replace(each, present=each.binding is not None and each.unscheduled is None) for each in scheduled.workloads
+    ]
+    return replace(scheduled, workloads=workloads)
 
 
 def _unknown_dependencies(rows: Iterable[PlannedWorkload]) -> list[str]:

@@ -25,7 +25,7 @@ from berthmaster.model.claims import (
     newly_eligible,
 )
 from berthmaster.model.decode import convert
-from berthmaster.model.holding import PolicyCatalog, takes
+from berthmaster.model.holding import PolicyCatalog, takes, why_not_taken
 from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
@@ -107,6 +107,21 @@ class Detector:
         elif workload.held_by is None:
             workload = self._of_unclaimed(workload, template)
         return self._preempted(workload, template)
+
+    def blocked(self, workload: SimulatedWorkload) -> str:
+        """Return why another policy keeps a workload that the edit makes the policy select; empty if that is not so.
+
+        Args:
+            workload: the workload after the edit.
+        """
+        policy, before, held_by = self._edit.after, self._edit.before, workload.held_by
+        holder = self._catalog.get(held_by) if held_by is not None else None
+        if policy is None or holder is None or holder.reference == policy.reference:
+            return ""
+        template = template_of(workload.manifest)
+        if not _level(policy, workload, template) or (before is not None and _level(before, workload, template)):
+            return ""
+        return f"{holder} holds it: {why_not_taken(policy, holder, template)}"
 
     def _of_holder(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
         """Return a workload that the edited policy holds, before preemption."""

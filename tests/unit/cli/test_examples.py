@@ -20,6 +20,7 @@ STORIES = {
     "two policies claim one workload": f"explain {FLEET} -f examples/priorities Deployment/checkout",
     "a spread over regions": f"explain {FLEET} -f examples/regions Deployment/catalog",
     "a workload that fits no cluster": f"explain {FLEET} -f examples/nowhere Deployment/trainer",
+    "a plan": "plan --against examples/clusters.yaml --against examples/groups -f examples-plan/nginx.yaml",
     "a KubeAdmiral federation": "simulate -f examples-kubeadmiral",
     "a KubeAdmiral federation loses a cluster": "simulate -f examples-kubeadmiral --down kubeadmiral-member-1",
     "a KubeAdmiral federation explained": "explain -f examples-kubeadmiral Deployment/shop",

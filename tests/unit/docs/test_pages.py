@@ -215,7 +215,7 @@ def runnable():
     for page, text in TEXTS.items():
         for block in re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
             for line in block.splitlines():
-                if re.match(r"berthmaster (lint|simulate|explain) .*-f examples", line) and "--server" not in line:
+                if re.match(r"berthmaster (lint|simulate|explain|plan) .*-f examples", line) and "--server" not in line:
                     yield pytest.param(line, id=f"{page}: {line}")
 
 

@@ -1,13 +1,13 @@
 """The summary of a plan and the table of clusters, for people."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
 from berthmaster.model.errors import name_list
-from berthmaster.simulation.plan import ClusterTotal, PlanSummary, ResourceTotal
+from berthmaster.simulation.plan import ClusterTotal, PlanSummary
 from berthmaster_cli.console import print_line, print_table, styled
 
 _COLUMNS: Final = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "")
@@ -41,8 +41,8 @@ def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all
             each.cluster,
             f"{each.before} → {each.after}" if each.before != each.after else str(each.after),
             str(each.arriving),
-            _resource(each.resources["cpu"], _cores),
-            _resource(each.resources["memory"], _bytes),
+            _resource(each, "cpu"),
+            _resource(each, "memory"),
             styled(f"overcommitted: {', '.join(each.overcommitted)}", "bold red") if each.overcommitted else "",
         )
         for each in shown
@@ -52,10 +52,17 @@ def print_clusters(console: Console, totals: Sequence[ClusterTotal], *, show_all
     print_line(console, styled("CPU and MEMORY: what arriving replicas request / what is free now", "dim"))
 
 
-def _resource(total: ResourceTotal, shown: Callable[[int], str]) -> str | Text:
-    available = "unknown" if total.available is None else shown(total.available)
-    text = f"{shown(total.requested)} / {available}"
-    return styled(text, "bold red") if total.overcommitted else text
+def resource_text(total: ClusterTotal, resource: str) -> str:
+    """Return what arriving replicas request of a resource and what is free, for people."""
+    shown = _cores if resource == "cpu" else _bytes
+    found = total.resources[resource]
+    available = "unknown" if found.available is None else shown(found.available)
+    return f"{shown(found.requested)} / {available}"
+
+
+def _resource(total: ClusterTotal, resource: str) -> str | Text:
+    text = resource_text(total, resource)
+    return styled(text, "bold red") if total.resources[resource].overcommitted else text
 
 
 def _cores(milli: int) -> str:

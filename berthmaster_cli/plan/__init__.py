@@ -1,0 +1,1 @@
+"""``berthmaster plan``: what changed objects would move, before they are applied."""

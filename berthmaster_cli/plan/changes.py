@@ -1,0 +1,116 @@
+"""Changed objects of files as a change set: checked as an apply would check them."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec.structs
+
+from berthmaster.interpreters.worker import ScriptProcess
+from berthmaster.manifests import Document, Manifests
+from berthmaster.manifests.loader import objects_of
+from berthmaster.model.errors import FieldError
+from berthmaster.model.interpretation import check_replica_paths
+from berthmaster.model.kinds import group_of
+from berthmaster.model.policy import Policy
+from berthmaster.model.replicas import ReplicaPath
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.present import WorkloadBuilder
+from berthmaster.simulation.workload import SimulatedWorkload
+from berthmaster_cli.console import complain
+from berthmaster_cli.plan.deletions import Deletions
+from berthmaster_cli.present import check_policies, interpreter_of
+
+_OVERRIDES: Final = frozenset({"OverridePolicy", "ClusterOverridePolicy"})
+_REFUSED: Final = {
+    "work.karmada.io": "Karmada writes it: change the policy or the workload",
+    "apps.karmada.io": "`berthmaster simulate -f` shows what it reschedules",
+    "config.karmada.io": "a plan does not know what a change of an interpreter does",
+    "core.kubeadmiral.io": "a plan knows Karmada only; `berthmaster simulate` knows KubeAdmiral",
+    "berthmaster.io": "name a dump with --against",
+}
+"""The API groups whose objects no plan can change, and what to do instead."""
+
+
+def checked_objects(documents: Sequence[Document], *, lenient: bool, hold_unknown: bool = True) -> Manifests:
+    """Return the objects that would be applied.
+
+    Args:
+        documents: the objects of files, laid over those that they replace.
+        lenient: whether misspelled fields, and policies that the webhook would refuse, are only reported.
+        hold_unknown: whether unknown fields make a placement an ``UnsupportedPlacement``.
+
+    Raises:
+        ManifestError: an object is invalid, or a plan cannot change objects of its kind.
+    """
+    for document in documents:
+        problem = _REFUSED.get(group_of(document.api_version))
+        if problem is not None:
+            raise document.error(FieldError("kind", f"{document.kind} cannot be planned: {problem}"))
+    objects = objects_of(documents, lenient=lenient, hold_unknown=hold_unknown)
+    check_policies(objects, lenient=lenient)
+    for ignored in objects.ignored:
+        if ignored.document.kind not in _OVERRIDES:
+            complain(f"{ignored.document.place}: ignored: {ignored.reason}")
+    for sentence in objects.warnings:
+        complain(sentence)
+    return objects
+
+
+def change_set(
+    objects: Manifests,
+    removed: Deletions,
+    manifests: Manifests,
+    replica_paths: Sequence[ReplicaPath],
+    *,
+    workload_affinity: bool,
+) -> ChangeSet:
+    """Return the change set of objects that would be applied, and of those that would be deleted.
+
+    Args:
+        objects: the objects that would be applied.
+        removed: the objects that would be deleted.
+        manifests: the objects of the control plane.
+        replica_paths: the fields where custom resources keep their replicas.
+        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
+
+    Raises:
+        ManifestError: a field of a workload that affects decisions is invalid.
+    """
+    stored = {each.reference: each for each in manifests.policies}
+    written = dict(zip((each.reference for each in objects.policies), objects.policy_documents, strict=True))
+    overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
+    return ChangeSet(
+        policies=tuple(
+            _with_scheduler(each, stored.get(each.reference), written[each.reference]) for each in objects.policies
+        ),
+        deleted_policies=tuple(each for each in removed.policies if each not in written),
+        clusters=tuple(objects.clusters),
+        deleted_clusters=removed.clusters,
+        workloads=tuple(_workloads(objects, manifests, replica_paths, workload_affinity=workload_affinity)),
+        deleted_workloads=removed.workloads,
+        overrides=(*map(_text, overrides), *removed.overrides),
+    )
+
+
+def _with_scheduler(policy: Policy, stored: Policy | None, document: Document) -> Policy:
+    """Return a policy with the scheduler of the stored one, if it names none: an apply leaves that field alone."""
+    if stored is None or (document.raw.get("spec") or {}).get("schedulerName"):
+        return policy
+    spec = msgspec.structs.replace(policy.spec, scheduler_name=stored.spec.scheduler_name)
+    return msgspec.structs.replace(policy, spec=spec)
+
+
+def _workloads(
+    objects: Manifests, manifests: Manifests, replica_paths: Sequence[ReplicaPath], *, workload_affinity: bool
+) -> Iterable[SimulatedWorkload]:
+    if not objects.templates:
+        return []
+    check_replica_paths(replica_paths, (each.raw for each in (*manifests.templates, *objects.templates)))
+    with ScriptProcess() as run:
+        interpreter = interpreter_of(manifests, run)
+        builder = WorkloadBuilder(manifests, replica_paths, interpreter, workload_affinity=workload_affinity)
+        return [builder.of_template(document) for document in objects.templates]
+
+
+def _text(document: Document) -> str:
+    return f"{document.kind} {'/'.join(filter(None, (document.namespace, document.name)))}"

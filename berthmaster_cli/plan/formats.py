@@ -1,0 +1,24 @@
+"""The output formats of a plan."""
+
+from typing import Final
+
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster_cli.console import print_data, print_page, stdout
+from berthmaster_cli.plan.markdown import markdown_lines
+from berthmaster_cli.plan.page import page
+from berthmaster_cli.plan.table import print_plan
+
+FORMATS: Final = ("table", "json", "yaml", "markdown", "html")
+
+
+def write(plan: Plan, output: str) -> None:
+    """Print a plan on standard output, in one of ``FORMATS``."""
+    match output:
+        case "json" | "yaml":
+            print_data(plan, output)
+        case "markdown":
+            print_page(markdown_lines(plan))
+        case "html":
+            print_page(page(plan))
+        case _:
+            print_plan(stdout(), plan)

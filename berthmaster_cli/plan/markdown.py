@@ -1,0 +1,67 @@
+"""A plan as Markdown, for a comment on a pull request.
+
+Names and messages are written with character references, so that no renderer reads markup, mentions or links in them.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from berthmaster.model.printable import printable
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster_cli.plan.sections import INCOMPLETE, Section, headline, sections
+
+MAX_ROWS: Final = 50
+"""The largest number of rows of a table: GitHub refuses comments of more than 65,536 characters."""
+_MAX_CELL: Final = 200
+_MAX_GAPS: Final = 20
+_SPECIAL: Final = re.compile(r"[^A-Za-z0-9 /.,;()=→%…-]|(?<=www)\.")
+
+
+def markdown_lines(plan: Plan) -> Iterator[str]:
+    """Yield the lines of a plan in Markdown."""
+    yield f"### Plan <code>{plan.id}</code>: {_escaped(headline(plan), len(headline(plan)))}"
+    yield ""
+    if not plan.complete:
+        yield f"**{_escaped(INCOMPLETE)}**"
+        yield ""
+        yield from (f"- not known: {_escaped(gap, 2 * _MAX_CELL)}" for gap in plan.gaps[:_MAX_GAPS])
+        if len(plan.gaps) > _MAX_GAPS:
+            yield f"- and {len(plan.gaps) - _MAX_GAPS} more"
+        yield ""
+    for section in sections(plan):
+        yield from _table(section)
+
+
+def _table(section: Section) -> Iterator[str]:
+    used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
+    names = [section.columns[number].partition(":") for number in used]
+    yield f"**{section.title}**"
+    yield ""
+    yield _row([name.capitalize() for name, _, _ in names])
+    yield _row(["---:" if align else "---" for _, _, align in names])
+    for row in section.rows[:MAX_ROWS]:
+        yield _row(
+            [
+                _cell(row[number], is_name=name in section.names)
+                for number, (name, _, _) in zip(used, names, strict=True)
+            ]
+        )
+    yield ""
+    if len(section.rows) > MAX_ROWS:
+        yield f"and {len(section.rows) - MAX_ROWS} more"
+        yield ""
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str, *, is_name: bool) -> str:
+    escaped = _escaped(text)
+    return f"<code>{escaped}</code>" if is_name and escaped else escaped
+
+
+def _escaped(text: str, limit: int = _MAX_CELL) -> str:
+    """Return text that every renderer shows as it is, on one line and with a limited length."""
+    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", printable(text, limit))

@@ -1,0 +1,103 @@
+"""A plan as a page of its own: HTML without scripts, that needs nothing from a network."""
+
+from collections.abc import Iterator
+from html import escape
+from typing import Final
+
+from berthmaster.model.printable import printable
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster_cli.plan.drawing import drawing
+from berthmaster_cli.plan.sections import INCOMPLETE, Section, headline, sections
+
+_STYLE: Final = """\
+:root { color-scheme: light dark; --ink: #1c2430; --dim: #5b6675; --paper: #fff; --line: #d9dee5; --soft: #f4f6f8;
+  --bad: #b3261e; --move: #3b6ea8; --new: #2e7d4f; --gone: #b3261e; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --dim: #9aa5b4; --paper: #14181e; --line: #313a46;
+  --soft: #1c222a; --bad: #ff8a80; --move: #7fb0e6; --new: #7cc99a; --gone: #ff8a80; } }
+body { margin: 0 auto; padding: 1.5rem; max-width: 75rem; background: var(--paper); color: var(--ink);
+  font: 15px/1.5 system-ui, sans-serif; }
+h1 { font-size: 1.3rem; margin: 0 0 .25rem; } h2 { font-size: 1.05rem; margin: 2rem 0 .5rem; }
+p { margin: .25rem 0; } .id, .dim { color: var(--dim); } .bad { color: var(--bad); font-weight: 600; }
+.scroll { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid var(--line); }
+th { color: var(--dim); font-weight: 600; white-space: nowrap; } .number { text-align: right; }
+code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
+svg { display: block; width: 100%; height: auto; max-height: 40rem; background: var(--soft); border-radius: .5rem; }
+svg text { fill: var(--ink); font-size: 12px; } svg .amount { fill: var(--dim); } svg rect { fill: var(--dim); }
+svg path { fill-opacity: .35; } path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone {
+  fill: var(--gone); }
+@media print { body { padding: 0; max-width: none; font-size: 11px; } tr, svg { break-inside: avoid; }
+  thead { display: table-header-group; } .scroll { overflow: visible; } }
+"""
+_BAD: Final = ("no place", "too few replicas", "the change", "overcommitted:")
+
+
+def page(plan: Plan) -> Iterator[str]:
+    """Yield the lines of the page."""
+    title = headline(plan)
+    yield "<!doctype html>"
+    yield '<html lang="en">'
+    yield "<head>"
+    yield '<meta charset="utf-8">'
+    yield '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    yield f"<title>Plan {_text(plan.id)}</title>"
+    yield "<style>"
+    yield from _STYLE.splitlines()
+    yield "</style>"
+    yield "</head>"
+    yield "<body>"
+    yield f"<h1>{_text(title[:1].upper() + title[1:])}</h1>"
+    yield f'<p class="id">Plan <code>{_text(plan.id)}</code></p>'
+    if not plan.complete:
+        yield f'<p class="bad">{_text(INCOMPLETE)}</p>'
+        yield "<ul>"
+        yield from (f"<li>not known: {_text(gap)}</li>" for gap in plan.gaps)
+        yield "</ul>"
+    yield from _drawing(plan)
+    for section in sections(plan):
+        yield from _section(section)
+    yield "</body>"
+    yield "</html>"
+
+
+def _drawing(plan: Plan) -> Iterator[str]:
+    lines = drawing(plan.moves).splitlines()
+    if lines:
+        yield "<h2>Who leaves which cluster for which</h2>"
+        yield from lines
+        yield (
+            '<p class="dim">Left: what leaves a cluster. Right: where it goes. Numbers are replicas, or copies of '
+            "workloads without replicas.</p>"
+        )
+
+
+def _section(section: Section) -> Iterator[str]:
+    used = [number for number in range(len(section.columns)) if any(row[number] for row in section.rows)]
+    columns = [section.columns[number].partition(":") for number in used]
+    yield f"<h2>{_text(section.title)}</h2>"
+    yield '<div class="scroll"><table>'
+    cells = "".join(f"<th{_align(align)}>{_text(name.capitalize())}</th>" for name, _, align in columns)
+    yield f"<thead><tr>{cells}</tr></thead>"
+    yield "<tbody>"
+    for row in section.rows:
+        shown = (
+            f"<td{_align(align)}>{_cell(row[number], is_name=name in section.names)}</td>"
+            for number, (name, _, align) in zip(used, columns, strict=True)
+        )
+        yield f"<tr>{''.join(shown)}</tr>"
+    yield "</tbody>"
+    yield "</table></div>"
+
+
+def _align(align: str) -> str:
+    return ' class="number"' if align else ""
+
+
+def _cell(text: str, *, is_name: bool) -> str:
+    if text.startswith(_BAD):
+        return f'<span class="bad">{_text(text)}</span>'
+    return f"<code>{_text(text)}</code>" if is_name and text else _text(text)
+
+
+def _text(text: str) -> str:
+    return escape(printable(text, len(text) + 1))

@@ -1,0 +1,175 @@
+"""What every output format of a plan says, in this order: the headline, and tables with the worst first."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from berthmaster.model.errors import name_list
+from berthmaster.simulation.plan import ClusterTotal
+from berthmaster.simulation.plan_answer import ClaimChange, Plan, PlannedMove, PolicyEffect
+from berthmaster_cli.plan.totals import resource_text
+from berthmaster_cli.tables import assignment_text
+
+_NAMED = 3
+INCOMPLETE = "This plan is incomplete: more can move than it shows."
+
+
+class Section(NamedTuple):
+    """A table.
+
+    Attributes:
+        title: the title.
+        columns: the names of the columns; ``NAME:right`` for numbers.
+        rows: one cell for each column.
+        names: the columns that hold names of objects, not sentences.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    names: frozenset[str] = frozenset({"WORKLOAD", "POLICY", "CLUSTER", "FROM", "TO", "DELETED COPIES", "GROUP"})
+
+
+def headline(plan: Plan) -> str:
+    """Return what moves in total, as one sentence."""
+    summary = plan.summary
+    parts = [_moved(plan)]
+    new = set(summary.new_failures)
+    for names, text in ((summary.nowhere, "left without a place"), (summary.short, "left with too few replicas")):
+        if names:
+            known = len(set(names) - new)
+            also = (
+                "" if not known else f" ({'' if known == len(names) else f'{known} of them '}without the change, too)"
+            )
+            parts.append(f"{len(names)} {text}{also}")
+    if plan.deleted_copies:
+        parts.append("1 copy is deleted" if plan.deleted_copies == 1 else f"{plan.deleted_copies} copies are deleted")
+    if plan.overcommitted:
+        parts.append(f"overcommitted: {name_list(plan.overcommitted, _NAMED)}")
+    return "; ".join(parts)
+
+
+def _moved(plan: Plan) -> str:
+    summary = plan.summary
+    if not summary.moved:
+        return "nothing moves" if plan.complete else "nothing is known to move"
+    verb = "moves" if 1 in {summary.moved, summary.workloads} else "move"
+    return f"{summary.moved} of {_count(summary.workloads, 'workload')} {verb}, {_count(summary.replicas, 'replica')}"
+
+
+def sections(plan: Plan) -> Iterator[Section]:
+    """Yield the tables that are not empty."""
+    found = (_unplaced(plan), _moves(plan), _clusters(plan), _policies(plan), _staying(plan), _overrides(plan))
+    yield from (each for each in found if each.rows)
+
+
+def _unplaced(plan: Plan) -> Section:
+    rows = [
+        (
+            each.resource, each.policy or "", "no place" if each.nowhere else "too few replicas",
+            "the change" if each.by_change else "before, too", each.message,
+        )
+        for each in plan.unplaced
+    ]  # fmt: skip
+    return Section("Left without a place", ("WORKLOAD", "POLICY", "RESULT", "SINCE", "WHY"), rows)
+
+
+def _moves(plan: Plan) -> Section:
+    rows = [
+        (
+            each.resource, _assignment(each.before) or "nowhere", _assignment(each.after) or "nowhere",
+            group_text(each), str(each.replicas), _leaving(each), _why(each),
+        )
+        for each in plan.moves
+    ]  # fmt: skip
+    columns = ("WORKLOAD", "FROM", "TO", "GROUP", "REPLICAS:right", "DELETED COPIES", "WHY")
+    return Section("Moves", columns, rows)
+
+
+def _clusters(plan: Plan) -> Section:
+    totals = sorted(plan.clusters, key=lambda each: (not each.overcommitted, each.cluster))
+    rows = [
+        (
+            each.cluster, f"{each.before} → {each.after}" if each.before != each.after else str(each.after),
+            str(each.arriving), resource_text(each, "cpu"), resource_text(each, "memory"), _overcommitted(each),
+        )
+        for each in totals
+    ]  # fmt: skip
+    columns = ("CLUSTER", "REPLICAS:right", "ARRIVING:right", "CPU:right", "MEMORY:right", "NOTE")
+    return Section("Clusters (what arriving replicas request / what is free now)", columns, rows)
+
+
+def _policies(plan: Plan) -> Section:
+    rows = [
+        (each.policy, each.action, str(each.keeps), *(_claims(each, field) for field in _CLAIM_FIELDS))
+        for each in plan.policies
+    ]
+    return Section("Policies", ("POLICY", "CHANGE", "KEEPS:right", "GAINS", "TAKES", "LOSES", "UNCLAIMED"), rows)
+
+
+_CLAIM_FIELDS = ("gains", "takes", "loses", "unclaimed")
+
+
+def _staying(plan: Plan) -> Section:
+    counts = Counter((each.policy or "", each.message) for each in plan.staying)
+    names: dict[tuple[str, str], list[str]] = {}
+    for each in plan.staying:
+        names.setdefault((each.policy or "", each.message), []).append(each.resource)
+    rows = [
+        (policy, str(count), message, name_list(names[policy, message], _NAMED))
+        for (policy, message), count in counts.most_common()
+    ]
+    return Section("Does not move", ("POLICY", "WORKLOADS:right", "WHY", "WHICH"), rows)
+
+
+def _overrides(plan: Plan) -> Section:
+    rows = [(each, "changes what clusters run, and never where") for each in plan.overrides]
+    return Section("Overrides", ("POLICY", "NOTE"), rows)
+
+
+def group_text(move: PlannedMove) -> str:
+    """Return the group of an assignment, and the one before if it was another."""
+    if move.group_before and move.group and move.group_before != move.group:
+        return f"{move.group_before} → {move.group}"
+    return move.group or ""
+
+
+def _leaving(move: PlannedMove) -> str:
+    parts = [
+        " ".join(move.deleted),
+        f"later: {' '.join(move.evicting)}" if move.evicting else "",
+        f"kept: {' '.join(move.preserved)}" if move.preserved else "",
+    ]
+    return "; ".join(filter(None, parts))
+
+
+def _why(move: PlannedMove) -> str:
+    return f"{move.reason} (due without the change, too)" if move.due else move.reason
+
+
+def _claims(effect: PolicyEffect, field: str) -> str:
+    changes: Sequence[ClaimChange] = getattr(effect, field)
+    if not changes:
+        return ""
+    names = name_list([each.resource for each in changes], _NAMED)
+    others = sorted({other for each in changes if (other := each.after if field == "loses" else each.before)})
+    return (
+        f"{len(changes)}: {names}" + _OTHER[field].format(name_list(others, _NAMED))
+        if others
+        else (f"{len(changes)}: {names}")
+    )
+
+
+_OTHER: Mapping[str, str] = {"gains": " from {}", "takes": " from {}", "loses": " to {}", "unclaimed": ""}
+
+
+def _overcommitted(total: ClusterTotal) -> str:
+    return f"overcommitted: {', '.join(total.overcommitted)}" if total.overcommitted else ""
+
+
+def _assignment(clusters: Mapping[str, int]) -> str:
+    return assignment_text({name: replicas or None for name, replicas in clusters.items()})
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
