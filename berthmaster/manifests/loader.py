@@ -199,7 +199,8 @@ def objects_of(documents: Iterable[Document], *, lenient: bool = False, hold_unk
 
     Args:
         documents: the documents.
-        lenient, hold_unknown: as for ``manifests_of``.
+        lenient: as for ``manifests_of``.
+        hold_unknown: as for ``manifests_of``.
 
     Raises:
         ManifestError: at the first invalid or duplicate document of a file.
