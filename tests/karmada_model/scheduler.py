@@ -10,11 +10,16 @@ from kube_store import Place
 
 from berthmaster.controllers.binding_scheduler.controller import BindingScheduler
 from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budgets import Budgets
+from berthmaster.controllers.moves.config import MovesConfig
+from berthmaster.controllers.moves.supervisor import FixedControl
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.events import EventContent
 from berthmaster.kube.requests import Key
 
 HOUSEKEEPING_S = 1.0
+LEADING_SINCE_S = 3600.0
 
 
 class RecordedEvents:
@@ -39,12 +44,34 @@ class SteppedScheduler:
         recorder: its events.
     """
 
-    def __init__(self, api: KubeInMemory, clock: FakeClock, settings: ControllerSettings | None = None) -> None:
+    def __init__(
+        self,
+        api: KubeInMemory,
+        clock: FakeClock,
+        settings: ControllerSettings | None = None,
+        moves: MovesConfig | None = None,
+    ) -> None:
+        """Start a scheduler, which lists everything.
+
+        Args:
+            api: the API server.
+            clock: the time.
+            settings: its settings.
+            moves: the configuration of moves; None for the default one.
+        """
         self._api = api
         self._clock = clock
         self.recorder = RecordedEvents()
         context = ControllerContext(api, clock, self.recorder, FakeMetrics())
-        self.controller = BindingScheduler(context, settings or ControllerSettings(), cast("Any", FakeMetrics()))
+        # Leads since long ago, so that no test waits for the end of the quiet time.
+        control = (
+            None
+            if moves is None
+            else FixedControl(Admissions(Budgets(moves), clock.monotonic_s() - LEADING_SINCE_S), moves)
+        )
+        self.controller = BindingScheduler(
+            context, settings or ControllerSettings(), cast("Any", FakeMetrics()), control
+        )
         self._informers = {each.collection.path: each for each in context.informers.values()}
         self._queue = self.controller._queue
         self._seen = 0

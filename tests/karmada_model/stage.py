@@ -17,6 +17,7 @@ from karmada_model.scheduler import SteppedScheduler
 from kube_in_memory import KubeInMemory
 from kube_store import JSON, merged
 
+from berthmaster.controllers.moves.config import MovesConfig
 from berthmaster.controllers.settings import ControllerSettings
 
 SCHEDULER: Final = "berthmaster"
@@ -65,6 +66,7 @@ class Stage:
         chance: random.Random | None = None,
         only: tuple[str, ...] = ALL,
         scheduled: bool = True,
+        moves: MovesConfig | None = None,
     ) -> None:
         """Make it.
 
@@ -75,6 +77,7 @@ class Stage:
             chance: chooses whose turn it is; None takes turns in order.
             only: the controllers of Karmada that work.
             scheduled: whether there is a binding scheduler.
+            moves: the configuration of its moves; None for the default one.
         """
         self.clock = FakeClock()
         self.api = KubeInMemory(self.clock.now)
@@ -84,7 +87,8 @@ class Stage:
         self.model: KarmadaModel = in_memory(self.api, self.clock, karmada, only=only, chance=chance)
         self._settings = settings
         self._chance = chance
-        self.scheduler = SteppedScheduler(self.api, self.clock, settings) if scheduled else None
+        self._moves = moves
+        self.scheduler = SteppedScheduler(self.api, self.clock, settings, moves) if scheduled else None
 
     # Time
 
@@ -117,7 +121,7 @@ class Stage:
 
     def restart_scheduler(self) -> None:
         """Replace the binding scheduler by a new process, which lists everything."""
-        self.scheduler = SteppedScheduler(self.api, self.clock, self._settings)
+        self.scheduler = SteppedScheduler(self.api, self.clock, self._settings, self._moves)
 
     # What users do
 

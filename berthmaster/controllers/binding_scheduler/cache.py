@@ -7,18 +7,22 @@ from typing import Final
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, decide, needs_decision
+from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, needs_decision
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
+from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.controllers.binding_scheduler.writes import effective, targets
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionInputs
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, query_of
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
 from berthmaster.kube.informer import Handler, Informer
 from berthmaster.kube.requests import Collection, Key
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, json_value
 from berthmaster.model.errors import FieldError
+from berthmaster.model.move import as_moved
 from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
 from berthmaster.runtime.clock import Clock
@@ -147,6 +151,7 @@ class ClusterCache:
         ask: Ask | None = None,
         *,
         keeps_inputs: bool = False,
+        moves: MoveSupervisor | None = None,
     ) -> None:
         """Start without clusters.
 
@@ -156,11 +161,14 @@ class ClusterCache:
             failover: what happens to replicas on clusters that are not ready.
             ask: asks scheduler estimators for available replicas. It may block, and must not raise.
             keeps_inputs: whether decisions that a ledger records carry what they read.
+            moves: answers for moves; None decides without moves.
         """
         self._lock = threading.Lock()
         self._scheduler = Scheduler(Fleet(), profile)
         self._unready_since_s: dict[str, float] = {}
-        self._state = ClusterState(self._scheduler, self._unready_since_s, failover)
+        self._draining: set[str] = set()
+        self._state = ClusterState(self._scheduler, self._unready_since_s, failover, self._draining)
+        self._moves = moves
         self._assumed = AssumedReplicas()
         self._clock = clock
         self._ask = ask
@@ -175,12 +183,17 @@ class ClusterCache:
                 self._unready_since_s.pop(cluster.name, None)
             else:
                 self._unready_since_s.setdefault(cluster.name, self._clock.monotonic_s())
+            if is_draining(cluster):
+                self._draining.add(cluster.name)
+            else:
+                self._draining.discard(cluster.name)
 
     def remove_cluster(self, name: str) -> None:
         with self._lock:
             self._scheduler.fleet.remove(name)
             self._assumed.remove_cluster(name)
             self._unready_since_s.pop(name, None)
+            self._draining.discard(name)
 
     def update_peers(self, binding: Binding) -> None:
         """Store an observed assignment for the workload affinity of other bindings."""
@@ -285,7 +298,7 @@ class ClusterCache:
             )
 
     def decide_and_assume(self, key: Key, binding: Binding, *, explain: bool = False) -> BindingDecision:
-        """Decide for a binding with a placement, and assume the result. See ``decide``."""
+        """Decide for a binding with a placement, and assume the result. See ``decide_with_moves``."""
         bounds = self._bounds(binding)
         with self._lock:
             now_s = self._clock.monotonic_s()
@@ -296,11 +309,12 @@ class ClusterCache:
                     name: max(0, bound - self._assumed.equivalent_replicas(name, requests))
                     for name, bound in bounds.items()
                 }
-            decision = decide(self._state, binding, now_s, bounds, explain=explain)
+            moves = self._moves.context(key) if self._moves is not None else None
+            decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
             if self._keeps_inputs and decision.is_news:
                 decision.inputs = self._inputs(decision.request, now_s)
             if decision.clusters is not None:
-                decision.assumed_before = self._assume(key, decision.request, decision.clusters, now_s)
+                decision.assumed_before = self._assume(key, decision, decision.clusters, now_s)
             return decision
 
     def _inputs(self, request: Request, now_s: float) -> DecisionInputs:
@@ -323,7 +337,7 @@ class ClusterCache:
         """Ask the estimators, without the lock. None if no estimator matters for this binding."""
         if self._ask is None:
             return None
-        binding = effective(binding)
+        binding = effective(as_moved(binding))
         with self._lock:
             if not needs_decision(self._state, binding, self._clock.monotonic_s()):
                 return None
@@ -331,16 +345,20 @@ class ClusterCache:
         return None if query is None else self._ask(query)
 
     def _assume(
-        self, key: Key, request: Request, clusters: Mapping[str, int], now_s: float
+        self, key: Key, decision: BindingDecision, clusters: Mapping[str, int], now_s: float
     ) -> dict[str, PendingReplicas] | None:
-        """Assume a decided assignment; what was assumed before, or None if its replicas need no capacity."""
+        """Assume a decided assignment; what was assumed before, or None if its replicas need no capacity.
+
+        What runs now counts, not what the request says: while a move is under way they differ.
+        """
+        request, running = decision.request, targets(decision.binding)
         if request.affinity_group or request.anti_affinity_group:
             self._scheduler.peers.place(request, clusters)
         if not request.divides_replicas:
             return None
         before = self._assumed.pending(key)
-        self._apply(self._assumed.assume(key, request.current, clusters, request.requests, now_s))
-        self._freed.update(name for name in before if clusters.get(name, 0) < request.current.get(name, 0))
+        self._apply(self._assumed.assume(key, running, clusters, request.requests, now_s))
+        self._freed.update(name for name in before if clusters.get(name, 0) < running.get(name, 0))
         return before
 
     def _free(self, clusters: Iterable[Cluster]) -> None:

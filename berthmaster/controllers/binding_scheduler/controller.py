@@ -14,6 +14,11 @@ from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
+from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budgets import Budgets
+from berthmaster.controllers.moves.config import MovesConfig
+from berthmaster.controllers.moves.supervisor import FixedControl, MovesControl, MoveSupervisor
+from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
@@ -31,9 +36,19 @@ class BindingScheduler:
     name = NAME
 
     def __init__(
-        self, context: ControllerContext, settings: ControllerSettings, metrics: SchedulingMetrics | None = None
+        self,
+        context: ControllerContext,
+        settings: ControllerSettings,
+        metrics: SchedulingMetrics | None = None,
+        control: MovesControl | None = None,
     ) -> None:
         """Subscribe to clusters and bindings; nothing runs before ``start``.
+
+        Args:
+            context: what all controllers share.
+            settings: the settings of all controllers.
+            metrics: the metrics of scheduling.
+            control: the configuration of moves; None for the default one, without failback and drain.
 
         Raises:
             InputError: the settings of the estimators are invalid, or gRPC is not installed.
@@ -45,6 +60,8 @@ class BindingScheduler:
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
+        self._moves = MoveSupervisor(control or _default_control(context), context.clock, settings.scheduler_name)
+        waiting = WaitingMoves(context.clock)
         after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
             settings.profile,
@@ -52,14 +69,29 @@ class BindingScheduler:
             FailoverOptions(after_s, settings.scheduler_name),
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
+            moves=self._moves,
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)
         self._handlers = EventHandlers(
-            self._bindings, self._clusters, self._queue, self._metrics, settings.scheduler_name, self._estimators
+            self._bindings,
+            self._clusters,
+            self._queue,
+            self._metrics,
+            settings.scheduler_name,
+            self._estimators,
+            self._moves,
+            waiting,
         )
         reconciler = BindingReconciler(
-            self._bindings, self._clusters, self._queue, context, self._metrics, settings.scheduler_name
+            self._bindings,
+            self._clusters,
+            self._queue,
+            context,
+            self._metrics,
+            settings.scheduler_name,
+            self._moves,
+            waiting,
         )
         self._workers: QueueController[Key] = QueueController(
             NAME, reconciler, self._queue, context.metrics, context.clock, settings.concurrent_bindings
@@ -73,6 +105,7 @@ class BindingScheduler:
         return self._workers.load()
 
     def start(self) -> None:
+        self._moves.begin()
         self._workers.start()
         self._ticker.start()
 
@@ -97,3 +130,8 @@ class BindingScheduler:
         self._clusters.expire()
         self._handlers.activate_unschedulable()
         self._metrics.waiting(self._queue.lengths(), self._clusters.assumed_count())
+
+
+def _default_control(context: ControllerContext) -> MovesControl:
+    config = MovesConfig()
+    return FixedControl(Admissions(Budgets(config), context.clock.monotonic_s()), config)

@@ -1,6 +1,7 @@
 """Decide what the scheduler does for one binding: pure functions of the clusters' state, the binding and the time."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
     targets,
 )
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
+from berthmaster.controllers.moves.lifecycle import MoveEvent
 from berthmaster.model.binding import Binding
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
@@ -50,11 +52,13 @@ class ClusterState:
         scheduler: schedules over the fleet, in which assumed replicas are deducted.
         unready_since_s: the monotonic time since which a cluster is not ready, by name.
         failover: what happens to replicas on clusters that are not ready.
+        draining: the clusters with the taint that asks for a drain.
     """
 
     scheduler: Scheduler
     unready_since_s: Mapping[str, float]
     failover: FailoverOptions
+    draining: AbstractSet[str] = frozenset()
 
 
 @dataclass(slots=True)
@@ -76,6 +80,9 @@ class BindingDecision:
         attempts: the steps of the decision, one entry per group; empty unless they were asked for.
         inputs: what it read, for a ledger; None without a ledger, or if the decision is not recorded. The cache sets
             it.
+        replaced: the failover that the decision performs; None for none.
+        move_event: the event of the move of the binding; None for none.
+        waits_for_place: whether the binding should move, and no place for it exists.
     """
 
     trigger: Trigger
@@ -90,6 +97,9 @@ class BindingDecision:
     assumed_before: Mapping[str, PendingReplicas] | None = None
     attempts: tuple[Mapping[str, Any], ...] = ()
     inputs: DecisionInputs | None = None
+    replaced: Replacement | None = None
+    move_event: MoveEvent | None = None
+    waits_for_place: bool = False
 
     @property
     def attempted(self) -> bool:
@@ -115,8 +125,9 @@ def decide(
     bounds: Mapping[str, int] | None = None,
     *,
     explain: bool = False,
+    may_fail_over: Callable[[Replacement], str] = lambda _: "",
 ) -> BindingDecision:
-    """Decide for a binding with a placement.
+    """Decide for a binding with a placement. ``moving.decide_with_moves`` adds moves.
 
     Args:
         state: the clusters.
@@ -124,6 +135,7 @@ def decide(
         now_s: monotonic time.
         bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
         explain: whether the result carries the steps of the decision. They cost extra time.
+        may_fail_over: returns why a failover must wait; empty if it may happen.
     """
     binding = effective(binding)
     request = Request.of(binding)
@@ -136,15 +148,16 @@ def decide(
     warning = ""
     if lost:
         found = replacement(state.scheduler, request, lost)
-        if isinstance(found, Replacement):
+        blocked = found if isinstance(found, str) else may_fail_over(found)
+        if isinstance(found, Replacement) and not blocked:
             return _fail_over(state, binding, request, found, now_s)
-        warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {found}"
+        warning = f"stays on {', '.join(sorted(lost))}, which is not ready: {blocked}"
     trigger = trigger_for(state, binding)
     if trigger is Trigger.NONE:
         return BindingDecision(
-            trigger, binding, request, _unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
+            trigger, binding, request, unchanged(binding), warning=warning, requeue_after_s=requeue_after_s
         )
-    decision = _schedule(state, binding, request, trigger, explain=explain)
+    decision = schedule(state, binding, request, trigger, explain=explain)
     decision.warning = warning
     if decision.result.ok and decision.write is not None and decision.clusters is not None:
         requeue_after_s = _next_loss_s(state, decision.clusters, binding, now_s)
@@ -152,9 +165,10 @@ def decide(
     return decision
 
 
-def _schedule(
-    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool
+def schedule(
+    state: ClusterState, binding: Binding, request: Request, trigger: Trigger, *, explain: bool = False
 ) -> BindingDecision:
+    """Schedule a binding for a reason. The arguments are those of ``decide``."""
     decision = state.scheduler.schedule(request)
     attempts = _explained(state.scheduler, request, decision) if explain else ()
     if decision.failure is not None:
@@ -169,7 +183,7 @@ def _schedule(
         trigger,
         binding,
         request,
-        SchedulingResult(SUCCESS, _scheduled_message(group, decision.assignment), group),
+        SchedulingResult(SUCCESS, scheduled_message(group, decision.assignment), group),
         write,
         refresh=write is not None or binding.reschedule_requested,
         clusters=decision.assignment,
@@ -259,17 +273,18 @@ def _fail_over(
         refresh=not requested,
         requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),
         clusters=found.clusters,
+        replaced=found,
     )
 
 
-def _unchanged(binding: Binding) -> SchedulingResult:
+def unchanged(binding: Binding) -> SchedulingResult:
     """Return the result for a binding whose assignment stays: Scheduled=True even if its status is stale."""
     group = binding.status.scheduler_observing_affinity_name
     if binding.status.scheduler_observed_generation == binding.metadata.generation:
         for condition in binding.status.conditions:
             if condition.type == SCHEDULED and condition.status == "True":
                 return SchedulingResult(SUCCESS, condition.message, group)
-    return SchedulingResult(SUCCESS, _scheduled_message(group, targets(binding)), group)
+    return SchedulingResult(SUCCESS, scheduled_message(group, targets(binding)), group)
 
 
 def assignment_text(replicas: Mapping[str, int]) -> str:
@@ -281,7 +296,8 @@ def assignment_text(replicas: Mapping[str, int]) -> str:
     return ", ".join(shown) + (f", and {more} more" if more else "")
 
 
-def _scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
+def scheduled_message(group: str, replicas: Mapping[str, int]) -> str:
+    """Return the message of the condition of a scheduled binding."""
     where = f"group {group}" if group else "the clusters that fit"
     return f"scheduled to {where}: {assignment_text(replicas)}"
 

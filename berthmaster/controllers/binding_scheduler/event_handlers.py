@@ -2,18 +2,25 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
+from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.estimators.estimators import Estimators
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.controllers.moves.waiting import LIMIT, WaitingMoves
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
+from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, move_of
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
+from berthmaster.model.policy import Policy
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.resources import amount_of
 
@@ -51,7 +58,11 @@ class EventHandlers:
         metrics: SchedulingMetrics,
         scheduler_name: str,
         estimators: Estimators | None = None,
+        moves: MoveSupervisor | None = None,
+        waiting: WaitingMoves | None = None,
     ) -> None:
+        self._moves = moves
+        self._waiting = waiting
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -71,20 +82,29 @@ class EventHandlers:
         if after is None:
             if before is not None:
                 self._clusters.remove_binding(key, before)
+            if self._moves is not None:
+                self._moves.remove(key)
             self._queue.add(key)  # the reconciler may hold a pending status for it
             return
+        if self._moves is not None and (_has_move(after) or (before is not None and _has_move(before))):
+            self._moves.observe(key, after)
         own = self._bindings.is_own(key, after)
         if not own:  # own writes were assumed when they were decided
             self._assume_observed(key, before, after)
         if before is not None:
             self._clusters.forget(key, _became_healthy(before, after))
-        if not eligible(after, self._scheduler_name):
-            if before is not None and eligible(before, self._scheduler_name):
-                self._queue.add(key)  # the reconciler may hold a pending status for it
-        elif before is None or not eligible(before, self._scheduler_name):
+        if eligible(after, self._scheduler_name):
+            self._push_changed(key, before, after, own=own)
+        elif before is not None and eligible(before, self._scheduler_name):
+            self._queue.add(key)  # the reconciler may hold a pending status for it
+
+    def _push_changed(self, key: Key, before: Binding | None, after: Binding, *, own: bool) -> None:
+        if before is None or not eligible(before, self._scheduler_name):
             self._push(key, "BindingAdd")
         elif before.metadata.generation != after.metadata.generation and not own:
             self._push(key, "BindingUpdate")
+        elif not own and _concerns_move(before, after):
+            self._push(key, "MoveProgress")
 
     def cluster_changed(self, _key: Key, before: Cluster | None, after: Cluster | None) -> None:
         if after is None:
@@ -102,7 +122,7 @@ class EventHandlers:
                 self._gained.add(after.name)
         if before is not None and _affects_bindings(before, after):
             self._push_affected((before, after))
-        if before is not None and before.ready and not after.ready:
+        if before is not None and ((before.ready and not after.ready) or is_draining(before) != is_draining(after)):
             self._push_assigned(after.name)
 
     def activate_unschedulable(self) -> None:
@@ -112,7 +132,30 @@ class EventHandlers:
         gained |= self._clusters.take_freed()
         if gained:
             self._queue.activate(list(self._could_go_to(self._queue.unschedulable(), gained)))
+            if self._waiting is not None:
+                self._waiting.gained(gained)
         self._queue.activate_expired()
+        if self._waiting is not None:
+            for key in islice(self._could_go_to(*self._waiting.take()), LIMIT):
+                self._push(key, "ClusterChanged")
+
+    def policy_changed(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
+        """Queue the bindings of a policy whose annotations about moves have changed."""
+        policy = after or before
+        if policy is None or _about_moves(before) == _about_moves(after):
+            return
+        for each, binding in self._bindings.items():
+            if holder(binding.metadata) == policy.reference and eligible(binding, self._scheduler_name):
+                self._push(each, "PolicyChanged")
+
+    def moves_changed(self) -> None:
+        """Queue every binding that the configuration of moves may concern, after it has changed."""
+        for key, binding in self._bindings.items():
+            placement = binding.spec.placement
+            if placement is None or not eligible(binding, self._scheduler_name):
+                continue
+            if _has_move(binding) or placement.cluster_affinities:
+                self._queue.add_late(key)
 
     def _assume_observed(self, key: Key, before: Binding | None, after: Binding) -> None:
         latest = self._bindings.get(key) or after
@@ -157,6 +200,8 @@ class EventHandlers:
         placement = binding.spec.placement
         if placement is None:
             return False
+        if _has_move(binding) and (move := move_of(binding)) is not None and move.under_way:
+            return True
         affinity: ClusterAffinity | None = placement.cluster_affinity
         if placement.cluster_affinities is not None:
             if binding.status.scheduler_observed_generation != binding.metadata.generation:
@@ -182,6 +227,26 @@ class EventHandlers:
             known = placement, groups
             self._groups.add(id(placement), known, BYTES_OF_JSON * len(encode_json(placement)))
         return known[1]
+
+
+def _has_move(binding: Binding) -> bool:
+    return MOVE in binding.metadata.annotations
+
+
+def _concerns_move(before: Binding, after: Binding) -> bool:
+    """Whether a change that is no scheduling concerns the move of a binding: its record, or the health of copies."""
+    if before.metadata.annotations.get(MOVE) != after.metadata.annotations.get(MOVE):
+        return True
+    if not _has_move(after) or before.status.aggregated_status == after.status.aggregated_status:
+        return False
+    move = move_of(after)
+    return move is not None and move.under_way
+
+
+def _about_moves(policy: Policy | None) -> dict[str, str]:
+    keys = (FAILBACK, STRATEGY, PAUSE)
+    annotations = policy.metadata.annotations if policy is not None else {}
+    return {key: annotations[key] for key in keys if key in annotations}
 
 
 def gains_capacity(before: Cluster, after: Cluster) -> bool:

@@ -1,11 +1,12 @@
 """Failover: replace assigned clusters that stay not ready (``--failover=not-ready``). Pure functions.
 
-Karmada leaves this to taints and to evictions by other controllers. Here healthy replicas stay. Lost replicas go to
-ready clusters: first of the group of the assignment, then of the groups after it.
+Karmada leaves this to taints and to evictions by other controllers. Here one group holds the whole workload. If the
+group of the assignment can, healthy replicas stay, and lost replicas go to its ready clusters. Otherwise the whole
+workload goes to the first group after it that can hold it. A drain uses the same rule.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import msgspec.structs
 
@@ -41,11 +42,13 @@ class Replacement:
         clusters: replicas by cluster.
         group: the group that the status names for it; empty without groups.
         left: the lost clusters that it no longer contains.
+        kept: the present replicas on the other clusters. They are healthy until they are removed.
     """
 
     clusters: dict[str, int]
     group: str
     left: tuple[str, ...]
+    kept: Mapping[str, int] = field(default_factory=dict)
 
 
 def replacement(scheduler: Scheduler, request: Request, lost: frozenset[str]) -> Replacement | str:
@@ -78,12 +81,12 @@ def _replacement(scheduler: Scheduler, request: Request, lost: frozenset[str], w
             break  # kept copies belong to the first group: its next decision would remove copies in other groups
         asked = replace(remaining, placement=placement)
         work.spend(GROUP_STEPS * len(placement.cluster_affinities or ()))
-        found = _rest(scheduler, asked, unready, work) if index else _whole(scheduler, asked, unready, work)
+        found = _moved(scheduler, asked, unready, work) if index else _whole(scheduler, asked, unready, work)
         if isinstance(found, str):
             problems.append(found)
             continue
         clusters, group = found
-        return Replacement(clusters, request.observed_group if index and kept else group, left)
+        return Replacement(clusters, group, left, kept)
     return "; ".join(dict.fromkeys(problems)) or "there is no other cluster"
 
 
@@ -141,6 +144,15 @@ def _whole(scheduler: Scheduler, request: Request, unready: frozenset[str], work
     if request.placement.spread_constraints and strategy is not Strategy.STATIC_WEIGHT:
         return "healthy replicas would have to move"
     return _rest(scheduler, request, unready, work)
+
+
+def _moved(scheduler: Scheduler, request: Request, unready: frozenset[str], work: Work) -> _Found:
+    """Schedule the whole workload in a later group. The kept replicas go when the new ones are healthy."""
+    elsewhere = request.evicted_from | unready
+    decision = scheduler.schedule(replace(request, fresh=True, evicted_from=elsewhere), work)
+    if decision.failure is not None:
+        return _message(decision.failure)
+    return decision.assignment, decision.group or ""
 
 
 def _rest(scheduler: Scheduler, request: Request, unready: frozenset[str], work: Work) -> _Found:

@@ -20,18 +20,23 @@ from berthmaster.controllers.binding_scheduler.writes import (
     SCHEDULER_ERROR,
     SchedulingResult,
     Version,
+    move_write,
     status_write,
     targets,
 )
 from berthmaster.controllers.controller import Requeue
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.controllers.moves.lifecycle import flapped
+from berthmaster.controllers.moves.supervisor import MoveSupervisor
+from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.kube.client import ask
 from berthmaster.kube.events import EventContent, Reference
 from berthmaster.kube.requests import ONLY_METADATA, Key, merge_patch
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import ApiError, BerthmasterError
+from berthmaster.model.move import MAX_MESSAGE, MoveReason, move_of
 from berthmaster.runtime.logs import BurstFilter, bound_fields, fields
 
 _ACTION: Final = "Scheduling"
@@ -79,7 +84,11 @@ class BindingReconciler:
         context: ControllerContext,
         metrics: SchedulingMetrics,
         scheduler_name: str,
+        moves: MoveSupervisor | None = None,
+        waiting: WaitingMoves | None = None,
     ) -> None:
+        self._moves = moves
+        self._waiting = waiting
         self._bindings = bindings
         self._clusters = clusters
         self._queue = queue
@@ -111,6 +120,7 @@ class BindingReconciler:
             binding = self._complete(key, binding)
         if binding is None or not self._concerns(binding):
             self._queue.remove(key)
+            self._waits(key, waits=False)
             return None
         started_s = self._clock.monotonic_s()
         decision = self._clusters.decide_and_assume(key, binding, explain=_STEPS.isEnabledFor(logging.DEBUG))
@@ -129,7 +139,12 @@ class BindingReconciler:
             _STEPS.debug("unchanged", extra=fields(binding=_name(key), trigger=decision.trigger.value))
         if decision.waits_for_capacity:
             self._queue.add_unschedulable(key)
+        self._waits(key, waits=decision.waits_for_place)
         return Requeue(decision.requeue_after_s) if decision.requeue_after_s is not None else None
+
+    def _waits(self, key: Key, *, waits: bool) -> None:
+        if self._waiting is not None:
+            self._waiting.update(key, waits=waits)
 
     def _concerns(self, binding: Binding) -> bool:
         """Whether the latest version of a binding still needs a decision."""
@@ -150,11 +165,16 @@ class BindingReconciler:
             version = self._patch(key, decision.write.patch(binding))
         except BerthmasterError as error:  # a response that cannot be decoded counts as lost
             self._clusters.mark_unconfirmed(key, decision)
+            refused = isinstance(error, ApiError) and (error.rejected or error.conflict)
+            if self._moves is not None:
+                self._moves.refused(key) if refused else self._moves.lost(key)
             if isinstance(error, ApiError) and error.rejected:
                 self._refused(key, binding, decision, error)
             raise
         latest = decision.write.applied(binding, version)
         self._bindings.add_written(key, binding, latest)
+        if self._moves is not None:
+            self._moves.observe(key, latest)
         self._pending[key] = _PendingStatus(latest, decision, now)
         if self._queue.busy:
             self._queue.add_late(key)
@@ -165,11 +185,34 @@ class BindingReconciler:
     def _refused(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> None:
         """Report an assignment that the API server refused, and free its capacity until the next try."""
         self._clusters.observe(key, binding)
+        if self._held_down(key, binding, decision, error):
+            return
         reason = error.reason if error.reason == QUOTA_EXCEEDED else SCHEDULER_ERROR
         refused = replace(decision, result=SchedulingResult(reason, str(error)), warning="")
         with suppress(ApiError):  # the caller raises the refusal itself
             self._write_status(key, binding, refused, self._clock.now())
         self._record_events(binding, refused)
+
+    def _held_down(self, key: Key, binding: Binding, decision: BindingDecision, error: ApiError) -> bool:
+        """Hold a binding down whose move the API server refused to start; return whether that is the case.
+
+        The workload runs where it was, so its scheduling has not failed.
+        """
+        event, write = decision.move_event, decision.write
+        if self._moves is None or event is None or event.reason != "MoveStarted" or write is None:
+            return False
+        state = move_of(write.applied(binding, Version(binding.metadata.resource_version, binding.metadata.generation)))
+        if state is None or state.reason is MoveReason.FAILOVER:
+            return False
+        why = f"the API server refused the move: {error}"
+        held = flapped(state, self._moves.policy(binding).settings, self._clock.now(), why[:MAX_MESSAGE])
+        held_write = move_write(binding, held)
+        if held_write is not None:
+            with suppress(ApiError):  # the caller raises the refusal itself
+                latest = held_write.applied(binding, self._patch(key, held_write.patch(binding)))
+                self._bindings.add_written(key, binding, latest)
+        self._record(binding, "Warning", "MoveRolledBack", why)
+        return True
 
     def _complete(self, key: Key, binding: Binding) -> Binding:
         """Write the pending status and events of the last assignment, and return the binding after that."""
@@ -217,6 +260,10 @@ class BindingReconciler:
         """Record events on the binding and on its workload, unless the condition has the same message already."""
         if decision.warning:
             self._record(binding, "Warning", _FAILOVER_BLOCKED, decision.warning)
+        if decision.move_event is not None and decision.write is not None:
+            event = decision.move_event
+            self._record(binding, event.urgency, event.reason, event.note)
+            _LOG.info("move", extra=fields(binding=_binding_name(binding), event=event.reason, note=event.note))
         conditions = [each for each in binding.status.conditions if each.type == SCHEDULED]
         result = decision.result
         if result.ok and (decision.attempted or any(each.status == "False" for each in conditions)):
@@ -268,6 +315,10 @@ class BindingReconciler:
         if decision.warning:
             values["warning"] = decision.warning
         _LOG.info("not written" if outcome == "error" else outcome, extra=fields(**values))
+
+
+def _binding_name(binding: Binding) -> str:
+    return _name((binding.metadata.namespace, binding.metadata.name))
 
 
 def _name(key: Key) -> str:

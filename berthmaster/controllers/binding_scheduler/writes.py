@@ -15,11 +15,13 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
-from berthmaster.model.move import APPLIED_AFFINITY
+from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MoveState, MoveStrategy, annotation_of, move_of
 from berthmaster.model.placement import Placement
 from berthmaster.scheduling.decision import FailureKind
 
 SCHEDULED: Final = "Scheduled"
+MOVING: Final = "Moving"
+"""The condition of a binding that moves, waits for a move, or has moved recently."""
 SUCCESS: Final = "Success"
 NO_FIT: Final = "NoClusterFit"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -38,6 +40,7 @@ REASONS: Final = {
 """The condition reason for each kind of failure: Karmada's, except for ``TOO_LARGE``."""
 
 _MESSAGE_LENGTH: Final = 32768
+_CLUSTERS_SHOWN: Final = 8
 _ESCAPED: Final = str.maketrans({each: f"\\u{ord(each):04x}" for each in "<>&\u2028\u2029"})
 
 
@@ -219,6 +222,36 @@ def assignment_write(
     return write if changed or write.clusters is not None or write.evictions is not None else None
 
 
+def move_write(
+    binding: Binding,
+    record: MoveState | None,
+    clusters: Mapping[str, int] | None = None,
+    group: str = "",
+    evictions: tuple[GracefulEvictionTask, ...] | None = None,
+    annotations: Mapping[str, str | None] | None = None,
+) -> AssignmentWrite | None:
+    """Return the write of a step of a move; None if it changes nothing.
+
+    Args:
+        binding: the current binding.
+        record: the state of its move after the write; None removes it.
+        clusters: the assignment after the write; None if it stays.
+        group: the group of that assignment.
+        evictions: all graceful eviction tasks after the write; None if they stay.
+        annotations: further annotations to write.
+    """
+    wanted: dict[str, str | None] = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
+    if clusters is not None:
+        wanted[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
+    known = binding.metadata.annotations
+    changed = {key: value for key, value in wanted.items() if known.get(key) != value}
+    listed = None
+    if clusters is not None and dict(clusters) != targets(binding):
+        listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
+    tasks = evictions if evictions != binding.spec.graceful_eviction_tasks else None
+    return AssignmentWrite(changed, listed, tasks) if changed or listed is not None or tasks is not None else None
+
+
 def status_write(
     binding: Binding, result: SchedulingResult, now: datetime, *, refresh: bool, of: Binding | None = None
 ) -> StatusWrite:
@@ -233,11 +266,15 @@ def status_write(
     """
     of = of or binding
     status, now = binding.status, now.replace(microsecond=0)
-    conditions = _with_condition(status, result, now)
+    conditions = _with_moving(_with_condition(status, result, now), move_of(binding), now)
     changed = conditions if conditions != status.conditions else None
     if not result.ok:
         return StatusWrite(changed)
     generation, group = of.metadata.generation, result.group
+    move = move_of(of)
+    if move is not None and move.under_way and move.strategy is MoveStrategy.MAKE_BEFORE_BREAK:
+        # Karmada's deployment-replicas-syncer would copy the sum of old and new replicas to the template.
+        generation = status.scheduler_observed_generation
     last = _not_before_its_trigger(of, now) if refresh or status.last_scheduled_time is None else None
     return StatusWrite(
         changed,
@@ -268,6 +305,33 @@ def _with_condition(status: BindingStatus, result: SchedulingResult, now: dateti
     if before is None:
         return (*status.conditions, scheduled)
     return tuple(scheduled if each is before else each for each in status.conditions)
+
+
+def _with_moving(conditions: tuple[Condition, ...], move: MoveState | None, now: datetime) -> tuple[Condition, ...]:
+    """Return the conditions with an updated ``Moving``. A binding that never moved does not have it."""
+    before = next((each for each in conditions if each.type == MOVING), None)
+    if move is None:
+        return conditions if before is None else tuple(each for each in conditions if each is not before)
+    state = "True" if move.under_way else "False"
+    changed = before is None or before.status != state
+    reason = move.reason.value if move.under_way else move.phase.value
+    time = _rfc3339(now) if changed or before is None else before.last_transition_time
+    moving = Condition(MOVING, state, reason, moving_message(move), time)
+    if before is None:
+        return (*conditions, moving)
+    return tuple(moving if each is before else each for each in conditions)
+
+
+def moving_message(move: MoveState) -> str:
+    """Return the message of the condition ``Moving``."""
+    way = f"{move.reason.value} {move.phase.value}: {_clusters(move.source)} -> {_clusters(move.target)}"
+    return "; ".join(filter(None, (way if move.target else f"{move.reason.value} {move.phase.value}", move.message)))
+
+
+def _clusters(replicas: Mapping[str, int]) -> str:
+    shown = [f"{name}:{count}" for name, count in sorted(replicas.items())[:_CLUSTERS_SHOWN]]
+    more = len(replicas) - len(shown)
+    return (", ".join(shown) or "no clusters") + (f" and {more} more" if more else "")
 
 
 def _rfc3339(moment: datetime) -> str:

@@ -85,8 +85,8 @@ def replaced(
             {"m1": 2, "m2": 2},
             {"m1": 0, "m2": 10, "m3": 10},
             {"m2"},
-            {"m1": 2, "m3": 2},
-            id="the group is full: the next group takes the missing replicas",
+            {"m3": 4},
+            id="the group is full: the next group takes the whole workload",
         ),
         pytest.param(
             groups(["m1"], ["m2"], ["m3"], strategy=DYNAMIC),
@@ -208,7 +208,7 @@ def test_a_workload_stays_without_a_replacement(
 @pytest.mark.parametrize(
     ("kept", "group"),
     [
-        pytest.param(True, "g1", id="with replicas left in the first group, that group stays"),
+        pytest.param(True, "g2", id="with replicas left in the first group, the whole workload leaves it"),
         pytest.param(False, "g2", id="with no replicas left there, the new group counts"),
     ],
 )

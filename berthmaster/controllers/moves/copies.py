@@ -1,0 +1,80 @@
+"""Whether the copies of a workload are healthy, by what the members report. Pure functions.
+
+``status.aggregatedStatus`` lags behind by seconds, and an entry may be about an older generation. docs/moves.md lists
+the rules.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from berthmaster.model.binding import AggregatedStatusItem, Binding
+from berthmaster.model.meta import Timestamp
+from berthmaster.model.move import MovePhase, MoveState
+
+STATUS_LAG_S: Final = 10.0
+"""How long a reported status may be older than a write."""
+TERMINATION_S: Final = 30.0
+"""How long pods of a removed copy may take to end: the default of Kubernetes."""
+_HEALTHY: Final = "Healthy"
+_COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
+"""The kinds whose status leaves out a number of replicas only if it is 0."""
+
+
+def unhealthy_copies(binding: Binding, state: MoveState, now: Timestamp) -> dict[str, str]:
+    """Return the clusters of the target whose copies are not healthy yet, and why.
+
+    Args:
+        binding: the binding with its reported status.
+        state: a move in the phase Surging or Soaking.
+        now: the time of day.
+    """
+    if state.phase is MovePhase.SURGING and seconds_since(state.since, now) < STATUS_LAG_S:
+        return dict.fromkeys(state.target, "its status may be older than the move")
+    items = {each.cluster_name: each for each in binding.status.aggregated_status}
+    newest = max((_number(each.status, "resourceTemplateGeneration") for each in items.values()), default=0)
+    problems = {
+        name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind)
+        for name, replicas in state.target.items()
+    }
+    return {name: why for name, why in problems.items() if why}
+
+
+def present_copies(binding: Binding, clusters: Iterable[str]) -> list[str]:
+    """Return those of the clusters that still report a copy."""
+    reported = {each.cluster_name for each in binding.status.aggregated_status}
+    return sorted(reported.intersection(clusters))
+
+
+def seconds_since(moment: Timestamp | None, now: Timestamp) -> float:
+    """Return the seconds since a time; 0 for a time in the future or none."""
+    return 0.0 if moment is None else max(0.0, (now - moment).total_seconds())
+
+
+def _problem(item: AggregatedStatusItem | None, replicas: int, newest: int, kind: str) -> str:
+    """Return why a copy does not count as healthy; empty if it does."""
+    if item is None:
+        return "it reports no status"
+    if not item.applied:
+        return "it is not applied"
+    if item.health != _HEALTHY:
+        return f"its health is {item.health or 'unknown'}"
+    status = item.status
+    if _number(status, "observedGeneration") < _number(status, "generation"):
+        return "its status is about an older generation"
+    if 0 < _number(status, "resourceTemplateGeneration") < newest:
+        return "it runs an older template"
+    if replicas and (kind in _COUNTED or _has(status, "replicas")):
+        ready = max(_number(status, "readyReplicas"), _number(status, "availableReplicas"))
+        if ready < replicas:
+            return f"{ready} of {replicas} replicas are ready"
+    return ""
+
+
+def _has(status: Any, field: str) -> bool:  # noqa: ANN401 - any JSON value
+    return isinstance(status, Mapping) and field in status
+
+
+def _number(status: Any, field: str) -> int:  # noqa: ANN401 - any JSON value
+    """Return a number in a reported status; 0 without one."""
+    value = status.get(field) if isinstance(status, Mapping) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0

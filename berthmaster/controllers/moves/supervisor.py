@@ -1,0 +1,203 @@
+"""What the binding scheduler asks about moves: settings, budgets, the storm brake and the annotations of policies.
+
+One object connects them for the decisions of a process. It remembers nothing that bindings do not say, except the
+reservations of ``Admissions``.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, Protocol
+
+from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budgets import MoveCandidate, Waiting
+from berthmaster.controllers.moves.config import (
+    MovesConfig,
+    MoveSettings,
+    Pause,
+    failback_annotation,
+    pause_annotation,
+    subject_of,
+)
+from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.errors import FieldError, InputError
+from berthmaster.model.move import FAILBACK, PAUSE, STRATEGY, MoveState, MoveStrategy, move_of
+from berthmaster.model.policy import PolicyReference
+from berthmaster.runtime.clock import Clock
+
+Key = tuple[str, str]
+_JOB: Final = "Job"
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class MovesControl(Protocol):
+    """The configuration of moves, the storm brake, and what is admitted."""
+
+    @property
+    def admissions(self) -> Admissions:
+        """The moves under way and reserved. One thread may use it at a time."""
+
+    def begin(self, now_s: float) -> None:
+        """Note that this process leads since a monotonic time. Writes of an earlier leader may still arrive."""
+
+    def config(self) -> MovesConfig:
+        """Return the present configuration."""
+
+    def brake_reason(self) -> str | None:
+        """Return why the storm brake stops moves; None if it does not."""
+
+    def totals(self) -> Mapping[str, int] | None:
+        """Return the replicas of each budget with a percentage; None if no budget has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedControl:
+    """A ``MovesControl`` with a configuration that does not change, and without a storm brake."""
+
+    admissions: Admissions
+    settings: MovesConfig
+
+    def begin(self, now_s: float) -> None:
+        pass
+
+    def config(self) -> MovesConfig:
+        return self.settings
+
+    def brake_reason(self) -> str | None:
+        return None
+
+    def totals(self) -> Mapping[str, int] | None:
+        return None
+
+
+class MoveSupervisor:
+    """Answers for the decisions of one process. Safe for several threads."""
+
+    def __init__(
+        self,
+        control: MovesControl,
+        clock: Clock,
+        producer: str,
+        annotations_of: Callable[[PolicyReference], Mapping[str, str]] = lambda _: _NOTHING,
+    ) -> None:
+        """Start without bindings.
+
+        Args:
+            control: configuration, brake and admissions.
+            clock: the time.
+            producer: the ``producer`` of eviction tasks.
+            annotations_of: returns the annotations of a policy; empty if the policy is not known.
+        """
+        self._control = control
+        self._clock = clock
+        self._producer = producer
+        self._annotations_of = annotations_of
+        self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Note that this process leads from now on."""
+        self._control.begin(self._clock.monotonic_s())
+
+    def context(self, key: Key) -> MoveContext:
+        """Return what a decision for a binding reads about moves now."""
+        return MoveContext(
+            self._clock.now(),
+            self.policy,
+            partial(self._admit, key),
+            self._producer,
+            self._control.brake_reason() or "",
+        )
+
+    def policy(self, binding: Binding) -> PolicyMoves:
+        """Return what the configuration and the policy of a binding say about its moves.
+
+        An invalid annotation turns nothing on; ``problem`` names it.
+        """
+        settings = self._control.config().settings_for(subject_of(binding))
+        reference = holder(binding.metadata)
+        annotations = self._annotations_of(reference) if reference is not None else _NOTHING
+        if not annotations.keys() & {FAILBACK, STRATEGY, PAUSE}:
+            return PolicyMoves(settings)
+        try:
+            return _annotated(settings, annotations, binding.spec.resource.kind)
+        except FieldError as error:
+            return PolicyMoves(settings, problem=f"{reference}: {error}")
+
+    def observe(self, key: Key, binding: Binding) -> None:
+        """Record the move in an observed or written version of a binding."""
+        state = move_of(binding)
+        active = self._candidate(key, binding, state) if state is not None and state.under_way else None
+        with self._lock:
+            self._control.admissions.observe(key, active, binding.metadata.resource_version)
+
+    def remove(self, key: Key) -> None:
+        """Forget a binding that was deleted."""
+        with self._lock:
+            self._control.admissions.remove(key)
+
+    def refused(self, key: Key) -> None:
+        """Release what was admitted for a binding: the API server has not performed the write."""
+        with self._lock:
+            self._control.admissions.refused(key)
+
+    def lost(self, key: Key) -> None:
+        """Keep what was admitted for a binding until its write can no longer happen: the response was lost."""
+        with self._lock:
+            self._control.admissions.lost(key, self._clock.monotonic_s())
+
+    def _admit(self, key: Key, binding: Binding, state: MoveState) -> Waiting | None:
+        candidate = self._candidate(key, binding, state)
+        with self._lock:
+            found = self._control.admissions.admit(
+                candidate,
+                binding.metadata.resource_version,
+                self._clock.now(),
+                self._clock.monotonic_s(),
+                self._control.totals(),
+            )
+        return found if isinstance(found, Waiting) else None
+
+    def _candidate(self, key: Key, binding: Binding, state: MoveState) -> MoveCandidate:
+        return MoveCandidate(
+            key,
+            subject_of(binding),
+            state.reason,
+            state.leaving,
+            state.arriving,
+            binding.spec.replicas,
+            self._pause(binding),
+        )
+
+    def _pause(self, binding: Binding) -> Pause:
+        reference = holder(binding.metadata)
+        text = self._annotations_of(reference).get(PAUSE) if reference is not None else None
+        if text is None:
+            return "None"
+        try:
+            return pause_annotation(text)
+        except InputError:
+            return "Planned"  # a pause that cannot be read was meant to pause something
+
+
+def _annotated(settings: MoveSettings, annotations: Mapping[str, str], kind: str) -> PolicyMoves:
+    """Return the settings with what the annotations of a policy change.
+
+    Raises:
+        FieldError: an annotation is invalid. The path is its key.
+    """
+    strategy = annotations.get(STRATEGY)
+    if strategy is not None:
+        known = [each.value for each in MoveStrategy]
+        if strategy not in known:
+            raise FieldError(STRATEGY, f"{strategy!r} is unknown; use {' or '.join(known)}")
+        settings = replace(settings, strategy=MoveStrategy(strategy))
+    text = annotations.get(FAILBACK)
+    if text is not None and kind != _JOB:
+        try:
+            settings = replace(settings, failback=failback_annotation(text, settings.failback))
+        except FieldError as error:
+            raise error.below(FAILBACK) from None
+    return PolicyMoves(settings, reschedules=strategy is not None)
