@@ -53,6 +53,10 @@ _scheduling_options = option_group(
         "--failover-toleration-s", type=click.FloatRange(0, 86400), default=300.0, show_default=True,
         help="The time that a cluster may be not ready before it is replaced, in seconds.",
     ),
+    click.option(
+        "--moves-config", type=FILE, help="YAML file that says which workloads move by failback and drain, how many at "
+        "once and when, and when nothing moves. It is read again when it changes. Default: no planned moves.",
+    ),
 )  # fmt: skip
 _estimator_options = option_group(
     click.option(
@@ -180,6 +184,7 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
         failover=given["failover"],
         unknown_fields=given["unknown_fields"],
         failover_toleration_s=given["failover_toleration_s"],
+        moves_config=given["moves_config"],
         estimators=_estimator_settings(given) if given["enable_scheduler_estimator"] else None,
     )
 

@@ -8,6 +8,7 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.events import Recorder
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.lease import Lease
 from berthmaster.kube.requests import Collection
 from berthmaster.runtime.clock import Clock
 
@@ -19,6 +20,7 @@ class ControllerContext:
 
     Attributes:
         decisions: the ledger that records decisions; None for none.
+        lease: the lease of the leader; None without leader election.
         informers: one per collection that a controller asked for. They start before the first controller does.
     """
 
@@ -29,12 +31,14 @@ class ControllerContext:
         recorder: Recorder,
         metrics: ControllerMetrics,
         decisions: DecisionRecorder | None = None,
+        lease: Lease | None = None,
     ) -> None:
         self.client = client
         self.clock = clock
         self.recorder = recorder
         self.metrics = metrics
         self.decisions = decisions
+        self.lease = lease
         self.informers: dict[Collection, Informer[Any]] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:

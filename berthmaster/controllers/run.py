@@ -105,13 +105,16 @@ class Runtime:
         self._started = False
         self._metrics = ControllerMetrics()
         self._raw = MeteredClient(client, clock, self._metrics.requested)
-        self._candidate = self._new_candidate()
+        self._lease = None if options.lease is None else Lease(self._raw, options.lease, clock)
+        self._candidate = None if self._lease is None else Candidate(self._lease, clock, self._lost)
         # The fence is checked after the rate limit: the process may lose the lease while a request waits.
         self._fence = FencedClient(self._raw, lambda: self.leading)
         self._client = rate_limited(self._fence, clock, options.qps, options.burst)
         limited = rate_limited(self._raw, clock, _EVENTS_PER_S, _EVENT_BURST)
         self._recorder = EventRecorder(limited, clock, REPORTING_CONTROLLER, socket.gethostname(), self._metrics.event)
-        self._context = ControllerContext(self._client, clock, self._recorder, self._metrics, options.decisions)
+        self._context = ControllerContext(
+            self._client, clock, self._recorder, self._metrics, options.decisions, self._lease
+        )
         self._controllers: list[Controller] = [each.build(self._context, options.settings) for each in registrations]
         self._health = ProcessHealth(
             self._controllers,
@@ -141,11 +144,6 @@ class Runtime:
                 self._stop.wait()
             self._shut_down()
         return 0
-
-    def _new_candidate(self) -> Candidate | None:
-        if self._options.lease is None:
-            return None
-        return Candidate(Lease(self._raw, self._options.lease, self._clock), self._clock, self._lost)
 
     def _watch(self) -> None:
         """Start the informers, and register the metrics that are read at each scrape."""

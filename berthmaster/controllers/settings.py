@@ -61,6 +61,7 @@ class ControllerSettings:
         failover: what happens to replicas on clusters that are not ready.
         failover_toleration_s: how long a cluster may be not ready before failover.
         estimators: the scheduler estimators; None asks none.
+        moves_config: the file with the configuration of moves; None for none, which plans no moves.
         unknown_fields: what happens to bindings whose placement has fields that this version does not know.
     """
 
@@ -72,4 +73,5 @@ class ControllerSettings:
     failover: Literal["off", "not-ready"] = "off"
     failover_toleration_s: float = 300.0
     estimators: EstimatorSettings | None = None
+    moves_config: Path | None = None
     unknown_fields: UnknownFields = "hold"

@@ -5,6 +5,7 @@ monotonic clock. Times in the record are informational. Each write carries the `
 """
 
 import socket
+import threading
 import time
 import uuid
 from collections.abc import Callable
@@ -86,6 +87,24 @@ class Lease:
         self._key = options.namespace, options.name
         self._observed: dict[str, Any] = {}
         self._observed_s = _NEVER_S
+        self._annotating = threading.Lock()
+        self._annotations: dict[str, str | None] = {}
+
+    def annotation(self, key: str) -> str | None:
+        """Return an annotation of the observed record; None if there is none.
+
+        The holder observes a write of another client with its next renewal, which conflicts.
+        """
+        return self._stored_annotations().get(key)
+
+    def annotate(self, key: str, value: str | None) -> None:
+        """Set an annotation, or remove it (None), with the next renewal. It stays when the holder changes.
+
+        Any thread may call it. A value that is stored already causes no write.
+        """
+        with self._annotating:
+            if key in self._annotations or self._stored_annotations().get(key) != value:
+                self._annotations[key] = value
 
     @property
     def leading(self) -> bool:
@@ -150,6 +169,11 @@ class Lease:
     def _is_ours(self) -> bool:
         return self.holder == self.options.identity
 
+    def _stored_annotations(self) -> dict[str, str]:
+        metadata = self._observed.get("metadata")
+        found = metadata.get("annotations") if isinstance(metadata, dict) else None
+        return {key: value for key, value in found.items() if isinstance(value, str)} if isinstance(found, dict) else {}
+
     def _create(self) -> bool:
         options = self.options
         content = {
@@ -194,7 +218,17 @@ class Lease:
 
     def _write(self, changes: dict[str, Any]) -> None:
         content = {**self._observed, "spec": {**self._spec, **changes}}
+        with self._annotating:
+            annotations = dict(self._annotations)
+        if annotations:
+            stored = {**self._stored_annotations(), **annotations}
+            kept = {key: value for key, value in stored.items() if value is not None}
+            content["metadata"] = {**self._observed["metadata"], "annotations": kept}
         self._observe(ask(self._client, self._timed(replace(LEASES, self._key, content))))
+        with self._annotating:
+            for key, value in annotations.items():
+                if self._annotations.get(key) == value:
+                    self._annotations.pop(key, None)
 
     def _read(self) -> bool:
         """Read the record. Return False if there is no Lease."""

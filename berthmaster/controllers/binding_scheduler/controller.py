@@ -2,10 +2,11 @@
 
 import logging
 import threading
+from collections.abc import Iterator
 from typing import Final
 
 from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
-from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers
+from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, names_scheduler
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
@@ -14,14 +15,14 @@ from berthmaster.controllers.controller import QueueController
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
-from berthmaster.controllers.moves.admissions import Admissions
-from berthmaster.controllers.moves.budgets import Budgets
-from berthmaster.controllers.moves.config import MovesConfig
-from berthmaster.controllers.moves.supervisor import FixedControl, MovesControl, MoveSupervisor
+from berthmaster.controllers.moves.control import LiveControl
+from berthmaster.controllers.moves.metrics import MoveMetrics
+from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor
 from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
+from berthmaster.model.binding import Binding
 from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING
 from berthmaster.runtime.logs import log_exceptions
 
@@ -48,19 +49,23 @@ class BindingScheduler:
             context: what all controllers share.
             settings: the settings of all controllers.
             metrics: the metrics of scheduling.
-            control: the configuration of moves; None for the default one, without failback and drain.
+            control: the configuration of moves and the storm brake; None for those of the settings.
 
         Raises:
-            InputError: the settings of the estimators are invalid, or gRPC is not installed.
+            InputError: the settings of the estimators are invalid, gRPC is not installed, or a file is missing.
         """
         self._metrics = metrics or SchedulingMetrics()
+        self._scheduler_name = settings.scheduler_name
         self._estimators = (
             None if settings.estimators is None else open_estimators(settings.estimators, context.client, context.clock)
         )
         # Clusters come first: replicas that are assumed for a binding count only on known clusters.
         clusters = context.informer(*KARMADA_CLUSTERS)
+        # The storm brake observes a lost cluster before the caches do, so that no failover is faster.
+        self._control = LiveControl(context, settings.moves_config, MoveMetrics())
+        self._control.follow(clusters)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
-        self._moves = MoveSupervisor(control or _default_control(context), context.clock, settings.scheduler_name)
+        self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name)
         waiting = WaitingMoves(context.clock)
         after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
@@ -121,6 +126,9 @@ class BindingScheduler:
         priority = binding.spec.schedule_priority if binding is not None else None
         return priority.priority if priority is not None else 0
 
+    def _own_bindings(self) -> Iterator[tuple[Key, Binding]]:
+        return (each for each in self._bindings.items() if names_scheduler(each[1], self._scheduler_name))
+
     def _tick(self) -> None:
         while not self._stopping.wait(_TICK_S):
             # Without the ticker no unschedulable binding would be activated any more.
@@ -129,9 +137,6 @@ class BindingScheduler:
     def _housekeep(self) -> None:
         self._clusters.expire()
         self._handlers.activate_unschedulable()
+        if self._control.tick(self._own_bindings()):
+            self._handlers.moves_changed()
         self._metrics.waiting(self._queue.lengths(), self._clusters.assumed_count())
-
-
-def _default_control(context: ControllerContext) -> MovesControl:
-    config = MovesConfig()
-    return FixedControl(Admissions(Budgets(config), context.clock.monotonic_s()), config)

@@ -59,7 +59,7 @@ class Admissions:
 
         Args:
             budgets: the budgets.
-            leading_since_s: since when this process leads, on the monotonic clock.
+            leading_since_s: since when this process leads, on the monotonic clock; infinite until ``lead``.
             quiet_s: how long a write can be under way.
         """
         self._budgets = budgets
@@ -67,6 +67,15 @@ class Admissions:
         self._quiet_until_s = leading_since_s + quiet_s
         self._active: dict[Key, _ActiveMove] = {}
         self._reserved: dict[Key, _Reservation] = {}
+        self._causes: dict[Key, str] = {}
+
+    def lead(self, since_s: float) -> None:
+        """Begin to admit moves after the quiet time."""
+        self._quiet_until_s = since_s + self._quiet_s
+
+    def cause_of(self, key: Key) -> str:
+        """Return the kind of the reason why a move waits, as ``Waiting.cause``; ``stabilising`` if it never asked."""
+        return self._causes.get(key, "stabilising")
 
     def set_budgets(self, budgets: Budgets) -> None:
         """Replace the budgets. Moves under way stay."""
@@ -95,6 +104,7 @@ class Admissions:
         """Forget a binding that was deleted."""
         self._active.pop(key, None)
         self._reserved.pop(key, None)
+        self._causes.pop(key, None)
 
     def admit(
         self,
@@ -116,21 +126,29 @@ class Admissions:
             now_s: the monotonic time.
             totals: see ``Budgets.admit``.
         """
+        found = self._answer(candidate, now, now_s, totals)
+        if isinstance(found, Waiting):
+            self._causes[candidate.key] = found.cause
+            return found
+        self._causes.pop(candidate.key, None)
+        earlier, lost_until_s = self._reserved.get(candidate.key), None
+        if earlier is not None:  # both writes may still be performed
+            candidate = _both(earlier.candidate, candidate)
+            lost_until_s = earlier.until_s
+        self._reserved[candidate.key] = _Reservation(candidate, version, lost_until_s=lost_until_s)
+        return found
+
+    def _answer(
+        self, candidate: MoveCandidate, now: datetime, now_s: float, totals: Mapping[str, int] | None
+    ) -> Admitted | Waiting:
         if now_s < self._quiet_until_s and self._budgets.limits(candidate):
-            left_s = self._quiet_until_s - now_s
+            left_s = min(self._quiet_until_s - now_s, self._quiet_s)
             return Waiting(
                 f"this process leads for less than {self._quiet_s:g} s, and writes of the previous leader may arrive",
                 left_s,
                 "starting",
             )
-        found = self._budgets.admit(candidate, self.active(now_s), now, totals)
-        if isinstance(found, Admitted):
-            earlier, lost_until_s = self._reserved.get(candidate.key), None
-            if earlier is not None:  # both writes may still be performed
-                candidate = _both(earlier.candidate, candidate)
-                lost_until_s = earlier.until_s
-            self._reserved[candidate.key] = _Reservation(candidate, version, lost_until_s=lost_until_s)
-        return found
+        return self._budgets.admit(candidate, self.active(now_s), now, totals)
 
     def refused(self, key: Key) -> None:
         """Release a reservation whose write the API server has certainly not performed."""

@@ -522,3 +522,44 @@ def test_other_errors_of_the_removal_are_raised(before):
     removal.api.before = in_turn(*before)
     with pytest.raises(ApiError, match="403"):
         removal.remove()
+
+
+def annotations_of(world: World) -> dict:
+    return world.api.objects[PATH]["metadata"].get("annotations", {})
+
+
+def test_an_annotation_is_written_with_the_next_renewal_and_stays(world):
+    mine = world.lease("me")
+    mine.try_acquire_or_renew()
+    mine.annotate("a", "1")
+    assert annotations_of(world) == {}
+    mine.try_acquire_or_renew()
+    assert annotations_of(world) == {"a": "1"}
+    mine.annotate("a", None)
+    mine.annotate("b", "2")
+    mine.try_acquire_or_renew()
+    assert annotations_of(world) == {"b": "2"}
+
+
+def test_an_annotation_that_another_client_wrote_is_observed_with_the_next_renewal_and_kept(world):
+    mine = world.lease("me")
+    mine.try_acquire_or_renew()
+    stored = world.api.objects[PATH]
+    world.api.put(PATH, {**stored, "metadata": {**stored["metadata"], "annotations": {"theirs": "1"}}})
+    mine.annotate("mine", "2")
+    assert mine.try_acquire_or_renew()
+    assert mine.annotation("theirs") == "1"
+    assert annotations_of(world) == {"theirs": "1", "mine": "2"}
+
+
+def test_an_annotation_survives_a_failed_renewal_and_a_change_of_the_holder(world):
+    mine, other = world.lease("me"), world.lease("other")
+    mine.try_acquire_or_renew()
+    mine.annotate("a", "1")
+    world.fail_next(lose)
+    with pytest.raises(ApiError):
+        mine.try_acquire_or_renew()
+    mine.release()
+    assert annotations_of(world) == {"a": "1"}
+    assert other.try_acquire_or_renew()
+    assert other.annotation("a") == "1"

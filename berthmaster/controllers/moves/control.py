@@ -1,0 +1,219 @@
+"""What a process needs to move workloads: the configuration, the budgets and the storm brake, and their metrics."""
+
+import logging
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budgets import Budgets
+from berthmaster.controllers.moves.config import MovesConfig, subject_of
+from berthmaster.controllers.moves.config_file import read_moves_config
+from berthmaster.controllers.moves.lease_record import SOURCES, SourcesRecord, text_of
+from berthmaster.controllers.moves.storm_watch import BrakeMetrics, StormWatch
+from berthmaster.kube.events import EventContent, Reference
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.requests import Key
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import InputError
+from berthmaster.model.move import WAITING, MovePhase, MoveReason, MoveState, as_moved, move_of
+from berthmaster.runtime.logs import fields
+from berthmaster.serving.reloaded_files import ReloadedFiles
+
+_LOG: Final = logging.getLogger("berthmaster.moves")
+_CHECK_S: Final = 5.0
+"""How often the file is checked, and the bindings are counted."""
+_HEALTHY: Final = "Healthy"
+_CLOSED: Final = MovesConfig(pause="Planned")
+"""In use if the file is invalid at the start. Scheduling must not wait for a correct file, and planned moves can."""
+
+
+class CountsMoves(BrakeMetrics, Protocol):
+    """Counts what moves do."""
+
+    def bindings(self, counts: Mapping[tuple[MoveReason, MovePhase], int], held_down: int) -> None:
+        """Set how many bindings have a move in each phase, and how many are held down."""
+
+    def waiting(self, causes: Mapping[str, int]) -> None:
+        """Set how many bindings wait, by cause."""
+
+    def below_wanted(self, replica_seconds: float) -> None:
+        """Count replicas of moving workloads that no healthy cluster runs."""
+
+    def config_problem(self, problem: str) -> None:
+        """Set why the latest content of the configuration file is not in use; empty if it is."""
+
+
+class LiveControl:
+    """The ``MovesControl`` of a process: with a configuration that is reloaded, and with the storm brake.
+
+    Attributes:
+        admissions: the moves under way. The caller of its methods holds one lock for all of them.
+    """
+
+    def __init__(self, context: ControllerContext, path: Path | None, metrics: CountsMoves) -> None:
+        """Read the configuration. Nothing may move before ``begin``.
+
+        Args:
+            context: the clock, the lease and the event recorder.
+            path: the configuration file; None for the defaults.
+            metrics: counts.
+
+        Raises:
+            InputError: there is no such file. An invalid file only pauses planned moves until it is corrected.
+        """
+        self._context = context
+        self._metrics = metrics
+        self._problem = ""
+        self._config = MovesConfig()
+        self._file = None if path is None else self._open(path)
+        if self._file is not None:
+            self._config = self._file.content()
+        self._budgets = Budgets(self._config)
+        self._totals: dict[str, int] | None = None
+        self._counted_s = float("-inf")
+        self.admissions = Admissions(self._budgets, float("inf"))
+        self._storm = StormWatch(context, self._config.brake, metrics)
+
+    def follow(self, clusters: Informer[Cluster]) -> None:
+        """Observe clusters; see ``StormWatch.follow``."""
+        self._storm.follow(clusters)
+
+    def begin(self, now_s: float) -> None:
+        """Begin to lead. All clusters and bindings were observed before.
+
+        Args:
+            now_s: since when this process leads, on the monotonic clock.
+        """
+        self.admissions.lead(now_s)
+        self._storm.begin()
+        self._record_sources()
+
+    def config(self) -> MovesConfig:
+        """Return the configuration in use."""
+        return self._config
+
+    @property
+    def configured(self) -> bool:
+        """Whether there is a configuration file."""
+        return self._file is not None
+
+    def brake_reason(self) -> str | None:
+        """Return why no move may begin or end now; None if moves may."""
+        return self._storm.reason()
+
+    def totals(self) -> Mapping[str, int] | None:
+        """Return the replicas that each budget with a percentage selects; None until they are counted."""
+        return self._totals
+
+    def tick(self, bindings: Iterable[tuple[Key, Binding]]) -> bool:
+        """Read a changed file, keep the record in the lease up to date, and count. Call it every second or so.
+
+        Args:
+            bindings: the bindings of this scheduler. They are read every some seconds only.
+
+        Returns:
+            Whether the configuration changed.
+        """
+        changed = self._file is not None and self._use(self._file.content())
+        self._storm.tick()
+        self._record_sources()
+        now_s = self._context.clock.monotonic_s()
+        if now_s - self._counted_s >= _CHECK_S:
+            passed_s = min(now_s - self._counted_s, 2 * _CHECK_S)
+            self._counted_s = now_s
+            self._count(bindings, passed_s)
+        return changed
+
+    def _open(self, path: Path) -> ReloadedFiles[MovesConfig]:
+        first = True
+
+        def load() -> MovesConfig:
+            nonlocal first
+            began, first = first, False
+            try:
+                found = read_moves_config(path)
+            except InputError as error:
+                if not began:
+                    raise ValueError(str(error)) from None
+                self._invalid(error, "planned moves are paused until it is corrected")
+                return _CLOSED
+            self._problem = ""
+            return found
+
+        def failed(error: Exception) -> None:
+            self._invalid(error, "the last valid content stays in use")
+
+        try:
+            return ReloadedFiles([path], load, failed, check_interval_s=_CHECK_S)
+        except OSError as error:
+            raise InputError(f"--moves-config {path}: cannot be read: {error.strerror or error}") from None
+
+    def _invalid(self, error: Exception, consequence: str) -> None:
+        self._problem = str(error)
+        note = f"the configuration of moves is invalid, and {consequence}: {error}"
+        _LOG.error(note)
+        self._event("InvalidMovesConfiguration", note)
+
+    def _use(self, config: MovesConfig) -> bool:
+        self._metrics.config_problem(self._problem)
+        if config is self._config:
+            return False
+        self._config, self._budgets, self._totals = config, Budgets(config), None
+        self._counted_s = float("-inf")
+        self.admissions.set_budgets(self._budgets)
+        self._storm.configure(config.brake)
+        _LOG.info("the configuration of moves changed", extra=fields(budgets=[each.name for each in config.budgets]))
+        return True
+
+    def _record_sources(self) -> None:
+        """Record in the lease which moves are on, so that commands can say so."""
+        lease = self._context.lease
+        if lease is None:
+            return
+        defaults = self._config.defaults
+        record = (
+            SourcesRecord(defaults.failback.mode, defaults.drain.mode, self._config.pause, self._problem[:1024])
+            if self._file is not None
+            else None
+        )
+        lease.annotate(SOURCES, None if record is None else text_of(record))
+
+    def _event(self, reason: str, note: str) -> None:
+        if (lease := self._context.lease) is not None:
+            regarding = Reference("coordination.k8s.io/v1", "Lease", lease.options.namespace, lease.options.name)
+            self._context.recorder.record(EventContent(regarding, "Warning", reason, "Moving", note))
+
+    def _count(self, bindings: Iterable[tuple[Key, Binding]], passed_s: float) -> None:
+        now = self._context.clock.now()
+        counts: Counter[tuple[MoveReason, MovePhase]] = Counter()
+        causes: Counter[str] = Counter()
+        held_down, missing = 0, 0
+        sized = []
+        for key, binding in bindings:
+            state = move_of(binding)
+            if state is not None:
+                counts[state.reason, state.phase] += 1
+                held_down += state.held_down(now)
+                if state.phase in WAITING:
+                    causes[self.admissions.cause_of(key)] += 1
+                missing += _missing_replicas(binding, state)
+            if self._budgets.needs_totals:
+                sized.append((subject_of(binding), sum(each.replicas for each in as_moved(binding).spec.clusters)))
+        self._totals = self._budgets.totals(sized) if self._budgets.needs_totals else None
+        self._metrics.bindings(counts, held_down)
+        self._metrics.waiting(causes)
+        if missing:
+            self._metrics.below_wanted(missing * passed_s)
+
+
+def _missing_replicas(binding: Binding, state: MoveState) -> int:
+    """Return how many replicas of a move under way are on no cluster that reports the workload healthy."""
+    if not state.under_way:
+        return 0
+    healthy = {each.cluster_name for each in binding.status.aggregated_status if each.health == _HEALTHY}
+    running = sum(each.replicas for each in binding.spec.clusters if each.name in healthy)
+    return max(0, sum(state.target.values()) - running)

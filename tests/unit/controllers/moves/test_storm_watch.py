@@ -1,0 +1,181 @@
+import json
+from datetime import timedelta
+
+import pytest
+from fake_clock import FakeClock
+from fake_metrics import FakeMetrics
+from kube_in_memory import KubeInMemory
+
+from berthmaster.controllers.controller_context import ControllerContext
+from berthmaster.controllers.moves.config import BrakeSettings
+from berthmaster.controllers.moves.lease_record import BRAKE, RESUME
+from berthmaster.controllers.moves.storm_watch import StormWatch
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.lease import Lease, LeaseOptions
+
+PATH = "/apis/coordination.k8s.io/v1/namespaces/karmada-system/leases/berthmaster-controllers"
+
+
+class Process:
+    """A process that holds the lease, and the clusters that it observes."""
+
+    def __init__(self, api, clock, identity="one"):
+        self.clock, self.api, self.metrics, self.events = clock, api, FakeMetrics(), FakeMetrics()
+        options = LeaseOptions("karmada-system", "berthmaster-controllers", identity)
+        self.lease = Lease(api, options, clock)
+        context = ControllerContext(api, clock, self.events, None, lease=self.lease)  # type: ignore[arg-type]
+        self.watch = StormWatch(context, BrakeSettings(), self.metrics)
+        self.informer = context.informer(*KARMADA_CLUSTERS)
+        self.watch.follow(self.informer)
+
+    def lead(self):
+        assert self.lease.try_acquire_or_renew()
+        self.watch.begin()
+
+    def put(self, *names, ready, since=None):
+        for name in names:
+            self.informer.put(("", name), cluster(name, since or self.clock.now(), ready=ready))
+
+    def step(self, seconds=2.0):
+        self.clock.pass_by(seconds)
+        self.lease.try_acquire_or_renew()
+        self.watch.tick()
+        self.lease.try_acquire_or_renew()
+
+    @property
+    def reasons(self):
+        return [content.reason for (content,) in self.events.calls_of("record")]
+
+    def record(self):
+        text = self.api.objects[PATH]["metadata"].get("annotations", {}).get(BRAKE)
+        return None if text is None else json.loads(text)
+
+
+def cluster(name, since, created=None, *, ready=False):
+    condition = {"type": "Ready", "status": str(ready), "lastTransitionTime": f"{since:%Y-%m-%dT%H:%M:%SZ}"}
+    created = created or since - timedelta(days=30)
+    metadata = {"name": name, "creationTimestamp": f"{created:%Y-%m-%dT%H:%M:%SZ}"}
+    return json.dumps({"metadata": metadata, "status": {"conditions": [condition]}}).encode()
+
+
+def names(count, first=0):
+    return [f"m{number}" for number in range(first, first + count)]
+
+
+@pytest.fixture
+def process():
+    found = Process(KubeInMemory(), FakeClock())
+    found.put(*names(10), ready=True)
+    found.lead()
+    return found
+
+
+def test_a_fleet_without_a_storm_writes_nothing_into_the_lease(process):
+    process.put("m0", ready=False)
+    process.step()
+    assert process.record() is None
+    assert process.reasons == []
+    assert process.metrics.calls_of("brake")
+
+
+def test_a_storm_is_recorded_and_reported(process):
+    process.put(*names(6), ready=False)
+    assert process.watch.reason() == "4 of 10 ready clusters turned unready within 300 s"
+    process.step()
+    record = process.record()
+    assert (record["reason"], record["unready"]) == (process.watch.reason(), 6)
+    assert process.reasons == ["StormBrakeEngaged"]
+
+
+def test_the_end_of_a_storm_is_reported_and_clears_the_record(process):
+    process.put(*names(6), ready=False)
+    process.step()
+    process.put(*names(6), ready=True)
+    process.step(121)
+    process.step()
+    assert (process.watch.reason(), process.record()) == (None, None)
+    assert process.reasons == ["StormBrakeEngaged", "StormBrakeReleased"]
+
+
+@pytest.mark.parametrize("value", ['{"at":"2026-01-01T00:00:00Z","message":"datacenter is gone"}', "by hand"])
+def test_a_user_ends_the_brake_by_an_annotation_of_the_lease(process, value):
+    process.put(*names(6), ready=False)
+    process.step()
+    process.api.objects[PATH]["metadata"]["annotations"][RESUME] = value
+    process.api.put(PATH, process.api.objects[PATH])
+    process.step()
+    process.step()
+    assert process.watch.reason() is None
+    assert process.reasons == ["StormBrakeEngaged", "StormBrakeResumed"]
+    assert RESUME not in process.api.objects[PATH]["metadata"]["annotations"]
+    assert set(process.record()) == {"resumedAt"}
+    process.step(200)
+    assert process.reasons == ["StormBrakeEngaged", "StormBrakeResumed"]
+
+
+def test_the_next_leader_keeps_the_brake_engaged(process):
+    process.put(*names(6), ready=False)
+    process.step()
+    process.clock.pass_by(2 * 86400)
+    since = process.clock.now() - timedelta(days=2)
+    following = Process(process.api, process.clock, "two")
+    following.put(*names(6), ready=False, since=since)
+    following.put(*names(4, 6), ready=True)
+    following.lease.try_acquire_or_renew()
+    process.clock.pass_by(20)
+    following.lead()
+    assert "previous leader" in following.watch.reason()
+
+
+def test_the_next_leader_knows_that_a_user_accepted_the_loss(process):
+    process.put(*names(6), ready=False)
+    process.step()
+    process.api.objects[PATH]["metadata"]["annotations"][RESUME] = "yes"
+    process.api.put(PATH, process.api.objects[PATH])
+    process.step()
+    process.step()
+    following = Process(process.api, process.clock, "two")
+    following.put(*names(6), ready=False, since=process.clock.now() - timedelta(seconds=60))
+    following.put(*names(4, 6), ready=True)
+    following.lease.try_acquire_or_renew()
+    process.clock.pass_by(20)
+    following.lead()
+    assert following.watch.reason() is None
+
+
+@pytest.mark.parametrize(
+    ("since_s", "created_s", "engaged"),
+    [
+        pytest.param(60, 86400, True, id="they turned unready a minute ago"),
+        pytest.param(60, 70, False, id="they joined a minute ago and were never ready"),
+        pytest.param(-60, 86400, True, id="the clock of another machine is ahead"),
+    ],
+)
+def test_the_first_leader_judges_by_the_conditions(since_s, created_s, engaged):
+    process = Process(KubeInMemory(), FakeClock())
+    now = process.clock.now()
+    for name in names(6):
+        since, created = now - timedelta(seconds=since_s), now - timedelta(seconds=created_s)
+        process.informer.put(("", name), cluster(name, since, created))
+    process.put(*names(4, 6), ready=True)
+    process.lead()
+    assert (process.watch.reason() is not None) is engaged
+
+
+def test_lost_contact_to_the_api_server_stops_moves(process):
+    process.informer.mark_fresh()
+    process.informer.mark_stale("connection refused")
+    process.clock.pass_by(30)
+    assert process.watch.reason() == "the API server is out of reach"
+    process.informer.mark_fresh()
+    assert process.watch.reason() == "the API server was out of reach for 30 s"
+    process.clock.pass_by(120)
+    assert process.watch.reason() is None
+
+
+def test_a_deleted_cluster_is_forgotten(process):
+    process.put(*names(6), ready=False)
+    for name in names(6):
+        process.informer.delete(("", name))
+    process.clock.pass_by(121)
+    assert process.watch.reason() is None
