@@ -17,6 +17,7 @@ from berthmaster.controllers.estimators.estimators import open_estimators
 from berthmaster.controllers.metrics import ControllerLoad
 from berthmaster.controllers.moves.control import LiveControl
 from berthmaster.controllers.moves.metrics import MoveMetrics
+from berthmaster.controllers.moves.policy_annotations import PolicyAnnotations
 from berthmaster.controllers.moves.supervisor import MovesControl, MoveSupervisor
 from berthmaster.controllers.moves.waiting import WaitingMoves
 from berthmaster.controllers.settings import ControllerSettings
@@ -65,7 +66,9 @@ class BindingScheduler:
         self._control = LiveControl(context, settings.moves_config, MoveMetrics())
         self._control.follow(clusters)
         self._bindings = BindingCache(context, hold_unknown=settings.unknown_fields == "hold")
-        self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name)
+        # Without a configuration of moves no right to read policies is needed.
+        annotations = PolicyAnnotations(context) if control is not None or settings.moves_config is not None else None
+        self._moves = MoveSupervisor(control or self._control, context.clock, settings.scheduler_name, annotations)
         waiting = WaitingMoves(context.clock)
         after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
         self._clusters = ClusterCache(
@@ -105,6 +108,8 @@ class BindingScheduler:
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
         clusters.subscribe(self._handlers.cluster_changed)
         self._bindings.subscribe(self._handlers.binding_changed)
+        if annotations is not None:
+            annotations.subscribe(self._handlers.policy_changed)
 
     def load(self) -> ControllerLoad:
         return self._workers.load()

@@ -18,9 +18,9 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.cluster import Cluster, ResourceSummary
 from berthmaster.model.decode import encode_json
-from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, move_of
+from berthmaster.model.move import MOVE, move_of
 from berthmaster.model.placement import AffinityTerm, ClusterAffinity, ClusterAffinityTerm, Placement
-from berthmaster.model.policy import Policy
+from berthmaster.model.policy import PolicyReference
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
 from berthmaster.scheduling.resources import amount_of
 
@@ -139,14 +139,11 @@ class EventHandlers:
             for key in islice(self._could_go_to(*self._waiting.take()), LIMIT):
                 self._push(key, "ClusterChanged")
 
-    def policy_changed(self, key: Key, before: Policy | None, after: Policy | None) -> None:  # noqa: ARG002 - see Handler
+    def policy_changed(self, policy: PolicyReference) -> None:
         """Queue the bindings of a policy whose annotations about moves have changed."""
-        policy = after or before
-        if policy is None or _about_moves(before) == _about_moves(after):
-            return
-        for each, binding in self._bindings.items():
-            if holder(binding.metadata) == policy.reference and eligible(binding, self._scheduler_name):
-                self._push(each, "PolicyChanged")
+        for key, binding in self._bindings.items():
+            if holder(binding.metadata) == policy and eligible(binding, self._scheduler_name):
+                self._push(key, "PolicyChanged")
 
     def moves_changed(self) -> None:
         """Queue every binding that the configuration of moves may concern, after it has changed."""
@@ -241,12 +238,6 @@ def _concerns_move(before: Binding, after: Binding) -> bool:
         return False
     move = move_of(after)
     return move is not None and move.under_way
-
-
-def _about_moves(policy: Policy | None) -> dict[str, str]:
-    keys = (FAILBACK, STRATEGY, PAUSE)
-    annotations = policy.metadata.annotations if policy is not None else {}
-    return {key: annotations[key] for key in keys if key in annotations}
 
 
 def gains_capacity(before: Cluster, after: Cluster) -> bool:

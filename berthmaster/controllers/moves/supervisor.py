@@ -5,7 +5,7 @@ reservations of ``Admissions``.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Protocol
@@ -31,6 +31,13 @@ from berthmaster.runtime.clock import Clock
 Key = tuple[str, str]
 _JOB: Final = "Job"
 _NOTHING: Final[Mapping[str, str]] = {}
+
+
+class AnnotationSource(Protocol):
+    """Knows the annotations of policies."""
+
+    def of(self, policy: PolicyReference) -> Mapping[str, str]:
+        """Return the annotations of a policy; empty if it is not known."""
 
 
 class MovesControl(Protocol):
@@ -81,7 +88,7 @@ class MoveSupervisor:
         control: MovesControl,
         clock: Clock,
         producer: str,
-        annotations_of: Callable[[PolicyReference], Mapping[str, str]] = lambda _: _NOTHING,
+        annotations: AnnotationSource | None = None,
     ) -> None:
         """Start without bindings.
 
@@ -89,12 +96,12 @@ class MoveSupervisor:
             control: configuration, brake and admissions.
             clock: the time.
             producer: the ``producer`` of eviction tasks.
-            annotations_of: returns the annotations of a policy; empty if the policy is not known.
+            annotations: the annotations of policies; None if they do not count.
         """
         self._control = control
         self._clock = clock
         self._producer = producer
-        self._annotations_of = annotations_of
+        self._annotations = annotations
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -118,7 +125,7 @@ class MoveSupervisor:
         """
         settings = self._control.config().settings_for(subject_of(binding))
         reference = holder(binding.metadata)
-        annotations = self._annotations_of(reference) if reference is not None else _NOTHING
+        annotations = self._annotations_of(reference)
         if not annotations.keys() & {FAILBACK, STRATEGY, PAUSE}:
             return PolicyMoves(settings)
         try:
@@ -171,9 +178,11 @@ class MoveSupervisor:
             self._pause(binding),
         )
 
+    def _annotations_of(self, policy: PolicyReference | None) -> Mapping[str, str]:
+        return _NOTHING if policy is None or self._annotations is None else self._annotations.of(policy)
+
     def _pause(self, binding: Binding) -> Pause:
-        reference = holder(binding.metadata)
-        text = self._annotations_of(reference).get(PAUSE) if reference is not None else None
+        text = self._annotations_of(holder(binding.metadata)).get(PAUSE)
         if text is None:
             return "None"
         try:

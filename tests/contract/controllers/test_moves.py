@@ -1,8 +1,11 @@
 """Moves of the binding scheduler under the modelled Karmada: healthy replicas never drop, and every move ends."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from faults import nothing
 from karmada_model.stage import Stage
 from karmada_plane import cluster, deployment, policy, selector
 from kube_store import JSON
@@ -10,7 +13,8 @@ from kube_store import JSON
 from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.model.decode import decode_json
-from berthmaster.model.move import MOVE, MovePhase, MoveState
+from berthmaster.model.errors import ApiError
+from berthmaster.model.move import FAILBACK, MOVE, PAUSE, STRATEGY, MovePhase, MoveState, MoveStrategy
 
 REPLICAS = 4
 WEB = deployment("web", REPLICAS)
@@ -137,3 +141,359 @@ def test_a_drained_cluster_is_left_without_a_gap(groups: dict[str, list[str]], s
     assert play.lowest >= REPLICAS
     assert play.move is not None
     assert play.move.phase is MovePhase.RELEASED
+
+
+# Failures
+
+
+def returning(**config: Any) -> Play:
+    """A play whose workload surges back to its first group."""
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC, **config)
+    play.fail_over_and_back("m1")
+    for _ in range(200):
+        if play.move is not None and play.move.phase is MovePhase.SURGING:
+            return play
+        play.run(5)
+    raise AssertionError(play.move)
+
+
+def test_a_move_that_is_not_healthy_in_time_is_rolled_back_and_held_down_twice_as_long_each_time():
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
+    play.fail_over_and_back("m1")
+    play.stage.model.members.break_workload("m1", "web")
+    holds = []
+    for failures in (1, 2, 3):
+        while play.move is None or play.move.phase is not MovePhase.ROLLED_BACK or play.move.failures != failures:
+            play.run(60)
+        assert play.clusters == {"m2": 4}
+        assert play.move.since is not None
+        assert play.move.held_down_until is not None
+        holds.append((play.move.held_down_until - play.move.since).total_seconds())
+        while play.move.phase is MovePhase.ROLLED_BACK:
+            play.run(60)
+    assert holds == [600, 1200, 2400]
+    assert play.lowest == REPLICAS
+    assert play.events[:2] == ["MoveStarted", "MoveRolledBack"]
+
+
+def test_a_new_copy_that_becomes_unhealthy_while_soaking_rolls_the_move_back():
+    play = returning()
+    while play.move.phase is MovePhase.SURGING:
+        play.run(5)
+    assert play.move.phase is MovePhase.SOAKING
+    play.stage.model.members.break_workload("m1", "web")
+    play.run(20)
+    assert (play.move.phase, play.clusters) == (MovePhase.ROLLED_BACK, {"m2": 4})
+    assert "m1" in play.move.message
+    assert play.lowest == REPLICAS
+
+
+def test_a_failover_after_a_failback_is_a_flap_and_holds_the_binding_down():
+    play = returning()
+    play.run(150)
+    assert play.move.phase is MovePhase.RELEASED
+    play.stage.model.members.lose("m1")
+    play.run(150)
+    assert play.clusters == {"m2": 4}
+    assert (play.move.phase, play.move.failures) == (MovePhase.HELD_DOWN, 1)
+
+
+def test_a_record_of_a_failure_is_forgotten_when_the_placement_is_edited():
+    play = returning()
+    play.stage.model.members.break_workload("m1", "web")
+    while play.move.phase is MovePhase.SURGING:
+        play.run(30)
+    assert play.move.phase is MovePhase.ROLLED_BACK
+    terms = [{"affinityName": "dr", "clusterNames": ["m2", "m3"]}]
+    edited = {**play.policy["spec"], "placement": {"clusterAffinities": terms, "replicaScheduling": STATIC}}
+    play.stage.apply({**play.policy, "spec": edited})
+    play.run(10)
+    assert play.move is None
+
+
+# In the middle of a move
+
+
+def scale(play: Play, replicas: int) -> None:
+    play.stage.scale(WEB, replicas)
+
+
+def relabel(play: Play) -> None:
+    play.stage.edit(WEB, spec={"paused": True})
+
+
+def edit_placement(play: Play) -> None:
+    terms = [{"affinityName": "dr", "clusterNames": ["m2"]}]
+    play.stage.apply(
+        {
+            **play.policy,
+            "spec": {**play.policy["spec"], "placement": {"clusterAffinities": terms, "replicaScheduling": STATIC}},
+        }
+    )
+
+
+def evict(play: Play, name: str) -> None:
+    binding = play.stage.binding(WEB)
+    assert binding is not None
+    left = [each for each in binding["spec"]["clusters"] if each["name"] != name]
+    task = {"fromCluster": name, "reason": "Test", "producer": "Test", "purgeMode": "Gracefully"}
+    play.stage.edit(binding, spec={"clusters": left, "gracefulEvictionTasks": [task]})
+
+
+def write_others(play: Play) -> None:
+    play.stage.edit(play.stage.binding(WEB), spec={"clusters": [{"name": "m2", "replicas": 4}]})
+
+
+def reschedule(play: Play) -> None:
+    at = play.stage.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    play.stage.edit(play.stage.binding(WEB), spec={"rescheduleTriggeredAt": at})
+
+
+def suspend(play: Play) -> None:
+    play.stage.edit(play.stage.binding(WEB), spec={"suspension": {"scheduling": True}})
+
+
+@pytest.mark.parametrize(
+    ("change", "at_once", "phase", "at_last"),
+    [
+        pytest.param(lambda play: scale(play, 6), {"m1": 6, "m2": 4}, "Surging", {"m1": 6}, id="a scale up"),
+        pytest.param(lambda play: scale(play, 2), {"m1": 2, "m2": 2}, "Surging", {"m1": 2}, id="a scale down"),
+        pytest.param(lambda play: scale(play, 0), {}, "Released", {}, id="a scale to zero"),
+        pytest.param(relabel, {"m1": 4, "m2": 4}, "Surging", {"m1": 4}, id="a change of the template"),
+        pytest.param(edit_placement, {"m2": 4}, "", {"m2": 4}, id="an edit of the placement"),
+        pytest.param(lambda play: evict(play, "m2"), {"m1": 4}, "Surging", {"m1": 4}, id="an eviction of the old copy"),
+        pytest.param(
+            lambda play: evict(play, "m1"), {"m2": 4}, "RolledBack", {"m2": 4}, id="an eviction of the new copy"
+        ),
+        pytest.param(write_others, {"m2": 4}, "Stabilising", {"m1": 4}, id="another client writes the assignment"),
+        pytest.param(reschedule, {"m1": 4}, "", {"m1": 4}, id="a plain rescheduling"),
+        pytest.param(suspend, {"m1": 4, "m2": 4}, "Surging", {"m1": 4, "m2": 4}, id="a suspension"),
+    ],
+)
+def test_what_happens_in_the_middle_of_a_move(change: Any, at_once: Any, phase: str, at_last: Any):
+    play = returning()
+    play.stage.put(cluster("m3"))
+    change(play)
+    play.run(3)
+    found = play.move.phase.value if play.move is not None else ""
+    assert (play.clusters, found) == (at_once, phase)
+    play.run(AFTER_S + 300 if phase in {"", "Stabilising"} else 300)
+    assert play.clusters == at_last
+
+
+def test_a_cluster_of_the_target_that_is_lost_rolls_the_move_back():
+    play = returning()
+    play.stage.model.members.lose("m1")
+    play.run(120)
+    assert (play.clusters, play.move.phase) == ({"m2": 4}, MovePhase.ROLLED_BACK)
+    assert play.lowest == REPLICAS
+
+
+def test_a_cluster_of_the_source_that_is_lost_does_not_stop_the_move():
+    play = returning()
+    play.stage.model.members.lose("m2")
+    play.run(200)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.RELEASED)
+
+
+def test_a_failover_to_another_group_keeps_the_healthy_old_copies_until_the_new_ones_are_healthy():
+    play = Play({"primary": ["m1", "m2"], "dr": ["m3", "m4"]}, {**STATIC, **DYNAMIC})
+    for name in ("m1", "m2"):
+        play.stage.edit(cluster(name), status={"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}})
+    before = play.clusters
+    lost = "m1"
+    kept = before.get("m2", 0)
+    assert kept
+    play.stage.model.members.lose(lost)
+    play.run(45)
+    play.watch()
+    play.run(40)
+    assert play.move.reason.value == "Failover"
+    assert play.clusters["m2"] == kept
+    play.run(200)
+    assert set(play.clusters) <= {"m3", "m4"}
+    assert play.lowest >= kept
+
+
+def test_a_hundred_failures_of_one_cluster_within_an_hour_cause_at_most_two_moves():
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
+    before, moves = play.clusters, 0
+    for _ in range(100):
+        play.stage.model.members.set_ready("m1", "False")
+        play.run(18)
+        play.stage.model.members.set_ready("m1", "True")
+        play.run(18)
+        moves += play.clusters != before
+        before = play.clusters
+    assert moves <= 2
+
+
+# BreakBeforeMake
+
+
+BREAK = replace(ON, defaults=replace(ON.defaults, strategy=MoveStrategy.BREAK_BEFORE_MAKE))
+
+
+class Twice:
+    """Records whether a workload ever ran in two clusters."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.seen = False
+
+    def run(self, seconds: float) -> None:
+        while seconds > 0:
+            self.play.run(1.0)
+            seconds -= 1.0
+            self.seen |= len(self.play.stage.model.members.copies(WEB)) > 1
+
+
+@pytest.mark.parametrize(
+    ("failover", "injected"),
+    [
+        pytest.param({}, {}, id="without a failover policy the copy is purged directly"),
+        pytest.param(
+            {
+                "application": {
+                    "decisionConditions": {"tolerationSeconds": 60},
+                    "purgeMode": "Gracefully",
+                    "gracePeriodSeconds": 600,
+                }
+            },
+            {},
+            id="gracefully",
+        ),
+        pytest.param(
+            {
+                "application": {
+                    "decisionConditions": {"tolerationSeconds": 60},
+                    "purgeMode": "Directly",
+                    "statePreservation": {
+                        "rules": [{"aliasLabelName": "shop/replicas", "jsonPath": "{.readyReplicas}"}]
+                    },
+                }
+            },
+            {"shop/replicas": "4"},
+            id="directly, with the state of the old copy",
+        ),
+    ],
+)
+def test_with_break_before_make_a_workload_never_runs_twice(failover: Any, injected: Any):
+    spec = {"failover": failover} if failover else {}
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, **spec)
+    play.drain("m1")
+    twice = Twice(play)
+    labels: dict[str, str] = {}
+    play.phases.clear()
+    for _ in range(40):
+        twice.run(10)
+        for task in (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks") or ():
+            labels |= task.get("preservedLabelState", {})
+    assert (play.clusters, twice.seen, play.healthy) == ({"m2": 4}, False, 4)
+    assert play.phases == ["Admitted", "Surging", "Soaking", "Released"]
+    assert labels == injected
+    assert not (play.stage.binding(WEB) or {})["spec"].get("gracefulEvictionTasks"), "its tasks are removed"
+
+
+def test_a_policy_that_never_purges_does_not_move_with_break_before_make():
+    never = {"application": {"decisionConditions": {"tolerationSeconds": 60}, "purgeMode": "Never"}}
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK, failover=never)
+    play.drain("m1")
+    play.run(60)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ELIGIBLE)
+    assert "Never" in play.move.message
+
+
+def test_a_failed_move_with_break_before_make_returns_the_same_way():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, moves=BREAK)
+    play.stage.model.members.break_workload("m2", "web")
+    play.drain("m1")
+    twice = Twice(play)
+    while play.move is None or not play.move.returning:
+        twice.run(30)
+    twice.run(200)
+    assert (play.clusters, twice.seen, play.healthy) == ({"m1": 4}, False, 4)
+
+
+# Who may move
+
+
+def test_a_requested_rescheduling_is_a_move_if_the_policy_names_a_strategy():
+    play = Play({"g": ["m1", "m2"]}, DYNAMIC)
+    play.stage.edit(play.policy, metadata={"annotations": {STRATEGY: "MakeBeforeBreak"}})
+    binding = play.stage.binding(WEB)
+    assert binding is not None
+    play.stage.edit(binding, spec={"clusters": [{"name": "m1", "replicas": 4}]})
+    play.stage.run(60)
+    play.watch()
+    reschedule(play)
+    play.phases.clear()
+    play.run(200)
+    assert play.clusters == {"m1": 2, "m2": 2}
+    assert play.phases[:3] == ["Surging", "Soaking", "Released"]
+    assert play.lowest == REPLICAS
+
+
+@pytest.mark.parametrize(
+    ("annotations", "moves"),
+    [
+        pytest.param({FAILBACK: "after=10m"}, True, id="an annotation turns failback on"),
+        pytest.param({}, False, id="without it nothing moves"),
+        pytest.param({FAILBACK: "after=10m", PAUSE: "true"}, False, id="a pause stops it"),
+        pytest.param({FAILBACK: "after=soon"}, False, id="an invalid annotation turns nothing on"),
+        pytest.param({FAILBACK: "after=10m,mode=DryRun"}, False, id="DryRun only says so"),
+    ],
+)
+def test_a_policy_turns_failback_on(annotations: dict[str, str], *, moves: bool):
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC, moves=MovesConfig())
+    play.stage.edit(play.policy, metadata={"annotations": annotations})
+    play.fail_over_and_back("m1")
+    play.run(AFTER_S + 200)
+    assert play.clusters == ({"m1": 4} if moves else {"m2": 4})
+
+
+def test_a_workload_that_tolerates_the_drain_stays():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
+    tolerated = {**play.policy["spec"]["placement"], "clusterTolerations": [{"operator": "Exists"}]}
+    play.stage.apply({**play.policy, "spec": {**play.policy["spec"], "placement": tolerated}})
+    play.run(10)
+    play.drain("m1")
+    play.run(60)
+    assert (play.clusters, play.move) == ({"m1": 4}, None)
+
+
+def test_a_workload_without_another_place_stays_and_says_why_until_there_is_one():
+    play = Play({"g": ["m1", "m9"]}, STATIC, moves=ON)
+    play.stage.delete(cluster("m9"))
+    play.run(60)
+    play.drain("m1")
+    play.run(60)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.ELIGIBLE)
+    assert "no place" in play.move.message
+    play.stage.put(cluster("m9"))
+    play.run(200)
+    assert play.clusters == {"m9": 4}
+
+
+def test_a_move_that_a_quota_refuses_is_held_down_and_the_binding_stays_scheduled():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC)
+    play.stage.api.before = refuse_larger_than(REPLICAS)
+    play.drain("m1")
+    play.run(60)
+    assert (play.clusters, play.move.phase) == ({"m1": 4}, MovePhase.HELD_DOWN)
+    assert play.stage.condition(WEB)["status"] == "True"
+    play.stage.api.before = nothing
+    play.run(AFTER_S + 300)
+    assert play.clusters == {"m2": 4}
+
+
+def refuse_larger_than(replicas: int) -> Any:
+    """Return a fault that refuses assignments of more replicas, as a quota does."""
+
+    def before(request: Any) -> None:
+        body = json.loads(request.body) if request.body else {}
+        clusters = (body.get("spec") or {}).get("clusters") or ()
+        if sum(each.get("replicas", 0) for each in clusters) > replicas:
+            raise ApiError(403, "QuotaExceeded", "exceeds the quota")
+
+    return before
