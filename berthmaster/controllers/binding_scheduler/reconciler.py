@@ -174,7 +174,7 @@ class BindingReconciler:
         latest = decision.write.applied(binding, version)
         self._bindings.add_written(key, binding, latest)
         if self._moves is not None:
-            self._moves.observe(key, latest)
+            self._moves.written(key, binding, latest)
         self._pending[key] = _PendingStatus(latest, decision, now)
         if self._queue.busy:
             self._queue.add_late(key)

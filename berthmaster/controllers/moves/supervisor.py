@@ -21,6 +21,8 @@ from berthmaster.controllers.moves.config import (
     subject_of,
 )
 from berthmaster.controllers.moves.context import MoveContext, PolicyMoves
+from berthmaster.controllers.moves.copies import seconds_since
+from berthmaster.controllers.moves.metrics import MoveMetrics
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.errors import FieldError, InputError
@@ -89,6 +91,7 @@ class MoveSupervisor:
         clock: Clock,
         producer: str,
         annotations: AnnotationSource | None = None,
+        metrics: MoveMetrics | None = None,
     ) -> None:
         """Start without bindings.
 
@@ -97,11 +100,13 @@ class MoveSupervisor:
             clock: the time.
             producer: the ``producer`` of eviction tasks.
             annotations: the annotations of policies; None if they do not count.
+            metrics: counts phases and results.
         """
         self._control = control
         self._clock = clock
         self._producer = producer
         self._annotations = annotations
+        self._metrics = metrics or MoveMetrics()
         self._lock = threading.Lock()
 
     def begin(self) -> None:
@@ -139,6 +144,16 @@ class MoveSupervisor:
         active = self._candidate(key, binding, state) if state is not None and state.under_way else None
         with self._lock:
             self._control.admissions.observe(key, active, binding.metadata.resource_version)
+
+    def written(self, key: Key, before: Binding, after: Binding) -> None:
+        """Record what this process wrote: the move of a binding, and the end of a phase."""
+        self.observe(key, after)
+        then, now = move_of(before), move_of(after)
+        if then is None or (now is not None and now.phase is then.phase):
+            return
+        self._metrics.phase_ended(then.reason, then.phase, seconds_since(then.since, self._clock.now()))
+        if then.under_way and (now is None or not now.under_way):
+            self._metrics.ended(then.reason, "Abandoned" if now is None else now.phase.value)
 
     def remove(self, key: Key) -> None:
         """Forget a binding that was deleted."""
