@@ -49,6 +49,11 @@ e2e-assets: $(BIN)/python ## Build etcd, kube-apiserver, kube-scheduler and kube
 e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets)
 	@$(BIN)/pytest tests/e2e $(ARGS)
 
+.PHONY: acceptance
+acceptance: $(VENV)/.e2e ## Run the acceptance scenarios on the Karmada that KARMADA_KUBECONFIG names
+	@if [ -z "$$KARMADA_KUBECONFIG" ]; then echo "skipped: KARMADA_KUBECONFIG names no Karmada (docs/testing.md)"; \
+	else $(BIN)/pytest tests/acceptance $(ARGS); fi
+
 .PHONY: helm
 helm: $(BIN)/python ## Download the helm binary that the chart tests use (once)
 	@$(BIN)/python tests/charts/assets.py

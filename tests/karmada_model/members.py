@@ -87,6 +87,7 @@ class Members:
         now: the time of day.
         delays: how long they take.
         reports_resources: whether they report the resources that their copies use, in the status of their Cluster.
+        prefix: how the names of the clusters start that are played. Others have real agents.
     """
 
     def __init__(
@@ -97,19 +98,21 @@ class Members:
         delays: Delays | None = None,
         *,
         reports_resources: bool = False,
+        prefix: str = "",
     ) -> None:
         self.delays = delays or Delays()
         self._objects = objects
         self._agenda = agenda
         self._now = now
         self._reports_resources = reports_resources
+        self._space = f"{SPACE}{prefix}"
         self._members: dict[str, Member] = {}
         self._broken: set[tuple[str, str]] = set()
         self._broken_images: set[str] = set()
 
     def observe(self, news: News) -> None:
         latest = news.latest
-        if latest["kind"] != "Work" or not str(latest["metadata"]["namespace"]).startswith(SPACE):
+        if latest["kind"] != "Work" or not str(latest["metadata"]["namespace"]).startswith(self._space):
             return
         which = ident(latest)
         if news.after is None:

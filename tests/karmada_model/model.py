@@ -56,6 +56,7 @@ class Settings(NamedTuple):
         delays: how long members take.
         status_delay_s: how long the status controllers take.
         reports_resources: whether members report the resources that their copies use.
+        prefix: how the names of the clusters start whose agents are played.
     """
 
     preemption: bool = False
@@ -63,6 +64,7 @@ class Settings(NamedTuple):
     delays: Delays = Delays()
     status_delay_s: float = 2.0
     reports_resources: bool = False
+    prefix: str = ""
 
 
 class KarmadaModel:
@@ -96,7 +98,12 @@ class KarmadaModel:
         works = WorkIndex(objects)
         self.objects = objects
         self.members = Members(
-            objects, agenda, clock.now, settings.delays, reports_resources=settings.reports_resources
+            objects,
+            agenda,
+            clock.now,
+            settings.delays,
+            reports_resources=settings.reports_resources,
+            prefix=settings.prefix,
         )
         controllers: dict[str, Controller] = {
             "garbage": GarbageCollector(objects, agenda),

@@ -77,6 +77,7 @@ class SteppedScheduler:
         self._seen = 0
         self._housekept_s = clock.monotonic_s()
         self._list()
+        self.controller._moves.begin()
 
     def observe(self) -> int:
         """Let the informers see what changed. Return the number of changes."""

@@ -56,6 +56,7 @@ class Stage:
         clock: the time of everything.
         model: Karmada's controllers and the members.
         scheduler: the binding scheduler; None if the test does without.
+        beside: another scheduler with a name of its own, in place of karmada-scheduler; None if there is none.
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class Stage:
         only: tuple[str, ...] = ALL,
         scheduled: bool = True,
         moves: MovesConfig | None = None,
+        beside: ControllerSettings | None = None,
     ) -> None:
         """Make it.
 
@@ -78,6 +80,7 @@ class Stage:
             only: the controllers of Karmada that work.
             scheduled: whether there is a binding scheduler.
             moves: the configuration of its moves; None for the default one.
+            beside: how another scheduler is configured; None for none.
         """
         self.clock = FakeClock()
         self.api = KubeInMemory(self.clock.now)
@@ -89,14 +92,13 @@ class Stage:
         self._chance = chance
         self._moves = moves
         self.scheduler = SteppedScheduler(self.api, self.clock, settings, moves) if scheduled else None
+        self.beside = SteppedScheduler(self.api, self.clock, beside) if beside is not None else None
 
     # Time
 
     def step(self) -> bool:
         """Let Karmada or the scheduler reconcile one key. Return whether one had anything to do."""
-        turns: list[Callable[[], bool]] = [self.model.step]
-        if self.scheduler is not None:
-            turns.append(self.scheduler.step)
+        turns: list[Callable[[], bool]] = [self.model.step, *(each.step for each in self._schedulers())]
         if self._chance is not None:
             self._chance.shuffle(turns)
         return any(turn() for turn in turns)
@@ -113,7 +115,7 @@ class Stage:
         end_s = self.clock.monotonic_s() + seconds
         self.settle()
         while (left_s := end_s - self.clock.monotonic_s()) > 0:
-            waits = [self.model.next_s(), self.scheduler.next_s() if self.scheduler is not None else None]
+            waits = [self.model.next_s(), *(each.next_s() for each in self._schedulers())]
             wait_s = min([each for each in waits if each is not None], default=left_s)
             # At least a millisecond, so that rounding cannot stop the time.
             self.clock.pass_by(min(max(wait_s, 0.001), left_s))
@@ -122,6 +124,9 @@ class Stage:
     def restart_scheduler(self) -> None:
         """Replace the binding scheduler by a new process, which lists everything."""
         self.scheduler = SteppedScheduler(self.api, self.clock, self._settings, self._moves)
+
+    def _schedulers(self) -> list[SteppedScheduler]:
+        return [each for each in (self.scheduler, self.beside) if each is not None]
 
     # What users do
 

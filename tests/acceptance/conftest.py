@@ -1,0 +1,79 @@
+"""The fixture ``scene``: a scenario runs on the model in memory, and on the Karmada that the environment names."""
+
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from acceptance.live import KarmadaPlane, kubeconfig
+from acceptance.planes import FAILOVER_AFTER_S, ModelPlane, Plane
+from acceptance.scenes import Scene
+from e2e.control_plane import HOST, fetch
+from e2e.controllers_process import COMMAND, START_LIMIT_S
+from e2e.processes import Process, Processes
+
+from berthmaster.kube.http_client import load_client
+
+PLANES = ("model", "karmada") if kubeconfig() is not None else ("model",)
+
+
+@pytest.fixture(scope="session")
+def unique() -> str:
+    """A part of all names of this run."""
+    return uuid.uuid4().hex[:6]
+
+
+@pytest.fixture(scope="session")
+def berthmaster(unique: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """Berthmaster's controllers on the Karmada of the environment, with a scheduler name of their own."""
+    processes = Processes(tmp_path_factory.mktemp("acceptance"))
+    port = processes.ports.free()
+    context = os.environ.get("KARMADA_CONTEXT")
+    flags: list[str | Path] = [
+        f"--kubeconfig={kubeconfig()}",
+        *([f"--context={context}"] if context else []),
+        f"--scheduler-name={scheduler_name(unique)}",
+        "--controllers=binding-scheduler",
+        f"--probe-bind={HOST}:{port}",
+        "--leader-elect-namespace=default",
+        f"--leader-elect-name={scheduler_name(unique)}",
+        "--failover=not-ready",
+        f"--failover-toleration-s={FAILOVER_AFTER_S}",
+    ]
+    try:
+        process = processes.start("controllers", [*COMMAND, *flags])
+        process.wait_for("to lead", lambda: "leading" in (fetch(f"http://{HOST}:{port}/readyz") or ""), START_LIMIT_S)
+        yield process
+    finally:
+        processes.stop_all()
+
+
+@pytest.fixture(params=PLANES)
+def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
+    """The control plane of a scenario."""
+    if request.param == "model":
+        yield ModelPlane()
+        return
+    unique = request.getfixturevalue("unique")
+    process = request.getfixturevalue("berthmaster")
+    client = load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
+    gates = frozenset(filter(None, os.environ.get("KARMADA_FEATURE_GATES", "").split(",")))
+    live = KarmadaPlane(client, scheduler_name(unique), process, f"{unique}{uuid.uuid4().hex[:3]}", gates)
+    try:
+        yield live
+    finally:
+        live.close()
+
+
+@pytest.fixture
+def scene(plane: Plane) -> Iterator[Scene]:
+    """A scene that is cleared in the end."""
+    made = Scene(plane)
+    yield made
+    made.clear()
+
+
+def scheduler_name(unique: str) -> str:
+    """Return the name of the scheduler of this run."""
+    return f"berthmaster-{unique}"

@@ -1,0 +1,175 @@
+"""A running Karmada, named by ``KARMADA_KUBECONFIG``. Member clusters are objects whose agents the suite plays."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from acceptance.planes import LIMIT_S, Value
+from e2e.processes import Process
+from karmada_model.members import Delays
+from karmada_model.model import KarmadaModel, Settings
+from karmada_model.objects import Ident, ServedObjects, ident
+from kube_store import JSON
+
+from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.requests import APIRequest, Collection, create, delete, get, merge_patch, micro_time, replace
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.clock import SystemClock
+
+PLURALS: Final = {
+    "Cluster": "clusters", "Work": "works", "ResourceBinding": "resourcebindings",
+    "ClusterResourceBinding": "clusterresourcebindings", "PropagationPolicy": "propagationpolicies",
+    "ClusterPropagationPolicy": "clusterpropagationpolicies", "WorkloadRebalancer": "workloadrebalancers",
+    "Deployment": "deployments", "ConfigMap": "configmaps", "Secret": "secrets", "Namespace": "namespaces",
+    "ClusterRole": "clusterroles", "Lease": "leases", "FederatedResourceQuota": "federatedresourcequotas",
+}  # fmt: skip
+POLL_S: Final = 0.25
+RENEW_S: Final = 5.0
+LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
+LEASE_NAMESPACE: Final = "karmada-cluster"
+"""Where Karmada looks for the leases of clusters in Pull mode."""
+DELAYS: Final = Delays(apply_s=0.2, start_s=3.0, report_s=0.5, delete_s=0.2, detect_s=2.0)
+_PLAYED: Final = {
+    ("work.karmada.io/v1alpha1", "Work"): "works", ("cluster.karmada.io/v1alpha1", "Cluster"): "clusters"
+}  # fmt: skip
+
+
+class KarmadaPlane:
+    """A running Karmada. It implements ``Plane``.
+
+    Args:
+        client: an administrator's access.
+        scheduler: the name of Berthmaster's scheduler, whose process runs.
+        process: that process; its end fails the scenario.
+        unique: a part of all names.
+        gates: the feature gates of Karmada that are on.
+    """
+
+    kind = "karmada"
+
+    def __init__(self, client: APIClient, scheduler: str, process: Process, unique: str, gates: frozenset[str]) -> None:
+        self.scheduler = scheduler
+        self.gates = gates
+        self.namespace = f"bm-acceptance-{unique}"
+        self.prefix = f"bma-{unique}-"
+        self._client = client
+        self._process = process
+        objects = ServedObjects(client, _PLAYED)
+        self._model = KarmadaModel(
+            objects, SystemClock(), Settings(delays=DELAYS, prefix=self.prefix), only=("members",)
+        )
+        self.members = self._model.members
+        self._renewed_s: float | None = None
+        self._clusters: dict[str, None] = {}
+        self.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+
+    def apply(self, manifest: JSON) -> None:
+        which = ident(manifest)
+        self._renew_leases()  # a scenario that makes many objects must not lose its clusters
+        ask(self._client, create(_collection(which), which.namespace, manifest))
+        if manifest["kind"] == "Cluster":
+            self._clusters[which.name] = None
+            self._renewed_s = None
+            self.change(which, lambda content: content.update(status=manifest["status"]), status=True)
+
+    def edit(self, manifest: JSON, **patch: Any) -> None:
+        which = ident(manifest)
+        self._renew_leases()
+        ask(self._client, merge_patch(_collection(which), which[2:], patch))
+
+    def change(self, which: Ident, mutate: Callable[[JSON], object], *, status: bool = False) -> None:
+        while True:
+            content = json.loads(ask(self._client, get(_collection(which), which[2:])))
+            mutate(content)
+            try:
+                ask(self._client, replace(_collection(which), which[2:], content, "status" if status else ""))
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+            else:
+                return
+
+    def delete(self, manifest: JSON) -> None:
+        which = ident(manifest)
+        try:
+            ask(self._client, delete(_collection(which), which[2:]))
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    def get(self, which: Ident) -> JSON | None:
+        raw = ask_if_found(self._client, get(_collection(which), which[2:]))
+        return None if raw is None else dict(json.loads(raw))
+
+    def all(self, kind: str) -> list[JSON]:
+        versions = {"Work": "work.karmada.io/v1alpha1", "Cluster": "cluster.karmada.io/v1alpha1"}
+        collection = Collection.of(versions.get(kind, "work.karmada.io/v1alpha2"), PLURALS[kind])
+        return list(json.loads(ask(self._client, APIRequest(collection.path)))["items"])
+
+    def wait(self, what: str, check: Callable[[], Value], limit_s: float = LIMIT_S) -> Value:
+        end_s = time.monotonic() + limit_s
+        while True:
+            self._play()
+            if found := check():
+                return found
+            assert time.monotonic() < end_s, f"after {limit_s:g} s still not: {what}"
+            time.sleep(POLL_S)
+
+    def rest(self, seconds: float) -> None:
+        end_s = time.monotonic() + seconds
+        while time.monotonic() < end_s:
+            self._play()
+            time.sleep(min(POLL_S, seconds))
+
+    def _play(self) -> None:
+        """Do what the agents of the members do now."""
+        assert self._process.running, f"Berthmaster ended:\n{self._process.tail()}"
+        self._model.settle()
+        self._renew_leases()
+
+    def _renew_leases(self) -> None:
+        if self._renewed_s is None or time.monotonic() > self._renewed_s + RENEW_S:
+            self._renewed_s = time.monotonic()
+            for name in self._clusters:
+                if self.members.member(name).up:
+                    self._renew(name)
+
+    def _renew(self, name: str) -> None:
+        key = (LEASE_NAMESPACE, name)
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": micro_time(datetime.now(UTC))}
+        lease: JSON = {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": LEASE_NAMESPACE},
+            "spec": spec,
+        }
+        if ask_if_found(self._client, get(LEASES, key)) is None:
+            ask(self._client, create(LEASES, LEASE_NAMESPACE, lease))
+        else:
+            ask(self._client, merge_patch(LEASES, key, {"spec": spec}))
+
+    def close(self) -> None:
+        """Delete the namespace and the leases."""
+        self.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        for name in self._clusters:
+            self.delete(
+                {
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": name, "namespace": LEASE_NAMESPACE},
+                }
+            )
+
+
+def kubeconfig() -> Path | None:
+    """Return the kubeconfig of the Karmada to test; None if none is named."""
+    named = os.environ.get("KARMADA_KUBECONFIG")
+    return Path(named) if named else None
+
+
+def _collection(which: Ident) -> Collection:
+    return Collection.of(which.api_version, PLURALS[which.kind])

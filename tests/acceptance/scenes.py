@@ -1,0 +1,211 @@
+"""What scenarios have in common: manifests, and what they look at."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from acceptance.planes import OWN_TAINT, Plane
+from karmada_model.detector import binding_of
+from karmada_model.objects import ident
+from kube_store import JSON
+
+DYNAMIC = {
+    "replicaSchedulingType": "Divided",
+    "replicaDivisionPreference": "Weighted",
+    "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+}
+AGGREGATED = {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+DUPLICATED = {"replicaSchedulingType": "Duplicated"}
+
+
+class Scene:
+    """A scenario's clusters and workloads on a control plane.
+
+    Attributes:
+        plane: the control plane.
+    """
+
+    def __init__(self, plane: Plane) -> None:
+        self.plane = plane
+        self._made: list[JSON] = []
+
+    def name(self, short: str) -> str:
+        """Return the full name of a cluster or of a cluster-scoped resource."""
+        return f"{self.plane.prefix}{short}"
+
+    def make(self, manifest: JSON) -> JSON:
+        """Create an object. The scene removes it in the end."""
+        self.plane.apply(manifest)
+        self._made.append(manifest)
+        return manifest
+
+    def remove(self, manifest: JSON) -> None:
+        """Delete an object before the end."""
+        self.plane.delete(manifest)
+        self._made.remove(manifest)
+
+    def clear(self) -> None:
+        """Delete workloads, then policies, then clusters. Karmada removes clusters without Works by itself."""
+        order = {"Cluster": 2, "PropagationPolicy": 1, "ClusterPropagationPolicy": 1}
+        for rank in range(3):
+            leaving = [each for each in self._made if order.get(each["kind"], 0) == rank]
+            for each in leaving:
+                self.plane.delete(each)
+            for each in leaving if rank < order["Cluster"] else ():
+                what = f"{each['kind']} {each['metadata']['name']} is gone"
+                self.plane.wait(what, lambda each=each: self.plane.get(ident(each)) is None)
+        self.plane.wait("no Work is left", lambda: not any(map(self._is_own, self.plane.all("Work"))))
+
+    def _is_own(self, work: JSON) -> bool:
+        return str(work["metadata"]["namespace"]).startswith(f"karmada-es-{self.plane.prefix}")
+
+    def cluster(
+        self, short: str, cpu: int = 100, *, spec: JSON | None = None, taints: Iterable[JSON] = (), **labels: str
+    ) -> JSON:
+        """Register a member cluster."""
+        served = {
+            "v1": ("ConfigMap", "Secret", "ServiceAccount"),
+            "apps/v1": ("Deployment", "StatefulSet"),
+            "rbac.authorization.k8s.io/v1": ("ClusterRole",),
+        }
+        return self.make(
+            {
+                "apiVersion": "cluster.karmada.io/v1alpha1",
+                "kind": "Cluster",
+                "metadata": {"name": self.name(short), "labels": {"suite": self.plane.prefix.strip("-"), **labels}},
+                "spec": {
+                    "syncMode": "Pull",
+                    "taints": [{"key": OWN_TAINT, "effect": "NoSchedule"}, *taints],
+                    **(spec or {}),
+                },
+                "status": {
+                    "kubernetesVersion": "v1.36.3",
+                    "apiEnablements": [
+                        {"groupVersion": version, "resources": [_served(kind) for kind in kinds]}
+                        for version, kinds in served.items()
+                    ],
+                    "conditions": [
+                        {
+                            "type": "Ready",
+                            "status": "True",
+                            "reason": "ClusterReady",
+                            "message": "played",
+                            "lastTransitionTime": "2026-01-01T00:00:00Z",
+                        }
+                    ],
+                    "resourceSummary": {"allocatable": {"cpu": str(cpu), "memory": "1000Gi", "pods": "1000"}},
+                },
+            }
+        )  # fmt: skip
+
+    def deployment(self, name: str = "web", replicas: int = 4, cpu: str = "1", **pod: Any) -> JSON:
+        """Create a Deployment."""
+        container = {"name": "main", "image": "registry.example/web:1", "resources": {"requests": {"cpu": cpu}}}
+        return self.make(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {"name": name, "namespace": self.plane.namespace, "labels": {"app": name}},
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": name}},
+                    "template": {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **pod}},
+                },
+            }
+        )
+
+    def placement(self, *shorts: str, strategy: JSON | None = None, **fields: Any) -> JSON:
+        """Return a placement on clusters, or without clusters on what ``fields`` says."""
+        affinity = {"clusterAffinity": {"clusterNames": [self.name(each) for each in shorts]}} if shorts else {}
+        tolerations = [{"key": OWN_TAINT, "operator": "Exists"}]
+        return {**affinity, "clusterTolerations": tolerations, "replicaScheduling": strategy or DYNAMIC, **fields}
+
+    def groups(self, **groups: list[str]) -> list[JSON]:
+        """Return ``clusterAffinities``."""
+        return [
+            {"affinityName": name, "clusterNames": [self.name(each) for each in shorts]}
+            for name, shorts in groups.items()
+        ]
+
+    def policy(self, name: str, placement: JSON, *selectors: JSON, wide: bool = False, **spec: Any) -> JSON:
+        """Create a policy for the Deployment ``web``, or for what the selectors select.
+
+        ``wide`` makes it a ClusterPropagationPolicy.
+        """
+        chosen = list(selectors) or [self.selector("web")]
+        where = {} if wide else {"namespace": self.plane.namespace}
+        return self.make(
+            {
+                "apiVersion": "policy.karmada.io/v1alpha1",
+                "kind": "ClusterPropagationPolicy" if wide else "PropagationPolicy",
+                "metadata": {"name": self.name(name) if wide else name, **where},
+                "spec": {
+                    "resourceSelectors": chosen,
+                    "placement": placement,
+                    "schedulerName": self.plane.scheduler,
+                    **spec,
+                },
+            }
+        )
+
+    def selector(self, name: str = "", kind: str = "Deployment", api_version: str = "apps/v1", **fields: Any) -> JSON:
+        """Return a selector in the namespace of the scenario."""
+        named = {"name": name} if name else {}
+        return {"apiVersion": api_version, "kind": kind, "namespace": self.plane.namespace, **named, **fields}
+
+    # What scenarios look at
+
+    def binding(self, template: JSON) -> JSON:
+        """Return the binding of a template; empty without."""
+        return self.plane.get(binding_of(template)) or {}
+
+    def assignment(self, template: JSON) -> dict[str, int]:
+        """Return the replicas of a template by short name of the cluster."""
+        clusters = self.binding(template).get("spec", {}).get("clusters") or ()
+        return {each["name"].removeprefix(self.plane.prefix): each.get("replicas", 0) for each in clusters}
+
+    def scheduled(self, template: JSON) -> JSON:
+        """Return the condition ``Scheduled`` of a binding; empty without."""
+        conditions = self.binding(template).get("status", {}).get("conditions") or ()
+        return next((each for each in conditions if each["type"] == "Scheduled"), {})
+
+    def works(self, template: JSON) -> dict[str, int]:
+        """Return the replicas of the Works of a template by short name of the cluster."""
+        found = {}
+        for work in self.plane.all("Work"):
+            space, manifests = work["metadata"]["namespace"], work["spec"]["workload"]["manifests"]
+            if manifests and ident(manifests[0]) == ident(template):
+                short = space.removeprefix("karmada-es-").removeprefix(self.plane.prefix)
+                found[short] = (manifests[0].get("spec") or {}).get("replicas", 0)
+        return found
+
+    def healthy(self, template: JSON) -> dict[str, int]:
+        """Return the replicas that really are healthy, by short name of the cluster."""
+        found = self.plane.members.healthy(template)
+        return {name.removeprefix(self.plane.prefix): count for name, count in found.items()}
+
+    def reported(self, template: JSON) -> dict[str, str]:
+        """Return the health that the binding reports, by short name of the cluster."""
+        items = self.binding(template).get("status", {}).get("aggregatedStatus") or ()
+        return {each["clusterName"].removeprefix(self.plane.prefix): each.get("health", "") for each in items}
+
+    def holder(self, template: JSON) -> str:
+        """Return the name of the policy that holds a template, by its claim; empty without."""
+        found = self.plane.get(ident(template)) or {"metadata": {}}
+        annotations = found["metadata"].get("annotations", {})
+        for kind in ("propagationpolicy", "clusterpropagationpolicy"):
+            if name := annotations.get(f"{kind}.karmada.io/name"):
+                return str(name).removeprefix(self.plane.prefix)
+        return ""
+
+    def expect(self, template: JSON, assignment: dict[str, int]) -> None:
+        """Wait until a template is assigned, and its Works and its pods follow."""
+        what = f"{template['metadata']['name']} runs as {assignment}"
+        self.plane.wait(what, lambda: self.assignment(template) == assignment or None)
+        self.plane.wait(f"Works: {what}", lambda: self.works(template) == assignment)
+        running = {name: count for name, count in assignment.items() if count}
+        self.plane.wait(f"pods: {what}", lambda: self.healthy(template) == running)
+        self.plane.wait(f"reported: {what}", lambda: self.reported(template) == dict.fromkeys(assignment, "Healthy"))
+
+
+def _served(kind: str) -> JSON:
+    return {"name": f"{kind.lower()}s", "kind": kind}

@@ -1,0 +1,122 @@
+"""Berthmaster decides as karmada-scheduler does: random bindings, new ones and scaled ones."""
+
+import json
+import random
+
+from acceptance.planes import KARMADA_SCHEDULER
+from acceptance.random_bindings import random_binding, random_cluster
+from acceptance.scenes import Scene
+from karmada_model.objects import Ident, ident
+from kube_store import JSON
+
+from berthmaster.controllers.binding_scheduler.decide import ClusterState, decide
+from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.model.binding import Binding
+from berthmaster.model.decode import convert
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.scheduler import Scheduler
+
+CLUSTERS = 10
+BINDINGS = {"model": 40, "karmada": 500}
+AT_ONCE = {"model": 1, "karmada": 500}
+"""The scheduler of the model protects clusters from overcommitment, which karmada-scheduler does not by default."""
+LIMIT_S = 600.0
+
+
+def own_decision(state: ClusterState, binding: JSON) -> JSON:
+    """Return whether Berthmaster would schedule a binding, its assignment after that, and its group."""
+    decision = decide(state, convert(Binding, binding), 0.0)
+    clusters = decision.clusters if decision.clusters is not None else assigned(binding)
+    group = decision.result.group if decision.result.ok else ""
+    return {"scheduled": decision.result.ok, "clusters": dict(clusters), "group": group}
+
+
+def made_decision(binding: JSON) -> JSON:
+    """Return whether the scheduler of the control plane scheduled a binding, its assignment, and its group."""
+    ok = succeeded(binding)
+    group = binding["status"].get("schedulerObservingAffinityName", "") if ok else ""
+    return {"scheduled": ok, "clusters": assigned(binding), "group": group}
+
+
+def assigned(binding: JSON) -> dict[str, int]:
+    return {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
+
+
+def condition(binding: JSON) -> JSON:
+    conditions = binding.get("status", {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == "Scheduled"), {})
+
+
+def succeeded(binding: JSON) -> bool:
+    return bool(condition(binding).get("status") == "True")
+
+
+def is_done(binding: JSON) -> bool:
+    """Whether the scheduler is done with the latest generation of a binding."""
+    if not succeeded(binding):
+        return bool(condition(binding))
+    observed = binding["status"].get("schedulerObservedGeneration")
+    return bool(observed == binding["metadata"]["generation"])
+
+
+def test_random_bindings_get_the_same_answers(scene: Scene):
+    chance = random.Random(20)
+    plane = scene.plane
+    shorts = [f"m{number}" for number in range(CLUSTERS)]
+    for short in shorts:
+        random_cluster(chance, scene, short)
+    plane.rest(5)  # until Karmada has added what it adds to clusters
+    fleet = Fleet(
+        KARMADA_CLUSTERS.read(json.dumps(each).encode())
+        for each in plane.all("Cluster")
+        if each["metadata"]["name"].startswith(plane.prefix)
+    )
+    state = ClusterState(Scheduler(fleet, karmada_profile()), {}, FailoverOptions())
+    made = [random_binding(chance, scene, f"w{number}", shorts) for number in range(BINDINGS[plane.kind])]
+    expected: dict[Ident, JSON] = {}
+    size = AT_ONCE[plane.kind]
+    for batch in (made[start : start + size] for start in range(0, len(made), size)):
+        for each in batch:
+            each["spec"]["schedulerName"] = KARMADA_SCHEDULER
+            scene.make(each)
+        wanted = {ident(each): own_decision(state, each) for each in batch}
+        found = compare(scene, wanted)
+        expected |= wanted
+        if plane.kind == "karmada":
+            compare(scene, scaled(chance, scene, state, found))
+        for each in batch:
+            scene.remove(each)
+    failed = sum(not each["scheduled"] for each in expected.values())
+    assert 0 < failed < len(made) / 2, "most bindings fit, and some do not"
+
+
+def scaled(chance: random.Random, scene: Scene, state: ClusterState, found: dict[Ident, JSON]) -> dict[Ident, JSON]:
+    """Scale all bindings, and return what Berthmaster would then assign."""
+    wanted = {}
+    for which, binding in found.items():
+        replicas = chance.randint(1, 30)
+        wanted[which] = own_decision(state, {**binding, "spec": {**binding["spec"], "replicas": replicas}})
+        scene.plane.edit(binding, spec={"replicas": replicas})
+    return wanted
+
+
+def compare(scene: Scene, expected: dict[Ident, JSON]) -> dict[Ident, JSON]:
+    """Wait until all bindings are scheduled, compare them with what is expected, and return them."""
+
+    def latest() -> list[JSON]:
+        found = [
+            each
+            for each in scene.plane.all("ResourceBinding")
+            if each["metadata"]["namespace"] == scene.plane.namespace
+        ]
+        return [{"apiVersion": "work.karmada.io/v1alpha2", "kind": "ResourceBinding", **each} for each in found]
+
+    scene.plane.wait("all bindings have a condition", lambda: all(map(is_done, latest())), LIMIT_S)
+    scene.plane.rest(3)
+    found = {ident(each): each for each in latest()}
+    made = {which: made_decision(each) for which, each in found.items()}
+    different = {which.name: (made[which], wanted) for which, wanted in expected.items() if made[which] != wanted}
+    assert different == {}, f"{len(different)} of {len(expected)} differ"
+    return found
