@@ -7,7 +7,7 @@ import click
 from berthmaster.controllers.registry import REGISTRY, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
-from berthmaster.runtime.feature_gates import WORKLOAD_AFFINITY, FeatureGates, gates_help
+from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.options import (
     FILE,
@@ -178,7 +178,9 @@ def _settings(given: dict[str, Any]) -> ControllerSettings:
     return ControllerSettings(
         gates=gates,
         scheduler_name=given["scheduler_name"],
-        profile=profile_from(given, workload_affinity=gates.on(WORKLOAD_AFFINITY)),
+        profile=profile_from(
+            given, workload_affinity=gates.on(WORKLOAD_AFFINITY), component_sets=gates.on(MULTIPLE_POD_TEMPLATES)
+        ),
         concurrent_bindings=given["concurrent_bindings"],
         concurrent_rebalancers=given["concurrent_rebalancers"],
         failover=given["failover"],

@@ -95,11 +95,22 @@ def workload_affinity_on(feature_gates: str) -> bool:
     return FeatureGates.parse(feature_gates, _GATES).on(WORKLOAD_AFFINITY)
 
 
-def profile_from(given: Mapping[str, Any], *, workload_affinity: bool) -> Profile:
-    """Return the scheduling profile from the values of ``plugin_options``, including plugins of third parties."""
+def profile_from(given: Mapping[str, Any], *, workload_affinity: bool, component_sets: bool = True) -> Profile:
+    """Return the scheduling profile from the values of ``plugin_options``, including plugins of third parties.
+
+    Args:
+        given: the values of the command's options.
+        workload_affinity: whether the gate ``WorkloadAffinity`` is on.
+        component_sets: whether the gate ``MultiplePodTemplatesScheduling`` is on.
+    """
     known = with_third_parties(built_in(workload_affinity=workload_affinity))
     switches = [switch.strip() for switch in given["plugins"].split(",") if switch.strip()]
-    return karmada_profile(known.selected(switches), keep_empty=given["keep_empty"], limits=given["placement_limits"])
+    return karmada_profile(
+        known.selected(switches),
+        keep_empty=given["keep_empty"],
+        limits=given["placement_limits"],
+        component_sets=component_sets,
+    )
 
 
 def current_time() -> datetime:

@@ -27,6 +27,22 @@ _ESTIMATOR = {
     },
     "MaxAvailableReplicasRequest": {"cluster": (1, "string"), "replicaRequirements": (2, "ReplicaRequirements")},
     "MaxAvailableReplicasResponse": {"maxReplicas": (1, "int32")},
+    "ComponentReplicaRequirements": {
+        "nodeClaim": (1, "NodeClaim"),
+        "priorityClassName": (3, "string"),
+        "resourceRequestBytes": (4, "map bytes"),
+    },
+    "Component": {
+        "name": (1, "string"),
+        "replicaRequirements": (2, "ComponentReplicaRequirements"),
+        "replicas": (3, "int32"),
+    },
+    "MaxAvailableComponentSetsRequest": {
+        "cluster": (1, "string"),
+        "components": (2, "*Component"),
+        "namespace": (3, "string"),
+    },
+    "MaxAvailableComponentSetsResponse": {"maxSets": (1, "int32")},
 }  # fmt: skip
 _KUBERNETES = {
     "Quantity": {"string": (1, "string")},

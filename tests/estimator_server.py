@@ -46,9 +46,9 @@ class EstimatorServer:
         self._closing.clear()
         self._server = grpc.server(ThreadPoolExecutor(8), options=[("grpc.so_reuseport", 0)])
         handler = grpc.unary_unary_rpc_method_handler(self._answer)
-        self._server.add_generic_rpc_handlers(
-            [grpc.method_handlers_generic_handler(SERVICE, {"MaxAvailableReplicas": handler})]
-        )
+        sets = grpc.unary_unary_rpc_method_handler(self._answer_sets)
+        handlers = {"MaxAvailableReplicas": handler, "MaxAvailableComponentSets": sets}
+        self._server.add_generic_rpc_handlers([grpc.method_handlers_generic_handler(SERVICE, handlers)])
         address = f"127.0.0.1:{self.port}"
         if self.credentials is None:
             self.port = self._server.add_insecure_port(address)
@@ -61,8 +61,13 @@ class EstimatorServer:
         self._closing.set()
         self._server.stop(0).wait(5)
 
-    def _answer(self, content: bytes, context: grpc.ServicerContext) -> bytes:
-        request = parsed("MaxAvailableReplicasRequest", content)
+    def _answer_sets(self, content: bytes, context: grpc.ServicerContext) -> bytes:
+        return self._answer(content, context, "MaxAvailableComponentSetsRequest")
+
+    def _answer(
+        self, content: bytes, context: grpc.ServicerContext, message: str = "MaxAvailableReplicasRequest"
+    ) -> bytes:
+        request = parsed(message, content)
         self.asked.append((request, dict(context.invocation_metadata()).get("object", "")))
         if request.cluster != self.cluster:
             context.abort(grpc.StatusCode.INVALID_ARGUMENT, f"this is {self.cluster}")

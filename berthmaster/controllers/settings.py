@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Literal
 
 from berthmaster.runtime.feature_gates import (
+    MULTIPLE_POD_TEMPLATES,
     POLICY_PREEMPTION,
     PRIORITY_BASED_SCHEDULING,
+    SCHEDULING_OVERCOMMIT_PROTECTION,
     WORKLOAD_AFFINITY,
     FeatureGates,
 )
@@ -14,7 +16,13 @@ from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.profile import Profile
 
 UnknownFields = Literal["hold", "ignore"]
-GATES = (POLICY_PREEMPTION, PRIORITY_BASED_SCHEDULING, WORKLOAD_AFFINITY)
+GATES = (
+    MULTIPLE_POD_TEMPLATES,
+    POLICY_PREEMPTION,
+    PRIORITY_BASED_SCHEDULING,
+    SCHEDULING_OVERCOMMIT_PROTECTION,
+    WORKLOAD_AFFINITY,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,20 @@ PRIORITY_BASED_SCHEDULING: Final = Gate(
 )
 
 
+SCHEDULING_OVERCOMMIT_PROTECTION: Final = Gate(
+    "SchedulingOvercommitProtection",
+    "beta",
+    default=True,
+    summary="assigned replicas count until their cluster reports them",
+)
+MULTIPLE_POD_TEMPLATES: Final = Gate(
+    "MultiplePodTemplatesScheduling",
+    "beta",
+    default=True,
+    summary="workloads with components are placed as complete sets of their pods",
+)
+
+
 class FeatureGates:
     """The gates and whether each is on."""
 

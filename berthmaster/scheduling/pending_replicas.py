@@ -15,6 +15,7 @@ from berthmaster.model.cluster import AllocatableModeling, Cluster, ResourceMode
 from berthmaster.model.meta import INT64_MAX
 from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
 from berthmaster.scheduling.columns import IntArray
+from berthmaster.scheduling.component_sets import ComponentSet
 from berthmaster.scheduling.resources import CPU, PODS, Requests, amount_of, counts_for_nodes
 
 Key = tuple[str, str]
@@ -30,14 +31,23 @@ class PendingReplicas(NamedTuple):
     """Replicas of one binding that are assumed on one cluster.
 
     Attributes:
-        replicas: the number.
+        replicas: the number; for a workload of several pod templates, the number of sets of its pods.
         requests: the resources that each of them requests.
         until_s: the monotonic time at which they expire.
+        templates: the pods of a set; empty for replicas.
     """
 
     replicas: int
     requests: Requests
     until_s: float
+    templates: ComponentSet = ()
+
+    @property
+    def pods(self) -> list[tuple[int, Requests]]:
+        """The pods with equal requests: how many, and what each requests."""
+        if not self.templates:
+            return [(self.replicas, self.requests)]
+        return [(self.replicas * each.replicas, each.requests or ()) for each in self.templates]
 
 
 class AssumedCluster:
@@ -74,7 +84,7 @@ class AssumedCluster:
             self.pending[key] = pending
             self._count(pending, 1)
             if self._nodes is not None:
-                self._nodes.place(key, pending.requests, pending.replicas)
+                self._place(self._nodes, key, pending)
 
     def equivalent_replicas(self, requests: Requests) -> int:
         """Return how many replicas with these requests would need the resources that are pending."""
@@ -85,6 +95,10 @@ class AssumedCluster:
             for pending, replicas in self._replicas.items()
         )
 
+    def equivalent_sets(self, demand: Requests) -> int:
+        """Return how many sets of pods with this demand together would need the resources that are pending."""
+        return max((-(-self._amounts.get(name, 0) // amount) for name, amount in demand), default=0)
+
     def view(self) -> Cluster:
         """Return the cluster with pending replicas counted as ``allocating``, and deducted from its models' nodes."""
         cluster, summary = self._cluster, self._cluster.status.resource_summary
@@ -93,7 +107,7 @@ class AssumedCluster:
             return cluster
         if self._nodes is None and (nodes := nodes_of(cluster)) is not None:
             for key, each in self.pending.items():
-                nodes.place(key, each.requests, each.replicas)
+                self._place(nodes, key, each)
             self._nodes = nodes
         spec = cluster.spec
         summary = msgspec.structs.replace(summary, allocating=_allocating(summary, self._amounts))
@@ -104,14 +118,20 @@ class AssumedCluster:
         status = msgspec.structs.replace(cluster.status, resource_summary=summary)
         return msgspec.structs.replace(cluster, spec=spec, status=status)
 
+    @staticmethod
+    def _place(nodes: "ModelNodes", key: Key, pending: PendingReplicas) -> None:
+        for count, requests in pending.pods:
+            nodes.place(key, requests, count)
+
     def _count(self, pending: PendingReplicas, sign: int) -> None:
-        self._replicas[pending.requests] += sign * pending.replicas
-        if not self._replicas[pending.requests]:
-            del self._replicas[pending.requests]
-        for name, amount in ((PODS, 1), *pending.requests):
-            self._amounts[name] += sign * amount * pending.replicas
-            if not self._amounts[name]:
-                del self._amounts[name]
+        for count, requests in pending.pods:
+            self._replicas[requests] += sign * count
+            if not self._replicas[requests]:
+                del self._replicas[requests]
+            for name, amount in ((PODS, 1), *requests):
+                self._amounts[name] += sign * amount * count
+                if not self._amounts[name]:
+                    del self._amounts[name]
 
 
 def _modeled(cluster: Cluster) -> tuple[object, object]:
@@ -188,10 +208,10 @@ class ModelNodes:
         self._counts = np.array([counts[model.grade] for model in grades], dtype=np.int64)
         self._grade_of = np.repeat(np.arange(len(grades)), np.minimum(self._counts, MAX_NODES // len(grades)))
         self._free = self._grades[self._grade_of]
-        self._placed: dict[Key, _Placed] = {}
+        self._placed: dict[Key, list[_Placed]] = {}
 
     def place(self, key: Key, requests: Requests, replicas: int) -> None:
-        """Place a workload's replicas by first fit. Replicas that fit no node take nothing."""
+        """Place replicas of a workload by first fit, beside those that it has. Those that fit no node take nothing."""
         asked = {**dict(filter(counts_for_nodes, requests)), PODS: 1}
         if not asked.keys() <= {PODS, *self._names}:
             return
@@ -200,13 +220,13 @@ class ModelNodes:
         fitting = (self._free[:, columns] // amounts).min(axis=1)
         taken = np.diff(np.minimum(np.cumsum(fitting), replicas), prepend=0)
         nodes = np.flatnonzero(taken)
-        placed = self._placed[key] = _Placed(nodes, taken[nodes], columns, amounts)
+        placed = _Placed(nodes, taken[nodes], columns, amounts)
+        self._placed.setdefault(key, []).append(placed)
         self._add(placed, -1)
 
     def remove(self, key: Key) -> None:
         """Take a workload's replicas off the nodes."""
-        placed = self._placed.pop(key, None)
-        if placed is not None:
+        for placed in self._placed.pop(key, ()):
             self._add(placed, 1)
 
     def classes(self) -> list[NodeClass]:

@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, BindingSpec
 from berthmaster.model.placement import Placement
+from berthmaster.scheduling.component_sets import ComponentSet, PodTemplate
 from berthmaster.scheduling.resources import Requests, requests_of
 
 
@@ -25,6 +26,7 @@ class Request:
         observed_group: the group that the current assignment came from, empty for none.
         is_workload: it has replicas, requirements or components.
         components: how many pod templates it has, 0 if unknown.
+        component_set: the pods of its templates; empty if unknown.
         affinity_group, anti_affinity_group: the groups ``key=value`` of workloads to be with, or apart from.
         bounds: how many more replicas clusters can take, by name, as reported by estimators. Never negative. They
             apply in addition to the fleet's own numbers. None if no estimator was asked.
@@ -44,6 +46,7 @@ class Request:
     observed_group: str = ""
     is_workload: bool
     components: int = 0
+    component_set: ComponentSet = ()
     affinity_group: str = ""
     anti_affinity_group: str = ""
     bounds: Mapping[str, int] | None = None
@@ -70,6 +73,7 @@ class Request:
             observed_group=binding.status.scheduler_observing_affinity_name,
             is_workload=spec.is_workload,
             components=len(spec.components),
+            component_set=_component_set(spec) if spec.components else (),
             affinity_group=groups.affinity_group if groups else "",
             anti_affinity_group=groups.anti_affinity_group if groups else "",
         )
@@ -78,6 +82,28 @@ class Request:
     def divides_replicas(self) -> bool:
         """Whether replicas are assigned. If not, every selected cluster gets the workload."""
         return (self.replicas > 0 or self.requests is not None) and self.components <= 1
+
+    def occupied(self, clusters: Mapping[str, int]) -> Mapping[str, int]:
+        """Return how much of a workload an assignment runs by cluster: its replicas, or its sets of pods.
+
+        Empty if it runs no pods, as far as is known.
+
+        Args:
+            clusters: replicas by cluster; 0 for a workload of several templates, of which each cluster has one set.
+        """
+        if self.divides_replicas:
+            return clusters
+        return dict.fromkeys(clusters, 1) if self.component_set else {}
+
+
+def _component_set(spec: BindingSpec) -> ComponentSet:
+    return tuple(
+        PodTemplate(
+            each.replicas,
+            None if each.replica_requirements is None else requests_of(each.replica_requirements.resource_request),
+        )
+        for each in spec.components
+    )
 
 
 _ANYWHERE = Placement()

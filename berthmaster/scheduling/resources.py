@@ -3,8 +3,8 @@
 Amounts are int64: CPU in millicores, all other resources in whole units.
 """
 
-from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ MAX_RESOURCE_NAMES: Final = 512
 MAX_GRADES: Final = 64
 """The most resource models of a cluster. Karmada's default is 9."""
 
+EstimateOf = TypeVar("EstimateOf", bound=Column[np.int64])
 Requests = tuple[tuple[str, int], ...]
 """Positive amounts of resources that one replica needs, sorted by name."""
 
@@ -62,6 +63,18 @@ def available_replicas(cluster: Cluster, requests: Requests) -> int:
     return max(0, min(_whole_pods(summary), min(bounds, default=UNLIMITED), UNLIMITED))
 
 
+class NodeGrade(NamedTuple):
+    """Nodes of the same capacity: the smallest amounts of a grade, in the units of the columns.
+
+    Attributes:
+        capacity: by resource, pods included.
+        nodes: the number of nodes.
+    """
+
+    capacity: dict[str, int]
+    nodes: int
+
+
 class Resources:
     """The capacity of all clusters in columns.
 
@@ -76,16 +89,25 @@ class Resources:
         self._free: dict[str, IntArray] = {}
         self._nothing: IntArray = np.zeros(0, dtype=np.int64)
         self._models = _ModelColumns()
-        self._estimates: dict[Requests | None, EstimateColumn] = {}
+        self._estimates: dict[Hashable, Column[np.int64]] = {}
 
     def estimate(self, requests: Requests | None) -> "EstimateColumn":
         """Return the column of how many replicas fit each row. None is a replica without requirements."""
-        column = self._estimates.get(requests)
+        return self.shared(requests, lambda: EstimateColumn(self, requests))
+
+    def shared(self, key: Hashable, make: Callable[[], EstimateOf]) -> EstimateOf:
+        """Return the column of estimates with a key. The same key must always mean the same class."""
+        column: Any = self._estimates.get(key)
         if column is None:
             if len(self._estimates) >= _COLUMNS_KEPT:
                 self._estimates.clear()
-            column = self._estimates[requests] = EstimateColumn(self, requests)
-        return column
+            column = self._estimates[key] = make()
+        found: EstimateOf = column
+        return found
+
+    def model_nodes(self, row: int) -> list[NodeGrade] | None:
+        """Return the nodes that the resource models of a row describe; None if it has none."""
+        return self._models.nodes(row) if self._models.present(row) else None
 
     def grow(self, capacity: int) -> None:
         self.allowed_pods = _grown(self.allowed_pods, capacity)
@@ -257,6 +279,18 @@ class _ModelColumns:
             total += tightest.replicas * count
             votes[tightest.bound_by] += count
         return Estimate(total, max(votes, key=votes.__getitem__))
+
+    def nodes(self, row: int) -> list[NodeGrade]:
+        """Return the nodes of a row, by ascending grade."""
+        return [
+            NodeGrade(
+                {PODS: _PODS_OF_A_MODEL_NODE}
+                | {name: int(minima[index, row]) for name, minima in self._minima.items() if name != PODS},
+                count,
+            )
+            for index, count in enumerate(self._counts[:, row].tolist())
+            if count
+        ]
 
     def _reserve(self, grades: int) -> None:
         missing = grades - len(self._counts)

@@ -11,6 +11,7 @@ from typing import Final
 
 from berthmaster.kube.requests import Key
 from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.component_sets import ComponentSet
 from berthmaster.scheduling.pending_replicas import AssumedCluster, PendingReplicas
 from berthmaster.scheduling.resources import Requests
 
@@ -44,9 +45,24 @@ class AssumedReplicas:
             self._unlink(key, name)
 
     def assume(
-        self, key: Key, before: Mapping[str, int], after: Mapping[str, int], requests: Requests | None, now_s: float
+        self,
+        key: Key,
+        before: Mapping[str, int],
+        after: Mapping[str, int],
+        requests: Requests | None,
+        now_s: float,
+        templates: ComponentSet = (),
     ) -> list[Cluster]:
-        """Change a binding's assignment from ``before`` to ``after`` (replicas by cluster) at a monotonic time."""
+        """Change a binding's assignment.
+
+        Args:
+            key: the binding.
+            before: replicas by cluster, or sets of the pods of the templates.
+            after: the same after the change.
+            requests: the resources that each replica requests.
+            now_s: monotonic time.
+            templates: the pods of a set; empty for replicas.
+        """
         changed = set()
         for name in before.keys() | after.keys():
             assumed = self._clusters.get(name)
@@ -58,18 +74,26 @@ class AssumedReplicas:
                 if self._drop(key, name):
                     changed.add(name)
             elif known is None or known.replicas != replicas:
-                self._put(key, name, PendingReplicas(replicas, requests or (), now_s + LIFETIME_S))
+                self._put(key, name, PendingReplicas(replicas, requests or (), now_s + LIFETIME_S, templates))
                 changed.add(name)
         return self._views(changed)
 
-    def adopt(self, key: Key, replicas: Mapping[str, int], requests: Requests | None, now_s: float) -> list[Cluster]:
+    def adopt(
+        self,
+        key: Key,
+        replicas: Mapping[str, int],
+        requests: Requests | None,
+        now_s: float,
+        templates: ComponentSet = (),
+    ) -> list[Cluster]:
         """Assume replicas that another process assigned. Clusters where the binding has pending replicas are skipped.
 
         Args:
             key: the binding.
-            replicas: the replicas that it got, by cluster.
+            replicas: the replicas that it got, by cluster, or the sets of the pods of the templates.
             requests: the resources that each of them requests.
             now_s: monotonic time.
+            templates: the pods of a set; empty for replicas.
         """
         missing = {
             name: count
@@ -77,7 +101,7 @@ class AssumedReplicas:
             if count > 0 and (assumed := self._clusters.get(name)) is not None and key not in assumed.pending
         }
         for name, count in missing.items():
-            self._put(key, name, PendingReplicas(count, requests or (), now_s + LIFETIME_S))
+            self._put(key, name, PendingReplicas(count, requests or (), now_s + LIFETIME_S, templates))
         return self._views(missing)
 
     def pending(self, key: Key) -> dict[str, PendingReplicas]:
@@ -91,6 +115,11 @@ class AssumedReplicas:
         """
         assumed = self._clusters.get(cluster)
         return assumed.equivalent_replicas(requests or ()) if assumed is not None else 0
+
+    def equivalent_sets(self, cluster: str, demand: Requests) -> int:
+        """Return how many sets of pods with this demand would need the resources that are assumed on a cluster."""
+        assumed = self._clusters.get(cluster)
+        return assumed.equivalent_sets(demand) if assumed is not None else 0
 
     def restore(self, key: Key, pending: Mapping[str, PendingReplicas]) -> list[Cluster]:
         """Undo an assignment: set what is assumed for its binding to an earlier result of ``pending``."""

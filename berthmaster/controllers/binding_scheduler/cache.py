@@ -27,8 +27,10 @@ from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import checked_placement, decode_held_binding, placement_text
 from berthmaster.runtime.clock import Clock
 from berthmaster.scheduling.bounded_cache import BYTES_OF_JSON, BoundedCache
+from berthmaster.scheduling.component_sets import ComponentSet, demand_of
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
@@ -152,6 +154,7 @@ class ClusterCache:
         *,
         keeps_inputs: bool = False,
         moves: MoveSupervisor | None = None,
+        overcommit_protection: bool = True,
     ) -> None:
         """Start without clusters.
 
@@ -162,6 +165,8 @@ class ClusterCache:
             ask: asks scheduler estimators for available replicas. It may block, and must not raise.
             keeps_inputs: whether decisions that a ledger records carry what they read.
             moves: answers for moves; None decides without moves.
+            overcommit_protection: whether assigned replicas that do not show in the status of their cluster count (gate
+                ``SchedulingOvercommitProtection``).
         """
         self._lock = threading.Lock()
         self._scheduler = Scheduler(Fleet(), profile)
@@ -173,6 +178,7 @@ class ClusterCache:
         self._clock = clock
         self._ask = ask
         self._keeps_inputs = keeps_inputs
+        self._protects = overcommit_protection
         self._unconfirmed: dict[Key, BindingDecision] = {}
         self._freed: set[str] = set()
 
@@ -210,12 +216,14 @@ class ClusterCache:
         if before is not None and before.spec.clusters == after.spec.clusters:
             return
         request = Request.of(after)
-        if not request.divides_replicas:
+        assigned = request.occupied(request.current)
+        if not assigned or not self._protects:
             return
-        running = targets(before) if before is not None else _reported(after)
-        added = {name: replicas - running.get(name, 0) for name, replicas in request.current.items()}
+        running = request.occupied(targets(before) if before is not None else _reported(after))
+        added = {name: count - running.get(name, 0) for name, count in assigned.items()}
         with self._lock:
-            self._apply(self._assumed.adopt(key, added, request.requests, self._clock.monotonic_s()))
+            now_s = self._clock.monotonic_s()
+            self._apply(self._assumed.adopt(key, added, request.requests, now_s, _templates(request)))
 
     def forget_moved(self, key: Key, before: Binding, after: Binding) -> None:
         """Forget what is assumed on clusters that another client removed from the assignment."""
@@ -250,7 +258,7 @@ class ClusterCache:
         """Compare what is assumed with the latest binding (None if it is gone), and forget what was not written."""
         with self._lock:
             if binding is not None and key not in self._unconfirmed:
-                self._free(self._assumed.trim(key, targets(binding)))
+                self._free(self._assumed.trim(key, Request.of(binding).occupied(targets(binding))))
             decision = self._unconfirmed.pop(key, None)
             if decision is None:
                 return
@@ -303,12 +311,9 @@ class ClusterCache:
         with self._lock:
             now_s = self._clock.monotonic_s()
             if bounds:
-                requests = Request.of(binding).requests
                 # Estimators do not see assumed replicas yet.
-                bounds = {
-                    name: max(0, bound - self._assumed.equivalent_replicas(name, requests))
-                    for name, bound in bounds.items()
-                }
+                taken = self._equivalents(Request.of(binding), bounds)
+                bounds = {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
             moves = self._moves.context(key) if self._moves is not None else None
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
             if self._keeps_inputs and decision.is_news:
@@ -354,12 +359,20 @@ class ClusterCache:
         request, running = decision.request, targets(decision.binding)
         if request.affinity_group or request.anti_affinity_group:
             self._scheduler.peers.place(request, clusters)
-        if not request.divides_replicas:
+        current, after = request.occupied(running), request.occupied(clusters)
+        if not self._protects or not (current or after):
             return None
         before = self._assumed.pending(key)
-        self._apply(self._assumed.assume(key, running, clusters, request.requests, now_s))
-        self._freed.update(name for name in before if clusters.get(name, 0) < running.get(name, 0))
+        self._apply(self._assumed.assume(key, current, after, request.requests, now_s, _templates(request)))
+        self._freed.update(name for name in before if after.get(name, 0) < current.get(name, 0))
         return before
+
+    def _equivalents(self, request: Request, clusters: Iterable[str]) -> dict[str, int]:
+        """Return what is assumed on clusters in replicas of a workload, or in sets of its pods."""
+        if places_whole_sets(request, self._scheduler.compile(request.placement)):
+            demand = demand_of(request.component_set)
+            return {name: self._assumed.equivalent_sets(name, demand) for name in clusters}
+        return {name: self._assumed.equivalent_replicas(name, request.requests) for name in clusters}
 
     def _free(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
@@ -369,6 +382,11 @@ class ClusterCache:
     def _apply(self, clusters: Iterable[Cluster]) -> None:
         for cluster in clusters:
             self._scheduler.fleet.apply(cluster)
+
+
+def _templates(request: Request) -> ComponentSet:
+    """Return the pods of a set; empty for a workload with replicas."""
+    return () if request.divides_replicas else request.component_set
 
 
 def _reported(binding: Binding) -> dict[str, int]:

@@ -24,7 +24,7 @@ from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.kinds import KARMADA_CLUSTERS
 from berthmaster.kube.requests import Key
 from berthmaster.model.binding import Binding
-from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING
+from berthmaster.runtime.feature_gates import PRIORITY_BASED_SCHEDULING, SCHEDULING_OVERCOMMIT_PROTECTION
 from berthmaster.runtime.logs import log_exceptions
 
 NAME: Final = "binding-scheduler"
@@ -78,6 +78,7 @@ class BindingScheduler:
             None if self._estimators is None else self._estimators.max_available,
             keeps_inputs=context.decisions is not None,
             moves=self._moves,
+            overcommit_protection=settings.gates.on(SCHEDULING_OVERCOMMIT_PROTECTION),
         )
         by_priority = settings.gates.on(PRIORITY_BASED_SCHEDULING)
         self._queue = SchedulingQueue(context.clock, self._priority if by_priority else lambda _: 0)

@@ -21,9 +21,10 @@ from berthmaster.controllers.binding_scheduler.writes import (
 )
 from berthmaster.controllers.decision_recorder import DecisionInputs, DecisionOutcome
 from berthmaster.controllers.moves.lifecycle import MoveEvent
-from berthmaster.model.binding import Binding
+from berthmaster.model.binding import Binding, TargetComponent
 from berthmaster.model.unsupported import unsupported_message, unsupported_parts
 from berthmaster.scheduling.decision import Attempt, Decision
+from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.request import Request
@@ -178,7 +179,8 @@ def schedule(
         write = assignment_write(binding, request.placement, {}, "")
         return BindingDecision(trigger, binding, request, result, write, clusters={}, attempts=attempts)
     group = decision.group or ""
-    write = assignment_write(binding, request.placement, decision.assignment, group)
+    components = _components(state, binding, request)
+    write = assignment_write(binding, request.placement, decision.assignment, group, components=components)
     return BindingDecision(
         trigger,
         binding,
@@ -206,6 +208,14 @@ def outcome_of(decision: BindingDecision) -> DecisionOutcome:
         decision.refresh,
         decision.requeue_after_s,
     )
+
+
+def _components(state: ClusterState, binding: Binding, request: Request) -> tuple[TargetComponent, ...]:
+    """Return the pods of each template on a cluster (karmada ``buildTargetComponents``); empty for most workloads."""
+    components = binding.spec.components
+    if len(components) <= 1 or not places_whole_sets(request, state.scheduler.compile(request.placement)):
+        return ()
+    return tuple(TargetComponent(each.name, each.replicas) for each in components)
 
 
 def needs_decision(state: ClusterState, binding: Binding, now_s: float) -> bool:
@@ -269,7 +279,9 @@ def _fail_over(
         binding,
         request,
         SchedulingResult(SUCCESS, message, found.group),
-        assignment_write(binding, request.placement, found.clusters, found.group, tasks),
+        assignment_write(
+            binding, request.placement, found.clusters, found.group, tasks, _components(state, binding, request)
+        ),
         refresh=not requested,
         requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),
         clusters=found.clusters,

@@ -159,8 +159,8 @@ class EventHandlers:
         self._clusters.update_peers(latest)
         if before is not None:
             self._clusters.forget_moved(key, before, latest)
-        if names_scheduler(after, self._scheduler_name):
-            self._clusters.adopt(key, before, latest)
+        # Assignments of other schedulers take capacity, too.
+        self._clusters.adopt(key, before, latest)
 
     def _could_go_to(self, keys: Iterable[Key], clusters: set[str]) -> Iterator[Key]:
         # Bindings of one policy share one placement, which this dict keeps alive.

@@ -60,6 +60,7 @@ from berthmaster.model.move import (
     move_problem,
     without_move,
 )
+from berthmaster.model.unsupported import unsupported_parts
 from berthmaster.scheduling.karmada.trigger import Trigger, placement_changed
 from berthmaster.scheduling.request import Request
 
@@ -85,7 +86,7 @@ def decide_with_moves(
         moves: the configuration of moves; None decides without moves.
         explain: see ``decide``.
     """
-    if moves is None:
+    if moves is None or unsupported_parts(binding.spec.placement):  # a held workload does not move
         return decide(state, binding, now_s, bounds, explain=explain)
     return _Decider(state, now_s, bounds, moves, explain).decided(binding)
 

@@ -12,7 +12,14 @@ from typing import Any, Final
 
 import msgspec.structs
 
-from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus, GracefulEvictionTask, TargetCluster
+from berthmaster.model.binding import (
+    APPLIED_PLACEMENT,
+    Binding,
+    BindingStatus,
+    GracefulEvictionTask,
+    TargetCluster,
+    TargetComponent,
+)
 from berthmaster.model.cluster import Condition
 from berthmaster.model.decode import builtins, encode_json
 from berthmaster.model.move import APPLIED_AFFINITY, MOVE, MoveState, MoveStrategy, annotation_of, move_of
@@ -199,6 +206,7 @@ def assignment_write(
     clusters: Mapping[str, int],
     group: str,
     evictions: tuple[GracefulEvictionTask, ...] = (),
+    components: tuple[TargetComponent, ...] = (),
 ) -> AssignmentWrite | None:
     """Return the write that assigns a binding; None if it has this assignment already.
 
@@ -208,15 +216,18 @@ def assignment_write(
         clusters: replicas by cluster; empty removes the assignment.
         group: the group that won; empty without groups.
         evictions: graceful eviction tasks to add.
+        components: the pods of each template on each cluster, for a workload of several templates; empty for others.
+            A stored list without components is completed only with another assignment: an older API has no such field.
     """
     annotations: dict[str, str | None] = {APPLIED_PLACEMENT: applied_placement(placement)}
     annotations[APPLIED_AFFINITY] = applied_affinity(group, clusters) if group else None
     known = binding.metadata.annotations
     changed = {key: value for key, value in annotations.items() if known.get(key) != value}
-    listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
+    listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
+    outdated = any(each.components not in {(), components} for each in binding.spec.clusters)
     write = AssignmentWrite(
         changed,
-        listed if dict(clusters) != targets(binding) else None,
+        listed if outdated or dict(clusters) != targets(binding) else None,
         (*binding.spec.graceful_eviction_tasks, *evictions) if evictions else None,
     )
     return write if changed or write.clusters is not None or write.evictions is not None else None
@@ -247,7 +258,9 @@ def move_write(
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
     listed = None
     if clusters is not None and dict(clusters) != targets(binding):
-        listed = tuple(TargetCluster(name, replicas) for name, replicas in sorted(clusters.items()))
+        # Every cluster of a workload of several templates has the same components.
+        components = next((each.components for each in binding.spec.clusters), ())
+        listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
     tasks = evictions if evictions != binding.spec.graceful_eviction_tasks else None
     return AssignmentWrite(changed, listed, tasks) if changed or listed is not None or tasks is not None else None
 

@@ -8,7 +8,7 @@ import grpc
 from grpc import aio
 
 from berthmaster.controllers.estimators.endpoints import TLSMaterial, addresses, tls_material
-from berthmaster.controllers.estimators.messages import METHOD, Metadata
+from berthmaster.controllers.estimators.messages import COMPONENT_SETS, REPLICAS, Metadata
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
 from berthmaster.model.errors import ServiceError
@@ -72,7 +72,9 @@ class GRPCChannel:
     def __init__(self, address: str, tls: TLSMaterial | None) -> None:
         self.address = address
         self._channel = _channel(address, tls)
-        self._method: aio.UnaryUnaryMultiCallable[bytes, bytes] = self._channel.unary_unary(METHOD)
+        self._methods: dict[str, aio.UnaryUnaryMultiCallable[bytes, bytes]] = {
+            name: self._channel.unary_unary(name) for name in (REPLICAS, COMPONENT_SETS)
+        }
         self._closed = False
 
     async def wait_until_connected(self) -> None:
@@ -88,15 +90,15 @@ class GRPCChannel:
         if state is not _CONNECTED:
             raise ServiceError(f"{self.address}: connection refused, or the TLS handshake failed")
 
-    async def call(self, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
-        """Call ``MaxAvailableReplicas`` with an encoded request, and return the encoded response.
+    async def call(self, method: str, request: bytes, metadata: Metadata, timeout_s: float) -> bytes:
+        """Call ``REPLICAS`` or ``COMPONENT_SETS`` with an encoded request, and return the encoded response.
 
         Raises:
             ServiceError: the call failed, or the channel was closed.
         """
         self._check_open()
         try:
-            return await self._method(request, timeout=timeout_s, metadata=metadata)
+            return await self._methods[method](request, timeout=timeout_s, metadata=metadata)
         except aio.AioRpcError as error:
             details = " ".join((error.details() or "").split())[:_MAX_DETAILS]
             raise ServiceError(f"{self.address}: {error.code().name}: {details}") from None

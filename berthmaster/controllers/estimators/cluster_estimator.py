@@ -6,7 +6,7 @@ from collections.abc import Coroutine
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from berthmaster.controllers.estimators.messages import Metadata, encode_request, max_replicas
+from berthmaster.controllers.estimators.messages import Metadata, Question, answered_number
 from berthmaster.model.errors import ServiceError
 from berthmaster.runtime.backoff import Backoff
 from berthmaster.runtime.clock import Clock
@@ -104,18 +104,18 @@ class ClusterEstimator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._connecting = self._start(self._connect())
 
-    async def ask(self, requirements: bytes, metadata: Metadata, timeout_s: float) -> tuple[EstimateResult, int]:
-        """Ask for the available replicas; the number counts only with ``ANSWERED``.
+    async def ask(self, question: Question, metadata: Metadata, timeout_s: float) -> tuple[EstimateResult, int]:
+        """Ask for the available replicas or sets; the number counts only with ``ANSWERED``.
 
         The call takes at most ``timeout_s`` and raises no error.
         """
         if not self.breaker.closed:
             if self.breaker.begin_trial():
-                self._start(self._try(requirements, metadata, timeout_s))
+                self._start(self._try(question, metadata, timeout_s))
             return EstimateResult.SKIPPED, 0
         try:
             async with asyncio.timeout(timeout_s):
-                replicas = await self._call(requirements, metadata, timeout_s)
+                replicas = await self._call(question, metadata, timeout_s)
         except TimeoutError:
             self._report(f"no response within {timeout_s:g} s")
             return EstimateResult.OVERDUE, 0
@@ -137,13 +137,13 @@ class ClusterEstimator:
             await asyncio.wait(list(self._tasks))
         await self._disconnect()
 
-    async def _call(self, requirements: bytes, metadata: Metadata, timeout_s: float) -> int:
+    async def _call(self, question: Question, metadata: Metadata, timeout_s: float) -> int:
         if self._channel is None:
             await self.wait_until_connected()
         if self._channel is None:
             raise ServiceError("there is no connection")
-        response = await self._channel.call(encode_request(self.cluster, requirements), metadata, timeout_s)
-        return max_replicas(response)
+        request = question.request(self.cluster)
+        return answered_number(await self._channel.call(question.method, request, metadata, timeout_s))
 
     async def _connect(self) -> None:
         try:
@@ -151,13 +151,13 @@ class ClusterEstimator:
         except ServiceError as error:
             self._report(str(error), broken=True)
 
-    async def _try(self, requirements: bytes, metadata: Metadata, timeout_s: float) -> None:
+    async def _try(self, question: Question, metadata: Metadata, timeout_s: float) -> None:
         """Run a trial over a new connection: the Service or the certificates may have changed."""
         try:
             await self._disconnect()
             self._channel = await self._connector.connect(self.cluster)
             async with asyncio.timeout(timeout_s):
-                await self._call(requirements, metadata, timeout_s)
+                await self._call(question, metadata, timeout_s)
         except TimeoutError:
             self._report(f"no response within {timeout_s:g} s", broken=True)
         except ServiceError as error:

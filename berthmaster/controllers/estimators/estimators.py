@@ -13,15 +13,16 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from berthmaster.controllers.estimators.cluster_estimator import CircuitBreaker, ClusterEstimator, EstimateResult
 from berthmaster.controllers.estimators.endpoints import check_tls
-from berthmaster.controllers.estimators.messages import Metadata, encode_requirements
+from berthmaster.controllers.estimators.messages import Metadata, Question, replicas_question, sets_question
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.kube.client import APIClient
-from berthmaster.model.binding import BindingSpec
+from berthmaster.model.binding import BindingSpec, Component
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaRequirements
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import fields
 from berthmaster.scheduling.compiled_placement import Group, Strategy, strategy_of
+from berthmaster.scheduling.karmada.selection import places_whole_sets
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import TooLargeError, Work
@@ -74,11 +75,25 @@ class EstimatorQuery:
         clusters: the clusters that pass the filters in any group that may be tried, each once.
         requirements: what a replica needs. None asks for pod slots.
         workload: the workload's kind and name, for the logs of the estimators.
+        components: the templates of a workload that is placed as a whole; empty for replicas.
+        namespace: the namespace of that workload.
     """
 
     clusters: Sequence[str]
     requirements: ReplicaRequirements | None
     workload: str
+    components: tuple[Component, ...] = ()
+    namespace: str = ""
+
+    def question(self) -> Question:
+        """Return the encoded question.
+
+        Raises:
+            InputError: a node affinity is invalid.
+        """
+        if self.components:
+            return sets_question(self.components, self.namespace)
+        return replicas_question(self.requirements)
 
 
 def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> EstimatorQuery | None:
@@ -86,7 +101,7 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
 
     The function reads the scheduler: the caller must not change it at the same time.
     """
-    if not request.replicas:
+    if not request.replicas and not request.components:
         return None
     work = Work(scheduler.profile.limits.steps)
     try:
@@ -100,7 +115,12 @@ def query_of(scheduler: Scheduler, request: Request, spec: BindingSpec) -> Estim
     clusters = [cluster.name for row in sorted(rows) if (cluster := scheduler.fleet.clusters[row]) is not None]
     resource = spec.resource
     name = f"{resource.namespace}/{resource.name}" if resource.namespace else resource.name
-    return EstimatorQuery(clusters, spec.replica_requirements, f"{resource.kind} {name}") if clusters else None
+    if not clusters:
+        return None
+    components = spec.components if places_whole_sets(request, compiled) else ()
+    return EstimatorQuery(
+        clusters, spec.replica_requirements, f"{resource.kind} {name}", components, resource.namespace
+    )
 
 
 def _needs_capacity(request: Request, groups: Sequence[Group]) -> bool:
@@ -153,12 +173,12 @@ class Estimators:
             return {}
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         try:
-            encoded = encode_requirements(query.requirements)
+            question = query.question()
         except InputError as error:
             _LOG.warning("cannot encode requirements", extra=fields(workload=query.workload, problem=str(error)))
             return {}
         metadata = (("object", _printable(query.workload)),)
-        asked = self._submit(self._ask(query.clusters, encoded, metadata, timeout_s))
+        asked = self._submit(self._ask(query.clusters, question, metadata, timeout_s))
         try:
             return asked.result(timeout_s + _GRACE_S)
         except TimeoutError:
@@ -192,11 +212,11 @@ class Estimators:
             await estimator.close()
 
     async def _ask(
-        self, clusters: Sequence[str], requirements: bytes, metadata: Metadata, timeout_s: float
+        self, clusters: Sequence[str], question: Question, metadata: Metadata, timeout_s: float
     ) -> dict[str, int]:
         estimators = [each for name in clusters if (each := self._clusters.get(name)) is not None]
         began_s = self._clock.monotonic_s()
-        results = await asyncio.gather(*(each.ask(requirements, metadata, timeout_s) for each in estimators))
+        results = await asyncio.gather(*(each.ask(question, metadata, timeout_s) for each in estimators))
         self._metrics.waited(self._clock.monotonic_s() - began_s)
         for result, _ in results:
             self._metrics.estimated(result.value)

@@ -1,4 +1,4 @@
-"""The messages of ``MaxAvailableReplicas`` (karmada ``pkg/estimator/service``, ``pkg/estimator/pb``).
+"""The messages of ``MaxAvailableReplicas`` and ``MaxAvailableComponentSets`` (karmada ``pkg/estimator/pb``).
 
 The messages contain types of Kubernetes (quantities, node selectors, tolerations) as bytes: the protobuf messages of
 ``k8s.io/api/core/v1/generated.proto``, without the envelope of the API server.
@@ -8,15 +8,18 @@ descriptors, and no install needs a protobuf library. Tests compare the results 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+from berthmaster.model.binding import Component
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import ServiceError
 from berthmaster.model.meta import Value
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
 
-METHOD: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator/MaxAvailableReplicas"
+_SERVICE: Final = "/github.com.karmada_io.karmada.pkg.estimator.service.Estimator"
+REPLICAS: Final = f"{_SERVICE}/MaxAvailableReplicas"
+COMPONENT_SETS: Final = f"{_SERVICE}/MaxAvailableComponentSets"
 Metadata = tuple[tuple[str, str], ...]
 
 _VARINT: Final = 0
@@ -27,6 +30,22 @@ _FIXED_SIZES: Final = {_FIXED64: 8, _FIXED32: 4}
 _MAX_VARINT_BYTES: Final = 10
 _MASK_64: Final = 2**64 - 1
 _MASK_32: Final = 2**32 - 1
+
+
+class Question(NamedTuple):
+    """A question to the estimators of all clusters.
+
+    Attributes:
+        method: the gRPC method: ``REPLICAS`` or ``COMPONENT_SETS``.
+        content: the request without its cluster.
+    """
+
+    method: str
+    content: bytes
+
+    def request(self, cluster: str) -> bytes:
+        """Return the encoded request to one cluster's estimator."""
+        return _text(1, cluster) + self.content
 
 
 class _SelectorRequirement(Value, frozen=True):
@@ -50,39 +69,61 @@ class _NodeSelector(Value, frozen=True):
     node_selector_terms: tuple[_SelectorTerm, ...] = ()
 
 
-def encode_requirements(requirements: ReplicaRequirements | None) -> bytes:
-    """Encode a ``ReplicaRequirements`` message. All clusters get the same.
+def replicas_question(requirements: ReplicaRequirements | None) -> Question:
+    """Return the question how many more replicas fit.
+
+    Absent requirements are an empty message: they ask for pod slots. Without the message the answer would mean nothing.
 
     Raises:
         InputError: the node affinity is invalid.
     """
     if requirements is None:
-        return b""
-    amounts = requirements.resource_request.items()
-    claim = requirements.node_claim
-    return (
-        (_message(1, _node_claim(claim)) if claim is not None else b"")
-        + _text(3, requirements.namespace)
-        + _text(4, requirements.priority_class_name)
-        + _entries(5, ((name, _text(1, amount.canonical())) for name, amount in amounts))
-    )
+        return Question(REPLICAS, _message(2, b""))
+    content = _claim(requirements) + _text(3, requirements.namespace) + _text(4, requirements.priority_class_name)
+    return Question(REPLICAS, _message(2, content + _amounts(5, requirements)))
 
 
-def encode_request(cluster: str, requirements: bytes) -> bytes:
-    """Encode a ``MaxAvailableReplicasRequest`` with encoded requirements.
+def sets_question(components: Iterable[Component], namespace: str) -> Question:
+    """Return the question how many more complete sets of the pods of these templates fit.
 
-    Empty requirements are present in the message: they ask for pod slots. Absent requirements would mean nothing.
+    Args:
+        components: the templates.
+        namespace: the namespace of the workload, whose quotas count.
+
+    Raises:
+        InputError: a node affinity is invalid.
     """
-    return _text(1, cluster) + _message(2, requirements)
+    encoded = b"".join(_message(2, _component(each)) for each in components)
+    return Question(COMPONENT_SETS, encoded + _text(3, namespace))
 
 
-def max_replicas(response: bytes) -> int:
-    """Decode the number in a ``MaxAvailableReplicasResponse``.
+def answered_number(response: bytes) -> int:
+    """Decode the number in the response to either question.
 
     Raises:
         ServiceError: the response is not a protobuf message.
     """
     return _int32(response, 1)
+
+
+def _component(component: Component) -> bytes:
+    requirements = component.replica_requirements
+    needs = b""
+    if requirements is not None:
+        content = _claim(requirements) + _text(3, requirements.priority_class_name) + _amounts(4, requirements)
+        needs = _message(2, content)
+    replicas = _integer(3, component.replicas) if component.replicas else b""
+    return _text(1, component.name) + needs + replicas
+
+
+def _claim(requirements: ReplicaRequirements) -> bytes:
+    claim = requirements.node_claim
+    return _message(1, _node_claim(claim)) if claim is not None else b""
+
+
+def _amounts(number: int, requirements: ReplicaRequirements) -> bytes:
+    amounts = requirements.resource_request.items()
+    return _entries(number, ((name, _text(1, amount.canonical())) for name, amount in amounts))
 
 
 def _node_claim(claim: NodeClaim) -> bytes:

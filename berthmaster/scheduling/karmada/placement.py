@@ -25,10 +25,12 @@ class KarmadaPlacement(CompiledPlacement):
         strategy: how replicas are assigned.
         weights: the static weight of each row. None if all clusters have the same weight.
         constrained: selection obeys the spread constraints. Otherwise it selects every cluster that fits.
+        whole_sets: a workload of several pod templates is placed as a whole: a constraint asks for exactly one cluster
+            (karmada ``isMultiTemplateSchedulingApplicable``).
         spread: the last constraint for each field. A constraint by label has the empty field.
     """
 
-    __slots__ = ("constrained", "spread", "strategy", "weights")
+    __slots__ = ("constrained", "spread", "strategy", "weights", "whole_sets")
 
     def __init__(self, placement: Placement, fleet: Fleet, affinities: Affinities) -> None:
         super().__init__(placement, affinities)
@@ -37,9 +39,23 @@ class KarmadaPlacement(CompiledPlacement):
         if self.weights is not None:
             self.steps += self.weights.steps(fleet.capacity)
         self.constrained = bool(placement.spread_constraints) and not _ignores_constraints(placement.replica_scheduling)
+        self.whole_sets = any(
+            (each.spread_by_field, each.min_groups, each.max_groups) == ("cluster", 1, 1)
+            for each in placement.spread_constraints
+        )
         self.spread: dict[str, SpreadConstraint] = {
             constraint.spread_by_field: constraint for constraint in placement.spread_constraints
         }
+
+
+class PlacementWithoutComponents(KarmadaPlacement):
+    """A compiled placement with the gate ``MultiplePodTemplatesScheduling`` off."""
+
+    __slots__ = ()
+
+    def __init__(self, placement: Placement, fleet: Fleet, affinities: Affinities) -> None:
+        super().__init__(placement, fleet, affinities)
+        self.whole_sets = False
 
 
 class StaticWeights(Column[np.int64]):

@@ -1,5 +1,6 @@
 """Karmada's profile: its built-in plugins and its stages."""
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -20,7 +21,7 @@ from berthmaster.scheduling.filters import (
 )
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.division import assign
-from berthmaster.scheduling.karmada.placement import KarmadaPlacement
+from berthmaster.scheduling.karmada.placement import KarmadaPlacement, PlacementWithoutComponents
 from berthmaster.scheduling.karmada.reasons import KarmadaReasons
 from berthmaster.scheduling.karmada.selection import candidates_of, select
 from berthmaster.scheduling.profile import Plugins, Profile, Stages
@@ -40,7 +41,11 @@ STAGES: Final = Stages(
 
 
 def karmada_profile(
-    plugins: Plugins | None = None, *, keep_empty: bool = False, limits: PlacementLimits = DEFAULT_LIMITS
+    plugins: Plugins | None = None,
+    *,
+    keep_empty: bool = False,
+    limits: PlacementLimits = DEFAULT_LIMITS,
+    component_sets: bool = True,
 ) -> Profile:
     """Return Karmada's profile.
 
@@ -48,8 +53,10 @@ def karmada_profile(
         plugins: the filters and scores, the built-in ones by default.
         keep_empty: see ``Profile``.
         limits: the largest placement that is scheduled.
+        component_sets: Karmada's gate ``MultiplePodTemplatesScheduling``. Only workloads with components differ.
     """
-    return Profile(plugins or built_in(), STAGES, keep_empty, limits)
+    stages = STAGES if component_sets else replace(STAGES, compile=PlacementWithoutComponents)
+    return Profile(plugins or built_in(), stages, keep_empty, limits)
 
 
 def built_in(*, workload_affinity: bool = False) -> Plugins:

@@ -10,7 +10,7 @@ from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Attempt
 from berthmaster.scheduling.karmada.division import capacity_division, static_weights
 from berthmaster.scheduling.karmada.placement import KarmadaPlacement
-from berthmaster.scheduling.karmada.selection import estimate_of
+from berthmaster.scheduling.karmada.selection import estimate_of, places_whole_sets
 from berthmaster.scheduling.resources import UNLIMITED
 
 
@@ -83,9 +83,9 @@ class KarmadaReasons:
         return selected.tiers is None and int(selected.assigned.sum()) >= self._request.replicas
 
     def capacity(self, row: int) -> tuple[int | None, str]:
-        if not self._request.replicas:
+        if not self._request.replicas and not places_whole_sets(self._request, self._compiled):
             return None, ""
-        estimate = estimate_of(self._fleet, self._request, row)
+        estimate = estimate_of(self._fleet, self._request, self._compiled, row)
         return (None, "") if estimate.replicas >= UNLIMITED else (estimate.replicas, estimate.bound_by)
 
     @cached_property

@@ -11,8 +11,9 @@ import numpy as np
 
 from berthmaster.model.placement import SpreadConstraint
 from berthmaster.scheduling.candidates import Candidates
-from berthmaster.scheduling.columns import IntArray
-from berthmaster.scheduling.compiled_placement import Strategy
+from berthmaster.scheduling.columns import Column, IntArray
+from berthmaster.scheduling.compiled_placement import CompiledPlacement, Strategy
+from berthmaster.scheduling.component_sets import sets_column
 from berthmaster.scheduling.context import Context
 from berthmaster.scheduling.decision import Failure, FailureKind
 from berthmaster.scheduling.fleet import Fleet
@@ -32,7 +33,7 @@ def candidates_of(context: Context, rows: IntArray, scores: IntArray | None) -> 
     if request.replicas == 0 and not request.components:
         allocatable = np.full(len(rows), UNLIMITED, dtype=np.int64)
     else:
-        allocatable = fleet.resources.estimate(request.requests).current()[rows]
+        allocatable = _estimates(context).current()[rows]
         if request.bounds:
             np.minimum(allocatable, _bounds(fleet, request.bounds)[rows], out=allocatable)
         # A cluster without any limit holds all of the replicas. Karmada counts it as no more than that.
@@ -40,9 +41,25 @@ def candidates_of(context: Context, rows: IntArray, scores: IntArray | None) -> 
     return Candidates(fleet, rows, allocatable, _assigned(fleet, request, rows), scores, context.group.tiers(rows))
 
 
-def estimate_of(fleet: Fleet, request: Request, row: int) -> Estimate:
+def places_whole_sets(request: Request, compiled: CompiledPlacement) -> bool:
+    """Whether the available replicas of a workload are complete sets of the pods of its templates."""
+    return bool(request.component_set) and isinstance(compiled, KarmadaPlacement) and compiled.whole_sets
+
+
+def _estimates(context: Context) -> Column[np.int64]:
+    """Return the column of the available replicas, or of the available sets of a workload of several templates."""
+    resources, request = context.fleet.resources, context.request
+    if places_whole_sets(request, context.compiled):
+        return sets_column(resources, request.component_set)
+    return resources.estimate(request.requests)
+
+
+def estimate_of(fleet: Fleet, request: Request, compiled: CompiledPlacement, row: int) -> Estimate:
     """Return how many more replicas fit one row, as in ``candidates_of``, and what limits them."""
-    estimate = fleet.resources.estimate_row(row, request.requests)
+    if places_whole_sets(request, compiled):
+        estimate = sets_column(fleet.resources, request.component_set).estimate_row(row)
+    else:
+        estimate = fleet.resources.estimate_row(row, request.requests)
     cluster = fleet.clusters[row]
     if not request.bounds or cluster is None:
         return estimate
@@ -60,6 +77,8 @@ def select(context: Context, compiled: KarmadaPlacement, candidates: Candidates)
     if "cluster" in compiled.spread:
         # Without division every selected cluster takes all replicas, so that their sum does not matter.
         needed = None if compiled.strategy is Strategy.DUPLICATED else replicas
+        if needed is not None and places_whole_sets(context.request, compiled):
+            needed = 1  # one complete set
         return select_by_cluster(compiled.spread["cluster"], needed, candidates, context.work)
     fields = sorted(
         each.spread_by_field or f"label {each.spread_by_label}" for each in compiled.placement.spread_constraints

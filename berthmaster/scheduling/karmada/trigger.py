@@ -87,6 +87,8 @@ def replicas_changed(spec: BindingSpec) -> bool:
     """Return whether the assigned replicas differ from the requested ones (``IsBindingReplicasChanged``)."""
     if spec.placement is None or spec.placement.replica_scheduling is None:
         return False
+    if spec.components and not spec.clusters:
+        return True  # it was evicted from its cluster (gate MultiplePodTemplatesScheduling)
     match spec.placement.replica_scheduling.replica_scheduling_type:
         case "Duplicated":
             return any(target.replicas != spec.replicas for target in spec.clusters)

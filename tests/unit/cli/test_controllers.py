@@ -111,8 +111,9 @@ def test_flags_override_the_environment_and_it_overrides_the_file(invoke, tmp_pa
                      "workload-rebalancer", id="an unknown controller"),
         pytest.param(["--controllers=-binding-scheduler"], "enables none", id="no controller left"),
         pytest.param(["--controllers=preemption"], "preemption needs PolicyPreemption=true", id="a closed gate"),
-        pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are PolicyPreemption, "
-                     "PriorityBasedScheduling, WorkloadAffinity", id="an unknown gate"),
+        pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are "
+                     "MultiplePodTemplatesScheduling, PolicyPreemption, PriorityBasedScheduling, "
+                     "SchedulingOvercommitProtection, WorkloadAffinity", id="an unknown gate"),
         pytest.param(["--failover=always"], "'always' is not one of", id="an unknown failover"),
         pytest.param(["--plugins=Nothing"], "unknown plugin 'Nothing'", id="an unknown plugin"),
         pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no workers"),

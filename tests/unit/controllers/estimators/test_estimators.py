@@ -19,6 +19,7 @@ from fake_metrics import FakeMetrics
 from berthmaster.controllers.estimators import channels
 from berthmaster.controllers.estimators.cluster_estimator import FAILURES_UNTIL_BROKEN, LONGEST_TRIAL_WAIT_S
 from berthmaster.controllers.estimators.estimators import EstimatorQuery, open_estimators
+from berthmaster.controllers.estimators.messages import replicas_question
 from berthmaster.controllers.settings import EstimatorSettings
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
@@ -258,7 +259,7 @@ def test_a_cluster_that_is_removed_during_a_request_fails_alone(stage):
     stage.serve("good", 7)
     leaving = stage.serve("leaving", HANG)
     estimators = stage.open()
-    asked = estimators._submit(estimators._ask(["good", "leaving"], b"", (), PATIENT_S))
+    asked = estimators._submit(estimators._ask(["good", "leaving"], replicas_question(None), (), PATIENT_S))
     assert eventually(lambda: bool(leaving.asked))
     estimators.remove("leaving")
     assert asked.result(PATIENT_S / 2) == {"good": 7}

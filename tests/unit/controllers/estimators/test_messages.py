@@ -6,7 +6,8 @@ from estimator_messages import parsed, proto
 from hypothesis import given
 from hypothesis import strategies as st
 
-from berthmaster.controllers.estimators.messages import encode_request, encode_requirements, max_replicas
+from berthmaster.controllers.estimators.messages import answered_number, replicas_question, sets_question
+from berthmaster.model.binding import Component
 from berthmaster.model.cluster import Toleration
 from berthmaster.model.errors import FieldError, ServiceError
 from berthmaster.model.replicas import NodeClaim, ReplicaRequirements
@@ -93,11 +94,41 @@ AFFINITY_PROTO = proto(
     ],
 )
 def test_a_request_equals_that_of_the_protobuf_library(requirements, expected):
-    written = encode_request("member1", encode_requirements(requirements))
+    written = replicas_question(requirements).request("member1")
     golden = proto("MaxAvailableReplicasRequest", cluster="member1", replicaRequirements=expected)
     assert parsed("MaxAvailableReplicasRequest", written) == golden
     assert written == golden.SerializeToString(deterministic=True)
     assert parsed("MaxAvailableReplicasRequest", written).HasField("replicaRequirements")
+
+
+def test_a_question_about_sets_equals_that_of_the_protobuf_library():
+    components = (
+        Component("driver", 1, ReplicaRequirements(quantities({"cpu": "500m"}), NodeClaim(None, {"gpu": "yes"}))),
+        Component("worker", 3, ReplicaRequirements(quantities({}), None, "", "high")),
+        Component("idle", 0),
+    )
+    written = sets_question(components, "shop")
+    assert written.method.endswith("/MaxAvailableComponentSets")
+    amount = proto("Quantity", string="500m").SerializeToString()
+    golden = proto(
+        "MaxAvailableComponentSetsRequest",
+        cluster="member1",
+        namespace="shop",
+        components=[
+            {
+                "name": "driver",
+                "replicas": 1,
+                "replicaRequirements": {
+                    "nodeClaim": {"nodeSelector": {"gpu": "yes"}}, "resourceRequestBytes": {"cpu": amount}
+                },
+            },
+            {"name": "worker", "replicas": 3, "replicaRequirements": {"priorityClassName": "high"}},
+            {"name": "idle"},
+        ],
+    )  # fmt: skip
+    read = parsed("MaxAvailableComponentSetsRequest", written.request("member1"))
+    assert read == golden
+    assert not read.components[2].HasField("replicaRequirements")
 
 
 NAMES = st.text(max_size=200)
@@ -106,8 +137,8 @@ NAMES = st.text(max_size=200)
 @given(st.dictionaries(NAMES, st.integers(0, 2**62)), NAMES, NAMES, st.dictionaries(NAMES, NAMES), st.lists(NAMES))
 def test_encoded_requirements_decode_to_the_same(asked, namespace, priority_class, selector, values):
     claim = NodeClaim({"nodeSelectorTerms": [{"matchExpressions": [requirement("k", "In", *values)]}]}, selector)
-    written = encode_requirements(ReplicaRequirements(quantities(asked), claim, namespace, priority_class))
-    read = parsed("ReplicaRequirements", written)
+    question = replicas_question(ReplicaRequirements(quantities(asked), claim, namespace, priority_class))
+    read = parsed("MaxAvailableReplicasRequest", question.request("member1")).replicaRequirements
     amounts_read = {name: parsed("Quantity", each).string for name, each in read.resourceRequestBytes.items()}
     affinity = parsed("NodeSelector", read.nodeClaim.nodeAffinityBytes)
     assert amounts_read == {name: each.canonical() for name, each in quantities(asked).items()}
@@ -119,12 +150,12 @@ def test_encoded_requirements_decode_to_the_same(asked, namespace, priority_clas
 @pytest.mark.parametrize("affinity", [{"nodeSelectorTerms": 3}, {"nodeSelectorTerms": [{"matchFields": ["x"]}]}])
 def test_an_invalid_affinity_is_an_error(affinity):
     with pytest.raises(FieldError):
-        encode_requirements(ReplicaRequirements(node_claim=NodeClaim(affinity)))
+        replicas_question(ReplicaRequirements(node_claim=NodeClaim(affinity)))
 
 
 @given(st.integers(-(2**31), 2**31 - 1))
 def test_every_number_is_decoded(replicas):
-    assert max_replicas(proto("MaxAvailableReplicasResponse", maxReplicas=replicas).SerializeToString()) == replicas
+    assert answered_number(proto("MaxAvailableReplicasResponse", maxReplicas=replicas).SerializeToString()) == replicas
 
 
 @pytest.mark.parametrize(
@@ -139,7 +170,7 @@ def test_every_number_is_decoded(replicas):
     ],
 )
 def test_a_response_is_decoded_as_by_the_protobuf_library(answer, replicas):
-    assert max_replicas(answer) == parsed("MaxAvailableReplicasResponse", answer).maxReplicas == replicas
+    assert answered_number(answer) == parsed("MaxAvailableReplicasResponse", answer).maxReplicas == replicas
 
 
 @pytest.mark.parametrize(
@@ -155,10 +186,10 @@ def test_a_response_is_decoded_as_by_the_protobuf_library(answer, replicas):
 )
 def test_an_invalid_response_is_an_error(answer):
     with pytest.raises(ServiceError, match="not a protobuf message"):
-        max_replicas(answer)
+        answered_number(answer)
 
 
 @given(st.binary(max_size=64))
 def test_any_bytes_are_a_response_or_a_service_error(content):
     with suppress(ServiceError):
-        assert -(2**31) <= max_replicas(content) < 2**31
+        assert -(2**31) <= answered_number(content) < 2**31

@@ -59,9 +59,14 @@ def scheduled(*, applied="", **fields):
             id="a workload scaled to 0 is a workload",
         ),
         pytest.param(
-            {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)},
+            {"replicas": 0, "clusters": {"member1": 0}, "components": (Component(name="x", replicas=1),)},
             Trigger.NONE,
             id="a workload with components is a workload",
+        ),
+        pytest.param(
+            {"replicas": 0, "clusters": {}, "components": (Component(name="x", replicas=1),)},
+            Trigger.SCALE,
+            id="a workload with components that lost its cluster",
         ),
     ],
 )

@@ -1,0 +1,110 @@
+"""Write the tables of docs/compatibility.md from the matrix and from ``karmada.json``."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from field_matrix import GATES, ROWS, RULES, Row
+
+PAGE: Final = Path(__file__).parents[1] / "docs" / "compatibility.md"
+KARMADA: Final[Mapping[str, Any]] = json.loads(
+    Path(__file__).with_name("compatibility").joinpath("karmada.json").read_text()
+)
+_SECTIONS: Final = (
+    ("placement", "Placement", ("placement.",)),
+    ("binding", "Binding", ("binding.spec.", "binding.status.")),
+    ("cluster", "Cluster", ("cluster.",)),
+)
+_MARK: Final = "<!-- {} of {}: made by `make compatibility` -->"
+
+
+def page(text: str) -> str:
+    """Return the page with new tables."""
+    for name, lines in tables():
+        begin, end = _MARK.format("table", name), _MARK.format("end", name)
+        before, _, rest = text.partition(begin)
+        _, _, after = rest.partition(end)
+        text = "\n".join((f"{before}{begin}", *lines, f"{end}{after}"))
+    return text
+
+
+def tables() -> Iterator[tuple[str, list[str]]]:
+    """Yield the name and the lines of each table."""
+    newest = list(KARMADA["releases"])
+    yield (
+        "releases",
+        _table(("Release", "Read from"), [(name, f"`{source}`") for name, source in KARMADA["releases"].items()]),
+    )
+    for name, _, prefixes in _SECTIONS:
+        rows = [row for row in ROWS if row.fields[0].startswith(prefixes)]
+        yield (
+            name,
+            _table(
+                ("Field", "Releases", "Gate", "Handling", "Remark"),
+                [
+                    (_fields(row, prefixes), _releases(row, newest), row.gate, str(row.handling), row.remark)
+                    for row in rows
+                ],
+            ),
+        )
+    yield (
+        "gates",
+        _table(
+            ("Karmada's gate", "On by default in Karmada", "Berthmaster"),
+            [(f"`{gate}`", _on(KARMADA["gates"][gate], newest), text) for gate, text in GATES.items()],
+        ),
+    )
+    yield "rules", _table(("Rule", "In Karmada since", "Remark"), RULES)
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(each)} |" for each in (head, ("---",) * len(head), *rows)]
+
+
+def _fields(row: Row, prefixes: tuple[str, ...]) -> str:
+    """Return the fields of a row. Several fields below one path share it."""
+    names = [next(each.removeprefix(prefix) for prefix in prefixes if each.startswith(prefix)) for each in row.fields]
+    if prefixes[0].startswith("binding"):
+        names = [each.removeprefix("binding.") for each in row.fields]
+    elif prefixes[0].startswith("cluster"):
+        names = [each.removeprefix("cluster.") for each in row.fields]
+    if len(names) == 1:
+        return f"`{names[0]}`"
+    root = _common(names)
+    return f"`{root}{{{', '.join(each.removeprefix(root) for each in names)}}}`"
+
+
+def _common(names: list[str]) -> str:
+    """Return the path that all names start with, up to a dot."""
+    first, last = min(names), max(names)
+    length = next((n for n, pair in enumerate(zip(first, last, strict=False)) if pair[0] != pair[1]), len(first))
+    return first[: first.rfind(".", 0, length) + 1]
+
+
+def _releases(row: Row, newest: list[str]) -> str:
+    found = [
+        releases
+        for field, releases in KARMADA["fields"].items()
+        if any(field.startswith(each[:-1]) if each.endswith("*") else field == each for each in row.fields)
+    ]
+    return _since(found[0], newest) if found else "all"
+
+
+def _since(releases: list[str], newest: list[str]) -> str:
+    if releases == newest:
+        return "all"
+    return releases[0] if releases[0] == newest[-1] else f"from {releases[0]}"
+
+
+def _on(defaults: Mapping[str, bool], newest: list[str]) -> str:
+    on = [each for each in newest if defaults.get(each)]
+    known = [each for each in newest if each in defaults]
+    exists = "" if known == newest else f" (exists {_since(known, newest)})"
+    if not on:
+        return f"no{exists}"
+    return f"yes{exists}" if on == known else f"{_since(on, newest)}{exists}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))
