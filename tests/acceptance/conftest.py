@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from acceptance.live import KarmadaPlane, kubeconfig
-from acceptance.planes import FAILOVER_AFTER_S, ModelPlane, Plane
+from acceptance.planes import FAILOVER_AFTER_S, MOVES_CONFIG, ModelPlane, Plane
 from acceptance.scenes import Scene
 from e2e.control_plane import HOST, fetch
 from e2e.controllers_process import COMMAND, START_LIMIT_S
@@ -40,6 +40,7 @@ def berthmaster(unique: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         f"--leader-elect-name={scheduler_name(unique)}",
         "--failover=not-ready",
         f"--failover-toleration-s={FAILOVER_AFTER_S}",
+        f"--moves-config={MOVES_CONFIG}",
     ]
     try:
         process = processes.start("controllers", [*COMMAND, *flags])

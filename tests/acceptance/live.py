@@ -60,7 +60,10 @@ class KarmadaPlane:
         self._process = process
         objects = ServedObjects(client, _PLAYED)
         self._model = KarmadaModel(
-            objects, SystemClock(), Settings(delays=DELAYS, prefix=self.prefix), only=("members",)
+            objects,
+            SystemClock(),
+            Settings(delays=DELAYS, prefix=self.prefix, reports_resources=True),
+            only=("members",),
         )
         self.members = self._model.members
         self._renewed_s: float | None = None

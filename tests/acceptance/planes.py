@@ -1,6 +1,7 @@
 """The control planes that scenarios run on: a model in memory here, a running Karmada in ``live.py``."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
 from karmada_model.members import Delays, Members
@@ -9,11 +10,13 @@ from karmada_model.objects import Ident, stamp
 from karmada_model.stage import SCHEDULER, Stage
 from kube_store import JSON
 
+from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.controllers.settings import ControllerSettings
 
 Value = TypeVar("Value")
 LIMIT_S: Final = 120.0
 """How long scenarios wait, in the time of their control plane."""
+MOVES_CONFIG: Final = Path(__file__).with_name("moves.yaml")
 KARMADA_SCHEDULER: Final = "default-scheduler"
 FAILOVER_AFTER_S: Final = 5.0
 OWN_TAINT: Final = "acceptance.berthmaster.io/own"
@@ -78,9 +81,10 @@ class ModelPlane:
     gates: frozenset[str] = frozenset({"PropagationPolicyPreemption"})
 
     def __init__(self, delays: Delays | None = None) -> None:
-        karmada = Settings(preemption=True, delays=delays or Delays())
+        karmada = Settings(preemption=True, delays=delays or Delays(), reports_resources=True)
         self._stage = Stage(
             karmada=karmada,
+            moves=read_moves_config(MOVES_CONFIG),
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=FAILOVER_AFTER_S),
             beside=ControllerSettings(scheduler_name=KARMADA_SCHEDULER),
         )

@@ -126,7 +126,15 @@ class Scene:
             for name, shorts in groups.items()
         ]
 
-    def policy(self, name: str, placement: JSON, *selectors: JSON, wide: bool = False, **spec: Any) -> JSON:
+    def policy(
+        self,
+        name: str,
+        placement: JSON,
+        *selectors: JSON,
+        wide: bool = False,
+        annotations: dict[str, str] | None = None,
+        **spec: Any,
+    ) -> JSON:
         """Create a policy for the Deployment ``web``, or for what the selectors select.
 
         ``wide`` makes it a ClusterPropagationPolicy.
@@ -137,7 +145,7 @@ class Scene:
             {
                 "apiVersion": "policy.karmada.io/v1alpha1",
                 "kind": "ClusterPropagationPolicy" if wide else "PropagationPolicy",
-                "metadata": {"name": self.name(name) if wide else name, **where},
+                "metadata": {"name": self.name(name) if wide else name, **where, "annotations": annotations or {}},
                 "spec": {
                     "resourceSelectors": chosen,
                     "placement": placement,

@@ -157,6 +157,8 @@ class _Decider:
     def _plainly_changed(self, decision: BindingDecision, record: MoveState | None) -> BindingDecision:
         """Write a decision that is no move. An edit of the placement forgets failures."""
         write = decision.write
+        if self._may_be_away(decision):
+            decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
         if record is None or write is None:
             return decision
         if APPLIED_PLACEMENT in write.annotations:
@@ -165,6 +167,13 @@ class _Decider:
                 decision.write = replace(write, annotations={**write.annotations, **after.annotations})
         decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
         return decision
+
+    def _may_be_away(self, decision: BindingDecision) -> bool:
+        """Whether a new assignment may not be what its policy prefers, and should return. No event reports that."""
+        placement = decision.binding.spec.placement
+        if placement is None or not placement.cluster_affinities or not decision.clusters:
+            return False
+        return self._moves.policy(decision.binding).settings.failback.mode != "Off"
 
     def _failed_over(
         self, binding: Binding, decision: BindingDecision, found: Replacement, record: MoveState | None
