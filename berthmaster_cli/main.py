@@ -27,16 +27,19 @@ _COMMANDS: Final = {
     ),
     "demo": ("berthmaster_cli.demo.command", "Start both services on loopback, send requests and show the responses."),
     "doctor": ("berthmaster_cli.doctor.command", "Check an installation, report what is wrong and how to fix it."),
+    "drain": ("berthmaster_cli.moves.drain", "Move all workloads off clusters, and keep new ones away."),
     "explain": ("berthmaster_cli.explain", "Show why one workload is placed where it is, and why not elsewhere."),
     "extender": ("berthmaster_cli.extender", "Serve scheduling decisions over HTTP."),
     "lint": ("berthmaster_cli.lint.command", "Check policies offline, as the admission webhook would."),
     "plan": ("berthmaster_cli.plan.command", "Show what changed policies and objects would move, before an apply."),
+    "moves": ("berthmaster_cli.moves.command", "Show what moves, what waits and for what, and what is blocked."),
     "register": (
         "berthmaster_cli.register",
         "Register webhooks at an API server, and remove them, without failed calls.",
     ),
     "resilience": ("berthmaster_cli.resilience", "Show what the loss of each cluster, region or provider would do."),
     "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
+    "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
     "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
 }
 

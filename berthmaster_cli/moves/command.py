@@ -1,0 +1,238 @@
+"""``berthmaster moves``: what moves, waits, is held down, or is blocked by the storm brake."""
+
+import json
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+from rich.text import Text
+
+from berthmaster.controllers.moves.lease_record import RESUME, BrakeRecord, ResumeRequest, text_of
+from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.http_client import connect
+from berthmaster.kube.lease import LEASES
+from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.model.errors import InputError
+from berthmaster_cli.console import (
+    complain,
+    echo,
+    json_line,
+    print_data,
+    print_line,
+    print_table,
+    stdout,
+    styled,
+    workload_output_option,
+)
+from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.moves.following import FollowedBindings
+from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_files, read_live
+from berthmaster_cli.moves.rows import (
+    MoveRow,
+    MovesReport,
+    RowContext,
+    RowState,
+    age_text,
+    assignment_text,
+    brake_report,
+    move_rows,
+)
+
+_COLUMNS: Final = ("WORKLOAD", "STATE", "REASON", "PHASE", "FROM", "TO", "SINCE", "MESSAGE")
+_WIDE: Final = (*_COLUMNS[:-1], "STRATEGY", "FAILURES:right", "UNTIL", "BINDING", _COLUMNS[-1])
+_STYLES: Final = {
+    RowState.MOVING: "cyan",
+    RowState.WAITING: "yellow",
+    RowState.BLOCKED: "bold red",
+    RowState.HELD_DOWN: "yellow",
+    RowState.DONE: "green",
+    RowState.INVALID: "red",
+}
+_LOOK_S: Final = 2.0
+_POLL_S: Final = 0.5
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Exit codes: 0 success; 2 bad usage or input; 130 interrupted.",
+)
+@click.option(
+    "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
+    help="Read a dump or manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
+)  # fmt: skip
+@access_options()
+@click.option("-w", "--watch", "follow", is_flag=True, help="Print each change until interrupted.")
+@workload_output_option
+@namespace_option
+@click.pass_context
+def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Show what moves, what waits and for what, what is held down, and what the storm brake blocks.
+
+    Reads a control plane; with -f it reads a dump instead.
+    """
+    if ctx.invoked_subcommand is not None:
+        ctx.obj = given
+        return
+    if given["paths"] and given["follow"]:
+        raise click.UsageError("-w watches a control plane; it cannot be combined with -f")
+    namespace = given["namespace"]
+    found = read_files(given, namespace) if given["paths"] else read_live(access_of(given), given, namespace)
+    rows = move_rows(found.bindings, _context(found.now, found.brake))
+    _print(found, rows, given["output"], follow=given["follow"])
+    if given["follow"]:
+        _follow(given, rows)
+
+
+def _context(now: datetime, brake: BrakeRecord | None) -> RowContext:
+    return RowContext(now, brake.reason if brake is not None else "")
+
+
+def _print(found: MovesInput, rows: list[MoveRow], output: str, *, follow: bool) -> None:
+    if output == "json" and follow:
+        for row in rows:
+            _print_json_line(row)
+    elif output in {"json", "yaml"}:
+        brake = brake_report(found.brake)
+        print_data(MovesReport(found.now, brake, found.sources, rows, found.gaps), output)
+    elif output == "name":
+        for row in rows:
+            echo(row.workload)
+    else:
+        _print_tables(found, rows, wide=output == "wide")
+    if output not in {"json", "yaml"}:
+        for gap in found.gaps:
+            complain(gap)
+
+
+def _print_tables(found: MovesInput, rows: list[MoveRow], *, wide: bool) -> None:
+    console = stdout()
+    if found.brake is not None and found.brake.reason:
+        since = f" for {age_text(found.brake.since, found.now)}" if found.brake.since is not None else ""
+        text = f"storm brake engaged{since}: {found.brake.reason}; nothing is evicted or moved"
+        print_line(console, styled(text, "bold red"))
+        print_line(console, "It ends when the clusters are back. If they are lost: berthmaster moves resume")
+    if found.sources is not None and found.sources.problem:
+        print_line(console, styled(f"the configuration of moves is invalid: {found.sources.problem}", "red"))
+    if found.sources is not None and found.sources.pause != "None":
+        which = "all" if found.sources.pause == "All" else "planned"
+        print_line(console, styled(f"the configuration pauses {which} moves", "yellow"))
+    if rows:
+        print_table(console, _WIDE if wide else _COLUMNS, [_cells(row, found.now, wide=wide) for row in rows])
+    print_line(console, _summary(rows))
+
+
+def _summary(rows: list[MoveRow]) -> str:
+    counts = [(state, sum(row.state is state for row in rows)) for state in RowState]
+    return ", ".join(f"{count} {state.value}" for state, count in counts if count) or "nothing moves"
+
+
+def _cells(row: MoveRow, now: datetime, *, wide: bool) -> list[str | Text]:
+    first: list[str | Text] = [
+        row.workload,
+        styled(row.state.value, _STYLES[row.state]),
+        row.reason,
+        row.phase,
+        assignment_text(row.source),
+        assignment_text(row.target),
+        age_text(row.since, now),
+    ]
+    if wide:
+        until = row.until.strftime("%Y-%m-%dT%H:%M:%SZ") if row.until is not None else ""
+        first += [row.strategy, str(row.failures) if row.failures else "", until, row.binding]
+    return [*first, row.message]
+
+
+def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
+    """Print each row that changes, as ``kubectl get -w`` does, and one last row when the record is removed."""
+    known = {row.workload: row for row in printed}
+    lease: Key = (given["lease_namespace"], given["lease_name"])
+    stale = ""
+    with FollowedBindings(connect(access_of(given)), lease) as followed:
+        brake, read_s = followed.brake(), time.monotonic()
+        while True:
+            if followed.problem() != stale:
+                stale = followed.problem()
+                complain(f"the bindings are stale: {stale}" if stale else "the bindings are watched again")
+            if time.monotonic() - read_s >= _LOOK_S:
+                brake, read_s = followed.brake(), time.monotonic()
+            now = datetime.now(UTC)
+            wanted = [each for each in followed.bindings() if given["namespace"] in {"", each.metadata.namespace}]
+            rows = {row.workload: row for row in move_rows(wanted, _context(now, brake))}
+            for name, row in rows.items():
+                if known.get(name) != row:
+                    _print_change(row, now, given["output"])
+            for name in known.keys() - rows.keys():
+                gone = MoveRow(name, RowState.DONE, known[name].binding, message="no move")
+                _print_change(gone, now, given["output"])
+            known = rows
+            followed.wait(_LOOK_S)
+
+
+def _print_change(row: MoveRow, now: datetime, output: str) -> None:
+    if output == "json":
+        _print_json_line(row)
+    elif output == "yaml":
+        echo("---")
+        print_data(row, output)
+    elif output == "name":
+        echo(row.workload)
+    else:
+        cells = [each if isinstance(each, Text) else each.strip() for each in _cells(row, now, wide=output == "wide")]
+        print_line(stdout(), *(part for cell in cells if cell for part in (cell, "   ")))
+
+
+def _print_json_line(row: MoveRow) -> None:
+    click.echo(json_line(row), nl=False)
+
+
+@command.command(
+    epilog="Exit codes: 0 the brake has ended, or was not engaged; 1 no leader obeyed in time; 2 bad input."
+)
+@click.option("--message", default="", metavar="TEXT", help="Why, for the log and the event.")
+@click.option("--dry-run", is_flag=True, help="Only show whether the brake is engaged, and which clusters are unready.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(1, 3600), default=60.0, show_default=True, metavar="SECONDS",
+    help="How long to wait until the leader obeys.",
+)  # fmt: skip
+@click.pass_obj
+def resume(parent: dict[str, Any], /, **given: Any) -> None:  # noqa: ANN401 - click's values
+    """End the storm brake although clusters are unready, and accept their loss.
+
+    Failovers and moves continue at once. The accepted clusters engage the brake again only after they were ready.
+    """
+    if parent["paths"]:
+        raise click.UsageError("resume writes to a control plane; it cannot be combined with -f")
+    access = access_of(parent)
+    found = read_live(access, parent, "")
+    if not found.has_lease:
+        raise InputError("; ".join(found.gaps))
+    unready = sorted(name for name, each in found.clusters.items() if not each.ready)
+    if found.brake is None or not found.brake.reason:
+        echo("the storm brake is not engaged")
+        return
+    echo(f"storm brake: {found.brake.reason}")
+    echo(f"{len(unready)} unready clusters count as lost after this: {', '.join(unready)}")
+    if given["dry_run"]:
+        return
+    client = connect(access)
+    key: Key = (parent["lease_namespace"], parent["lease_name"])
+    request = ResumeRequest(datetime.now(UTC).replace(microsecond=0), given["message"])
+    ask(client, merge_patch(LEASES, key, {"metadata": {"annotations": {RESUME: text_of(request)}}}))
+    if not _obeyed(client, key, given["timeout_s"]):
+        complain("no leader has ended the brake yet; it does so when there is one. Is a controllers process leading?")
+        raise SystemExit(EXIT_CHECK_FAILED)
+    echo("the storm brake has ended")
+
+
+def _obeyed(client: APIClient, key: Key, timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        body = ask_if_found(client, get(LEASES, key))
+        metadata = json.loads(body).get("metadata") if body is not None else None
+        if isinstance(metadata, dict) and RESUME not in (metadata.get("annotations") or {}):
+            return True
+        time.sleep(_POLL_S)
+    return False

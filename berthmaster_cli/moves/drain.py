@@ -1,0 +1,305 @@
+"""``berthmaster drain`` and ``undrain``: move workloads off clusters, and allow them again."""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any, Final
+
+import click
+import msgspec
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.http_client import connect
+from berthmaster.kube.kinds import KARMADA_CLUSTERS
+from berthmaster.kube.kubeconfig import ClusterAccess
+from berthmaster.kube.requests import Key, get, merge_patch
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import ApiError, InputError, name_list, shown
+from berthmaster.model.move import DRAINING
+from berthmaster.model.selector import parse_selector
+from berthmaster_cli.console import (
+    complain,
+    echo,
+    output_option,
+    print_data,
+    print_line,
+    print_table,
+    stderr,
+    stdout,
+    styled,
+)
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.moves.draining import (
+    STAYING,
+    DrainContext,
+    DrainRow,
+    DrainState,
+    planned,
+    rows_left,
+    with_taint,
+    without_taint,
+)
+from berthmaster_cli.moves.following import FollowedBindings
+from berthmaster_cli.moves.reading import MovesInput, access_of, access_options, read_live
+from berthmaster_cli.moves.rows import assignment_text
+from berthmaster_cli.options import Decorator, option_group
+
+_TRIES: Final = 10
+_LOOK_S: Final = 1.0
+_REPORT_S: Final = 30.0
+_NAMED: Final = 5
+_COLUMNS: Final = ("WORKLOAD", "ON", "STATE", "MESSAGE")
+_STYLES: Final = {
+    DrainState.MOVING: "cyan",
+    DrainState.WAITING: "yellow",
+    DrainState.NOT_OURS: "red",
+    DrainState.TOLERATES: "red",
+    DrainState.SUSPENDED: "red",
+}
+
+
+class DrainReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What ``-o json`` prints at the end.
+
+    Attributes:
+        clusters: the clusters.
+        drained: whether no workload is left that counts.
+        left: what is still on the clusters.
+    """
+
+    clusters: list[str]
+    drained: bool
+    left: list[DrainRow]
+
+
+def _cluster_options() -> Decorator:
+    return option_group(
+        click.argument("names", nargs=-1, metavar="CLUSTER..."),
+        click.option("-l", "--selector", metavar="SELECTOR", help="The clusters whose labels match, as in kubectl."),
+        access_options(),
+    )
+
+
+@click.command(
+    name="drain",
+    epilog="Exit codes: 0 drained; 1 workloads stay, or --timeout passed; 2 bad usage or input; 130 interrupted. "
+    "An interrupted drain continues; undrain ends it.",
+)
+@_cluster_options()
+@click.option("--dry-run", is_flag=True, help="Change nothing; show what would move where, and what would stay.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(0), default=0.0, show_default=True, metavar="SECONDS",
+    help="How long to wait until the clusters are drained; 0 for no limit.",
+)  # fmt: skip
+@click.option("--no-wait", is_flag=True, help="Set the taint and end.")
+@click.option("--ignore-others", is_flag=True, help="Workloads of other schedulers do not count.")
+@click.option(
+    "--scheduler-name", default="berthmaster", show_default=True, metavar="NAME",
+    help="The spec.schedulerName of the bindings that the controllers schedule.",
+)  # fmt: skip
+@output_option
+def command(**given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
+    """Move all workloads off clusters, and keep new ones away.
+
+    Sets the taint policy.berthmaster.io/draining:NoSchedule, and shows what is left until nothing is. New copies start
+    before old ones go. Workloads of other schedulers, workloads that tolerate the taint, and workloads that fit nowhere
+    else stay, and are named.
+    """
+    access = access_of(given)
+    found = read_live(access, given)
+    names = _chosen(given, found.clusters)
+    context = DrainContext(frozenset(names), given["scheduler_name"], found.brake.reason if found.brake else "")
+    for gap in found.gaps:
+        complain(gap)
+    if given["dry_run"]:
+        _finish(planned(found.bindings, found.clusters, context), names, given, planned=True)
+        return
+    for name in names:
+        changed = _change_taints(connect(access), name, lambda taints: with_taint(taints, _now()))
+        _say(given, f"cluster/{name} {'drains' if changed else 'drains already'}")
+    if given["no_wait"]:
+        return
+    reason = _nothing_moves(found)
+    if reason:
+        complain(reason)
+        _finish(rows_left(found.bindings, context), names, given)
+        return
+    _finish(_follow(access, context, given), names, given)
+
+
+@click.command(name="undrain", epilog="Exit codes: 0 success; 2 bad usage or input.")
+@_cluster_options()
+@click.option("--dry-run", is_flag=True, help="Change nothing; only name the clusters.")
+def undrain(**given: Any) -> None:  # noqa: ANN401 - the same
+    """Allow workloads on clusters again. Workloads that have left return by failback, or when they are rescheduled."""
+    access = access_of(given)
+    found = read_live(access, given)
+    for name in _chosen(given, found.clusters):
+        taints = [msgspec.to_builtins(each) for each in found.clusters[name].spec.taints]
+        changed = (
+            without_taint(taints) is not None
+            if given["dry_run"]
+            else _change_taints(connect(access), name, without_taint)
+        )
+        note = " (dry run)" if given["dry_run"] else ""
+        echo(f"cluster/{name} {'drains no more' if changed else 'was not draining'}{note}")
+
+
+def _chosen(given: Mapping[str, Any], clusters: Mapping[str, Cluster]) -> list[str]:
+    """Return the names of the clusters that arguments and selector choose, each once.
+
+    Raises:
+        click.UsageError: neither is given, or both are.
+        InputError: a cluster does not exist, or the selector matches none.
+    """
+    names, selector = list(dict.fromkeys(given["names"])), given["selector"]
+    if bool(names) == (selector is not None):
+        raise click.UsageError("name the clusters, or select them with -l")
+    if selector is not None:
+        wanted = parse_selector(selector)
+        names = sorted(name for name, each in clusters.items() if wanted.matches(each.metadata.labels))
+        if not names:
+            raise InputError(f"no cluster matches the selector {shown(selector)}")
+    for name in names:
+        if name not in clusters:
+            close = get_close_matches(name, clusters, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"known are {name_list(sorted(clusters))}"
+            raise InputError(f"there is no cluster {shown(name)}; {hint}")
+    return names
+
+
+def _change_taints(
+    client: APIClient, name: str, change: Callable[[Sequence[Mapping[str, Any]]], list[Mapping[str, Any]] | None]
+) -> bool:
+    """Change the taints of a cluster, and no others than ours. Return whether they changed.
+
+    The write is valid only for the version that was read: other taints come and go with the health of a cluster.
+
+    Raises:
+        ApiError: the API server refuses, or other clients change the cluster all the time.
+    """
+    key: Key = ("", name)
+    for attempt in range(_TRIES):
+        raw = json.loads(ask(client, get(KARMADA_CLUSTERS.collection, key)))
+        taints = change((raw.get("spec") or {}).get("taints") or [])
+        if taints is None:
+            return False
+        guard = {"resourceVersion": raw["metadata"]["resourceVersion"]}
+        patch = {"metadata": guard, "spec": {"taints": taints or None}}
+        try:
+            ask(client, merge_patch(KARMADA_CLUSTERS.collection, key, patch))
+        except ApiError as error:
+            if not error.conflict or attempt == _TRIES - 1:
+                raise
+            continue
+        return True
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _nothing_moves(found: MovesInput) -> str:
+    """Return why no move will begin however long the command waits; empty if moves may, or if that is not known."""
+    if not found.has_lease:
+        return ""
+    if found.sources is None:
+        return f"the taint {DRAINING} is set, but the controllers run without --moves-config, so nothing moves"
+    if found.sources.problem:
+        complain(f"the configuration of moves is invalid: {found.sources.problem}")
+    if found.sources.drain != "On":
+        complain(
+            f"the configuration has drain mode {found.sources.drain}: only workloads with a rule of their own move"
+        )
+    if found.sources.pause != "None":
+        complain("the configuration pauses moves; they begin when the pause ends")
+    return ""
+
+
+def _follow(access: ClusterAccess, context: DrainContext, given: Mapping[str, Any]) -> list[DrainRow]:
+    """Show what is left until only what stays is left, or until the time is over. Return what is left."""
+    started_s = reported_s = time.monotonic()
+    lease: Key = (given["lease_namespace"], given["lease_name"])
+    columns = (TextColumn("draining"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
+    quiet = not sys.stderr.isatty()
+    with (
+        FollowedBindings(connect(access), lease) as followed,
+        Progress(*columns, console=stderr(), transient=True, disable=quiet) as progress,
+    ):
+        task = progress.add_task("")
+        total = 0
+        while True:
+            rows = rows_left(
+                followed.bindings(), DrainContext(context.draining, context.scheduler_name, followed.brake().reason)
+            )
+            waiting = [row for row in rows if row.state not in STAYING]
+            total = max(total, len(waiting))
+            progress.update(task, total=max(total, 1), completed=total - len(waiting), description=_blocking(waiting))
+            now_s = time.monotonic()
+            if quiet and now_s - reported_s >= _REPORT_S:
+                reported_s = now_s
+                complain(f"{len(waiting)} of {total} workloads left: {_blocking(waiting)}")
+            if not waiting or (given["timeout_s"] and now_s - started_s >= given["timeout_s"]):
+                return rows
+            left_s = given["timeout_s"] - (now_s - started_s) if given["timeout_s"] else _LOOK_S
+            followed.wait(min(_LOOK_S, left_s))
+
+
+def _blocking(rows: Sequence[DrainRow]) -> str:
+    """Return what the first workloads wait for."""
+    shown_rows = [f"{row.workload}: {row.message}" for row in rows if row.state is DrainState.WAITING] or [
+        f"{row.workload}: {row.message}" for row in rows
+    ]
+    return name_list(shown_rows, 1)
+
+
+def _finish(rows: list[DrainRow], names: list[str], given: Mapping[str, Any], *, planned: bool = False) -> None:
+    """Print what is left, and end with 1 if that counts."""
+    ignored = {DrainState.NOT_OURS} if given["ignore_others"] else set()
+    counted = [row for row in rows if row.state not in ignored and not (planned and row.state is DrainState.MOVING)]
+    if given["output"] != "table":
+        print_data(DrainReport(names, not counted, rows), given["output"])
+    else:
+        _print(rows, names, counted, planned=planned)
+    if counted:
+        raise SystemExit(EXIT_CHECK_FAILED)
+
+
+def _print(rows: list[DrainRow], names: list[str], counted: list[DrainRow], *, planned: bool) -> None:
+    console = stdout()
+    where = name_list(names, _NAMED)
+    if rows:
+        cells = [
+            (
+                row.workload,
+                assignment_text(row.clusters),
+                styled(_word(row, planned=planned), _STYLES[row.state]),
+                row.message,
+            )
+            for row in rows
+        ]
+        print_table(console, _COLUMNS, cells)
+    if planned:
+        moving = sum(row.state is DrainState.MOVING for row in rows)
+        print_line(console, f"{moving} of {len(rows)} workloads would leave {where}, {len(rows) - moving} would stay")
+    elif counted:
+        print_line(console, f"{len(counted)} workloads are still on {where}")
+    else:
+        left = f"; {len(rows)} workloads of other schedulers stay" if rows else ""
+        print_line(console, f"{where} drained{left}")
+
+
+def _word(row: DrainRow, *, planned: bool) -> str:
+    if planned and row.state in {DrainState.MOVING, DrainState.WAITING}:
+        return "leaves" if row.state is DrainState.MOVING else "stays"
+    return row.state.value
+
+
+def _say(given: Mapping[str, Any], text: str) -> None:
+    """Print progress where it does not mix with data."""
+    echo(text, error=given["output"] != "table")
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

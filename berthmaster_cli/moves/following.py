@@ -1,0 +1,80 @@
+"""Watches bindings for commands that follow moves."""
+
+import threading
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Final, Self
+
+from berthmaster.controllers.moves.lease_record import BRAKE, BrakeRecord, brake_record
+from berthmaster.kube.client import APIClient, ask_if_found
+from berthmaster.kube.informer import Informer
+from berthmaster.kube.lease import LEASES
+from berthmaster.kube.requests import Collection, Key, get
+from berthmaster.kube.responses import decode_response
+from berthmaster.model.binding import Binding
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError
+from berthmaster.runtime.clock import SystemClock
+
+_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
+_CLUSTER_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+_POLL_S: Final = 0.2
+
+
+class FollowedBindings:
+    """The bindings of a control plane, kept up to date inside a ``with`` block."""
+
+    def __init__(self, client: APIClient, lease: Key) -> None:
+        """Prepare to watch.
+
+        Args:
+            client: a client of the control plane.
+            lease: the namespace and the name of the lease of the controllers.
+        """
+        self._client = client
+        self._lease = lease
+        self._changed = threading.Event()
+        self._informers = [
+            Informer(each, lambda raw: decode_json(Binding, raw), SystemClock())
+            for each in (_RESOURCE_BINDINGS, _CLUSTER_BINDINGS)
+        ]
+        for informer in self._informers:
+            informer.on_contact(self._changed.set)
+
+    def __enter__(self) -> Self:
+        for informer in self._informers:
+            informer.start(self._client)
+        while not all(each.listed for each in self._informers):
+            self.wait(_POLL_S)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for informer in self._informers:
+            informer.stop()
+
+    def bindings(self) -> Iterator[Binding]:
+        return (binding for informer in self._informers for _, binding in informer.items())
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait for the next message of the server, at most for some seconds."""
+        self._changed.wait(timeout_s)
+        self._changed.clear()
+
+    def problem(self) -> str:
+        """Return why the bindings are stale; empty if they are not."""
+        return next((each.problem for each in self._informers if each.problem), "")
+
+    def brake(self) -> BrakeRecord:
+        """Read the state of the storm brake. Without a right or a lease it counts as not engaged."""
+        try:
+            body = ask_if_found(self._client, get(LEASES, self._lease))
+        except ApiError:
+            return BrakeRecord()
+        if body is None:
+            return BrakeRecord()
+        metadata = decode_response(dict[str, Any], body, "the lease").get("metadata")
+        annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+        text = annotations.get(BRAKE) if isinstance(annotations, dict) else None
+        return brake_record(text if isinstance(text, str) else None)

@@ -1,0 +1,198 @@
+"""Reads what the commands about moves need: clusters, bindings, and the lease of the controllers."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from berthmaster.controllers.moves.lease_record import (
+    BRAKE,
+    SOURCES,
+    BrakeRecord,
+    SourcesRecord,
+    brake_record,
+    sources_record,
+)
+from berthmaster.kube.client import APIClient, ask_if_found
+from berthmaster.kube.http_client import connect
+from berthmaster.kube.kubeconfig import ClusterAccess, find_access
+from berthmaster.kube.lease import LEASES
+from berthmaster.kube.requests import get
+from berthmaster.kube.responses import decode_response
+from berthmaster.kube.served_types import discover_types
+from berthmaster.manifests import Document, read_documents
+from berthmaster.model.binding import Binding
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import ApiError, InputError
+from berthmaster_cli.live.collections import CollectionReader, ReadLimits
+from berthmaster_cli.live.fleet import KARMADA, concurrently, list_allowed
+from berthmaster_cli.live.progress import ListingBars
+from berthmaster_cli.options import Decorator, kubeconfig_options, option_group
+
+_CLUSTER: Final = KARMADA[0]
+_BINDINGS: Final = (
+    ("work.karmada.io/v1alpha2", "ResourceBinding"),
+    ("work.karmada.io/v1alpha2", "ClusterResourceBinding"),
+)
+_LEASE: Final = ("coordination.k8s.io/v1", "Lease")
+
+lease_options: Final = option_group(
+    click.option(
+        "--lease-namespace", default="karmada-system", show_default=True, metavar="NAME",
+        help="The namespace of the lease of the controllers.",
+    ),
+    click.option(
+        "--lease-name", default="berthmaster-controllers", show_default=True, metavar="NAME",
+        help="The name of the lease of the controllers.",
+    ),
+)  # fmt: skip
+timeout_option: Final = click.option(
+    "--read-timeout-s", type=click.FloatRange(1, 3600), default=120.0, show_default=True,
+    help="The time to read the control plane, in seconds.",
+)  # fmt: skip
+
+
+def access_options() -> Decorator:
+    """Return a decorator that adds the options of a control plane and of the lease."""
+    return option_group(kubeconfig_options("the control plane"), timeout_option, lease_options)
+
+
+@dataclass(frozen=True, slots=True)
+class MovesInput:
+    """What was read.
+
+    Attributes:
+        clusters: the clusters by name.
+        bindings: the bindings of both kinds.
+        brake: the state of the storm brake; None if there is no lease.
+        sources: which moves the leader has on; None if it has no configuration, or if there is no lease.
+        has_lease: whether the lease of the controllers was found.
+        now: the time of the read.
+        gaps: what could not be read and what follows, one sentence each.
+    """
+
+    clusters: Mapping[str, Cluster]
+    bindings: Sequence[Binding]
+    brake: BrakeRecord | None
+    sources: SourcesRecord | None
+    has_lease: bool
+    now: datetime
+    gaps: list[str] = field(default_factory=list)
+
+
+def access_of(given: Mapping[str, Any]) -> ClusterAccess:
+    """Return the access that the options name.
+
+    Raises:
+        InputError: there is none.
+    """
+    return find_access(given["kubeconfig"], given["context"])
+
+
+def read_live(access: ClusterAccess, given: Mapping[str, Any], namespace: str = "") -> MovesInput:
+    """Read a control plane.
+
+    Args:
+        access: the access to it.
+        given: the values of ``access_options``.
+        namespace: the only namespace of bindings; empty for all, and for bindings without a namespace.
+
+    Raises:
+        ServiceError: the control plane does not respond.
+        InputError: it is no control plane of Karmada, or it exceeds a limit.
+    """
+    client = connect(access)
+    with ListingBars() as bars:
+        reader = CollectionReader(client, str(access), ReadLimits(timeout_s=given["read_timeout_s"]), bars)
+        types = discover_types(client)
+        served = [types.find(*each) for each in (_CLUSTER, *_BINDINGS)]
+        missing = next((kind for kind, each in zip((_CLUSTER, *_BINDINGS), served, strict=True) if each is None), None)
+        if missing is not None:
+            raise InputError(
+                f"{access}: this API server does not serve {missing[0]} {missing[1]}; name the context of Karmada's "
+                "API server with --context"
+            )
+        wanted = [each for each in served if each is not None and not (namespace and each.kind == _BINDINGS[1][1])]
+        results = concurrently(lambda each: list_allowed(reader, each, namespace), wanted)
+    documents = [document for each in results if not isinstance(each, str) for document in each.documents]
+    gaps = [_gap(each) for each in results if isinstance(each, str)]
+    lease = _lease(client, (given["lease_namespace"], given["lease_name"]), gaps)
+    return _input(documents, lease, datetime.now(UTC), gaps)
+
+
+def read_files(given: Mapping[str, Any], namespace: str = "") -> MovesInput:
+    """Read a dump, or any manifests with bindings, instead of a control plane.
+
+    Raises:
+        InputError: a manifest is invalid.
+    """
+    documents = list(read_documents(given["paths"], stdin=sys.stdin.buffer))
+    name = (given["lease_namespace"], given["lease_name"])
+    leases = [each.raw for each in documents if _is(each, _LEASE) and (each.namespace, each.name) == name]
+    read_at = [str(each.raw.get("readAt")) for each in documents if each.kind == "FleetSnapshot"]
+    gaps = [] if leases else ["no Lease of the controllers: the state of the storm brake is not known"]
+    wanted = [each for each in documents if not namespace or not _is(each, *_BINDINGS) or each.namespace == namespace]
+    return _input(wanted, leases[0] if leases else None, _moment(read_at), gaps)
+
+
+def _moment(times: Sequence[str]) -> datetime:
+    try:
+        return datetime.fromisoformat(times[0])
+    except (ValueError, IndexError):
+        return datetime.now(UTC)
+
+
+def _is(document: Document, *kinds: tuple[str, str]) -> bool:
+    return (document.api_version, document.kind) in kinds
+
+
+def _input(
+    documents: Sequence[Document], lease: Mapping[str, Any] | None, now: datetime, gaps: list[str]
+) -> MovesInput:
+    clusters = [_decoded(Cluster, each) for each in documents if _is(each, _CLUSTER)]
+    bindings = [_decoded(Binding, each) for each in documents if _is(each, *_BINDINGS)]
+    metadata = (lease or {}).get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    found = annotations if isinstance(annotations, dict) else {}
+    return MovesInput(
+        {each.name: each for each in clusters},
+        bindings,
+        brake_record(found.get(BRAKE)) if lease is not None else None,
+        sources_record(found.get(SOURCES)),
+        lease is not None,
+        now,
+        gaps,
+    )
+
+
+def _decoded(kind: type[Any], document: Document) -> Any:  # noqa: ANN401 - a value of the kind
+    try:
+        return convert(kind, document.raw)
+    except InputError as error:
+        raise InputError(f"{document.source}: {error}") from None
+
+
+def _gap(sentence: str) -> str:
+    """Return the gap of a list without the consequences for simulations, which are others."""
+    return f"{sentence.partition(':')[0]}: what moves there is not shown"
+
+
+def _lease(client: APIClient, key: tuple[str, str], gaps: list[str]) -> dict[str, Any] | None:
+    try:
+        body = ask_if_found(client, get(LEASES, key))
+    except ApiError as error:
+        if not error.forbidden:
+            raise
+        gaps.append(f"no right to get the Lease {'/'.join(key)}: the state of the storm brake is not known")
+        return None
+    if body is None:
+        gaps.append(
+            f"there is no Lease {'/'.join(key)}: the state of the storm brake is not known; name the lease of the "
+            "controllers with --lease-namespace and --lease-name"
+        )
+        return None
+    return decode_response(dict[str, Any], body, "the lease")

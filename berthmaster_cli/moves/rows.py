@@ -1,0 +1,177 @@
+"""What moves, waits, is held down or blocked, as rows. Pure functions of bindings and of the storm brake."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from berthmaster.controllers.moves.lease_record import BrakeRecord, SourcesRecord
+from berthmaster.model.binding import Binding
+from berthmaster.model.duration import duration_text
+from berthmaster.model.move import UNDER_WAY, WAITING, MovePhase, MoveState, move_of, move_problem
+
+_MAX_CLUSTERS: Final = 6
+
+
+class RowState(Enum):
+    """What a binding with a move does."""
+
+    MOVING = "moving"
+    WAITING = "waiting"
+    BLOCKED = "blocked by the storm brake"
+    HELD_DOWN = "held down"
+    DONE = "done"
+    INVALID = "invalid"
+
+
+_ORDER: Final = {each: number for number, each in enumerate(RowState)}
+
+
+class MoveRow(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """A binding with a move.
+
+    Attributes:
+        workload: ``NAMESPACE/KIND/NAME``, or ``KIND/NAME``.
+        state: what it does.
+        binding: the name of the binding.
+        reason, phase, strategy: those of the move; empty if its annotation is invalid.
+        source, target: the replicas by cluster before and after.
+        since: since when the phase lasts.
+        until: when the phase ends by time.
+        failures: how many moves failed.
+        held_down_until: no move except a failover starts before.
+        message: what it waits for, or how it ended.
+    """
+
+    workload: str
+    state: RowState
+    binding: str
+    reason: str = ""
+    phase: str = ""
+    strategy: str = ""
+    source: Mapping[str, int] = {}
+    target: Mapping[str, int] = {}
+    since: datetime | None = None
+    until: datetime | None = None
+    failures: int = 0
+    held_down_until: datetime | None = None
+    message: str = ""
+
+
+class BrakeReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The storm brake. ``engaged`` is absent if its state is not known."""
+
+    engaged: bool | None = None
+    reason: str = ""
+    since: datetime | None = None
+    unready: int = 0
+    resumed_at: datetime | None = None
+
+
+class MovesReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What ``berthmaster moves -o json`` prints."""
+
+    read_at: datetime
+    brake: BrakeReport
+    sources: SourcesRecord | None
+    moves: list[MoveRow]
+    gaps: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class RowContext:
+    """What rows depend on besides their binding.
+
+    Attributes:
+        now: the time.
+        braked: why the storm brake stops moves; empty if it does not, or if that is not known.
+    """
+
+    now: datetime
+    braked: str = ""
+
+
+def brake_report(record: BrakeRecord | None) -> BrakeReport:
+    """Return the state of the storm brake; without ``engaged`` if there is no record."""
+    if record is None:
+        return BrakeReport()
+    return BrakeReport(bool(record.reason), record.reason, record.since, record.unready, record.resumed_at)
+
+
+def move_rows(bindings: Sequence[Binding], context: RowContext) -> list[MoveRow]:
+    """Return the rows of all bindings with a move: first what moves, then what waits, by name."""
+    rows = [row for each in bindings if (row := row_of(each, context)) is not None]
+    return sorted(rows, key=lambda row: (_ORDER[row.state], row.workload))
+
+
+def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
+    """Return the row of a binding; None if it has no move."""
+    workload = workload_of(binding)
+    if problem := move_problem(binding):
+        return MoveRow(workload, RowState.INVALID, binding.metadata.name, message=problem)
+    state = move_of(binding)
+    if state is None:
+        return None
+    return MoveRow(
+        workload,
+        _state(state, context),
+        binding.metadata.name,
+        state.reason.value,
+        state.phase.value,
+        state.strategy.value,
+        state.source,
+        state.target,
+        state.since,
+        state.until,
+        state.failures,
+        state.held_down_until,
+        _message(state, context),
+    )
+
+
+def workload_of(binding: Binding) -> str:
+    """Return the name of a binding's workload as commands print it."""
+    resource = binding.spec.resource
+    return "/".join(filter(None, (binding.metadata.namespace, resource.kind, resource.name)))
+
+
+def assignment_text(clusters: Mapping[str, int]) -> str:
+    """Return replicas by cluster as text; of many clusters the first ones."""
+    shown = [f"{name}:{count}" for name, count in sorted(clusters.items())[:_MAX_CLUSTERS]]
+    more = len(clusters) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def age_text(moment: datetime | None, now: datetime) -> str:
+    """Return how long ago a time was; empty if it is not known."""
+    if moment is None:
+        return ""
+    seconds = max(0.0, (now - moment).total_seconds())
+    # Two units suffice.
+    return duration_text(seconds - seconds % 60 if seconds >= 3600 else seconds)
+
+
+def _state(state: MoveState, context: RowContext) -> RowState:
+    if state.phase in WAITING or state.phase in UNDER_WAY:
+        if context.braked:
+            return RowState.BLOCKED
+        return RowState.MOVING if state.phase in UNDER_WAY else RowState.WAITING
+    return RowState.HELD_DOWN if state.held_down(context.now) else RowState.DONE
+
+
+def _message(state: MoveState, context: RowContext) -> str:
+    parts = [state.message]
+    if state.phase in UNDER_WAY and state.until is not None:
+        word = "old copies go at" if state.phase is MovePhase.SOAKING else "deadline"
+        parts.append(f"{word} {_time(state.until)}")
+    if state.held_down(context.now) and state.held_down_until is not None:
+        times = f" after {state.failures} failures" if state.failures > 1 else ""
+        parts.append(f"held down until {_time(state.held_down_until)}{times}")
+    return "; ".join(filter(None, parts))
+
+
+def _time(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%SZ}"

@@ -1,0 +1,158 @@
+"""`berthmaster drain` and `undrain` on a control plane over HTTP."""
+
+import json
+import threading
+import time
+
+import pytest
+
+TAINT = {"key": "policy.berthmaster.io/draining", "effect": "NoSchedule"}
+FOREIGN = {"key": "cluster.karmada.io/not-ready", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}
+ON = json.dumps({"drain": "On"})
+
+
+@pytest.fixture
+def fleet(plane):
+    plane.put("web", {"member1": 4})
+    plane.put("api", {"member1": 1, "member2": 1})
+    plane.put("away", {"member3": 2})
+    plane.lease(moves=ON)
+    return plane
+
+
+def keys(taints):
+    return [each["key"] for each in taints]
+
+
+def test_the_taint_is_set_and_foreign_taints_stay(fleet):
+    fleet.api.edit("/apis/cluster.karmada.io/v1alpha1/clusters/member1", spec={"taints": [FOREIGN]})
+    output = fleet.run("drain", "member1", "--no-wait").stdout
+    assert output == "cluster/member1 drains\n"
+    first, second = fleet.taints("member1")
+    assert first == FOREIGN
+    assert second.pop("timeAdded")
+    assert second == TAINT
+    assert fleet.run("drain", "member1", "--no-wait").stdout == "cluster/member1 drains already\n"
+
+
+def test_a_taint_that_appears_meanwhile_stays(fleet):
+    path = "/apis/cluster.karmada.io/v1alpha1/clusters/member1"
+
+    def health_changes():
+        fleet.api.before = lambda _: None
+        fleet.api.edit(path, spec={"taints": [FOREIGN]})
+
+    fleet.api.before = lambda request: health_changes() if request.method == "PATCH" else None
+    fleet.run("drain", "member1", "--no-wait")
+    assert keys(fleet.taints("member1")) == [FOREIGN["key"], TAINT["key"]]
+
+
+def test_undrain_removes_only_its_taint(fleet):
+    other = {**TAINT, "effect": "NoExecute"}
+    fleet.api.edit("/apis/cluster.karmada.io/v1alpha1/clusters/member1", spec={"taints": [TAINT, FOREIGN, other]})
+    assert fleet.run("undrain", "member1", "--dry-run").stdout == "cluster/member1 drains no more (dry run)\n"
+    assert fleet.run("undrain", "member1", "member2").stdout == (
+        "cluster/member1 drains no more\ncluster/member2 was not draining\n"
+    )
+    assert fleet.taints("member1") == [FOREIGN]
+
+
+def test_clusters_are_selected_by_labels(fleet):
+    fleet.run("drain", "-l", "region in (member1,member2)", "--no-wait")
+    assert [bool(fleet.taints(name)) for name in ("member1", "member2", "member3")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name the clusters, or select them with -l"),
+        (["member1", "-l", "a=b"], "name the clusters, or select them with -l"),
+        (["member9"], "there is no cluster 'member9'; did you mean member"),
+        (["-l", "a=b"], "no cluster matches the selector 'a=b'"),
+        (["-l", "a=="], "a=="),
+    ],
+)
+@pytest.mark.parametrize("command", ["drain", "undrain"])
+def test_wrong_clusters_are_an_error_and_change_nothing(fleet, command, words, message):
+    result = fleet.run(command, *words, code=2)
+    assert message in (result if isinstance(result, str) else result.output)
+    assert fleet.api.methods.count("PATCH") == 0
+
+
+class TestDryRun:
+    def test_it_shows_where_each_workload_would_go(self, fleet):
+        output = fleet.run("drain", "member1", "--dry-run").stdout
+        assert "would go to member2:2, member3:2" in output
+        assert output.endswith("2 of 2 workloads would leave member1, 0 would stay\n")
+        assert fleet.api.methods.count("PATCH") == 0
+
+    def test_it_names_what_would_stay_and_why(self, fleet):
+        fleet.put("theirs", {"member1": 1}, scheduler="default-scheduler")
+        fleet.put("sticky", {"member1": 1}, tolerates=True)
+        fleet.put("huge", {"member1": 1}, replicaRequirements={"resourceRequest": {"cpu": "500"}})
+        fleet.put("paused", {"member1": 1}, suspension={"scheduling": True})
+        report = json.loads(fleet.run("drain", "member1", "--dry-run", "-o", "json", code=1).stdout)
+        states = {row["workload"].rpartition("/")[2]: (row["state"], row["message"]) for row in report["left"]}
+        assert states["theirs"] == ("not ours", "default-scheduler schedules it")
+        assert states["sticky"][0] == "tolerates"
+        assert states["paused"][0] == "suspended"
+        assert states["huge"][0] == "waiting"
+        assert states["huge"][1].startswith("fits nowhere else: ")
+        assert states["web"][0] == "moving"
+
+    def test_with_two_clusters_no_workload_goes_from_one_to_the_other(self, fleet):
+        report = json.loads(fleet.run("drain", "member1", "member2", "--dry-run", "-o", "json").stdout)
+        assert {row["message"] for row in report["left"]} == {"would go to member3:4", "would go to member3:2"}
+
+
+class TestWaiting:
+    def move_all(self, fleet, *names):
+        """Play the controllers: when the taint appears, the workloads leave one after the other."""
+
+        def play():
+            deadline_s = time.monotonic() + 30
+            while not fleet.taints("member1") and time.monotonic() < deadline_s:
+                time.sleep(0.02)
+            for name in names:
+                moving = {"reason": "Drain", "phase": "Surging", "target": {"member3": 1}}
+                fleet.put(name, {"member1": 1, "member3": 1}, moving)
+            for name in names:
+                fleet.put(name, {"member3": 1})
+
+        thread = threading.Thread(target=play)
+        thread.start()
+        return thread
+
+    def test_it_ends_when_the_clusters_are_drained(self, fleet):
+        thread = self.move_all(fleet, "web", "api")
+        output = fleet.run("drain", "member1", "--timeout", "30").stdout
+        thread.join()
+        assert output == "cluster/member1 drains\nmember1 drained\n"
+
+    def test_workloads_of_other_schedulers_are_named_and_count_unless_ignored(self, fleet):
+        fleet.put("theirs", {"member1": 1}, scheduler="default-scheduler")
+        thread = self.move_all(fleet, "web", "api")
+        output = fleet.run("drain", "member1", "--timeout", "30", code=1).stdout
+        thread.join()
+        assert "default-scheduler schedules it" in output
+        assert output.endswith("1 workloads are still on member1\n")
+        output = fleet.run("drain", "member1", "--ignore-others").stdout
+        assert output.endswith("member1 drained; 1 workloads of other schedulers stay\n")
+
+    def test_after_the_timeout_it_says_what_each_workload_waits_for(self, fleet):
+        fleet.put("web", {"member1": 4}, {"reason": "Drain", "phase": "Stabilising", "message": "budget a: closed"})
+        result = fleet.run("drain", "member1", "--timeout", "0.1", code=1)
+        assert "budget a: closed" in result.stdout
+        assert "no move has begun" in result.stdout
+        assert fleet.taints("member1")
+
+    def test_without_a_configuration_of_moves_it_does_not_wait(self, fleet):
+        fleet.lease()
+        result = fleet.run("drain", "member1", code=1)
+        assert "the controllers run without --moves-config, so nothing moves" in result.stderr
+
+    def test_data_stays_on_standard_output(self, fleet):
+        fleet.lease()
+        result = fleet.run("drain", "member1", "-o", "json", code=1)
+        assert json.loads(result.stdout)["drained"] is False
+        assert "cluster/member1 drains" in result.stderr

@@ -1,0 +1,156 @@
+"""`berthmaster moves` and `moves resume`, on a control plane over HTTP and on a dump."""
+
+import json
+import threading
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from berthmaster_cli.main import main
+
+SURGING = {
+    "reason": "Failback", "phase": "Surging", "source": {"member2": 4}, "target": {"member1": 4},
+    "since": "2026-06-01T12:00:00Z", "until": "2026-06-01T12:15:00Z",
+}  # fmt: skip
+WAITING = {
+    "reason": "Drain", "phase": "Stabilising", "source": {"member2": 2}, "target": {"member3": 2},
+    "since": "2026-06-01T12:00:00Z", "message": "budget fleet: 20 moves under way, at most 20",
+}  # fmt: skip
+HELD_DOWN = {
+    "reason": "Failback", "phase": "RolledBack", "source": {"member2": 1}, "failures": 2, "strategy": "BreakBeforeMake",
+    "heldDownUntil": "2099-01-01T00:00:00Z", "message": "not healthy within 15m",
+}  # fmt: skip
+BRAKE = {"reason": "4 of 10 ready clusters turned unready within 300 s", "since": "2026-06-01T12:00:00Z", "unready": 4}
+
+
+@pytest.fixture
+def moving(plane):
+    plane.put("web", {"member1": 4, "member2": 4}, SURGING)
+    plane.put("api", {"member2": 2}, WAITING)
+    plane.put("cron", {"member2": 1}, HELD_DOWN)
+    plane.put("still", {"member1": 1})
+    plane.lease()
+    return plane
+
+
+def test_the_table_has_what_moves_and_what_waits_for_what(moving):
+    lines = moving.run("moves").stdout.splitlines()
+    assert [line.split()[0] for line in lines] == [
+        "WORKLOAD", "shop/Deployment/web", "shop/Deployment/api", "shop/Deployment/cron", "1",
+    ]  # fmt: skip
+    assert "member2:4   member1:4" in lines[1]
+    assert "deadline 2026-06-01 12:15:00Z" in lines[1]
+    assert "budget fleet: 20 moves under way, at most 20" in lines[2]
+    assert "not healthy within 15m; held down until 2099-01-01 00:00:00Z after 2 failures" in lines[3]
+    assert lines[4] == "1 moving, 1 waiting, 1 held down"
+
+
+def test_the_data_has_every_field(moving):
+    found = json.loads(moving.run("moves", "-o", "json").stdout)
+    assert found["brake"] == {"engaged": False}
+    assert [each["state"] for each in found["moves"]] == ["moving", "waiting", "held down"]
+    assert found["moves"][2]["heldDownUntil"] == "2099-01-01T00:00:00Z"
+    assert yaml.safe_load(moving.run("moves", "-o", "yaml").stdout)["moves"] == found["moves"]
+
+
+def test_names_and_wide_columns(moving):
+    assert moving.run("moves", "-o", "name").stdout.split()[0] == "shop/Deployment/web"
+    wide = moving.run("moves", "-o", "wide").stdout
+    assert "BreakBeforeMake" in wide
+    assert "cron-deployment" in wide
+
+
+def test_another_namespace_has_no_moves(moving):
+    assert moving.run("moves", "-n", "other").stdout == "nothing moves\n"
+
+
+def test_the_storm_brake_blocks_what_moves_and_waits(moving):
+    moving.lease(storm_brake=json.dumps(BRAKE))
+    lines = moving.run("moves").stdout.splitlines()
+    assert lines[0].startswith("storm brake engaged for")
+    assert BRAKE["reason"] in lines[0]
+    assert lines[-1] == "2 blocked by the storm brake, 1 held down"
+    assert json.loads(moving.run("moves", "-o", "json").stdout)["brake"]["engaged"] is True
+
+
+def test_an_invalid_configuration_and_a_pause_are_shown(moving):
+    moving.lease(moves=json.dumps({"pause": "Planned", "problem": "f: soak: '5' is not a duration"}))
+    output = moving.run("moves").stdout
+    assert "the configuration of moves is invalid: f: soak: '5' is not a duration" in output
+    assert "the configuration pauses planned moves" in output
+
+
+def test_an_annotation_that_cannot_be_read_is_shown(plane):
+    plane.put("web", {"member1": 4}, {"phase": "Jumping"})
+    plane.lease()
+    output = plane.run("moves").stdout
+    assert "invalid" in output
+    assert "phase" in output
+
+
+@pytest.mark.parametrize("options", [[], ["--lease-name", "other"]])
+def test_without_a_lease_the_state_of_the_brake_is_not_known(plane, options):
+    result = plane.run("moves", *options)
+    assert "the state of the storm brake is not known" in result.stderr
+    assert json.loads(plane.run("moves", "-o", "json").stdout)["brake"] == {}
+
+
+def test_a_dump_is_read_as_a_control_plane(moving, tmp_path):
+    path = tmp_path / "dump.json"
+    moving.run("simulate", "--dump", path)
+    result = CliRunner().invoke(main, ["moves", "-f", str(path)])
+    assert result.exit_code == 0, result.output
+    assert "1 moving, 1 waiting, 1 held down" in result.stdout
+    assert "no Lease of the controllers" in result.stderr
+
+
+@pytest.mark.parametrize("words", [["-f", "x", "-w"], ["-f", "x", "resume"]], ids=" ".join)
+def test_a_dump_can_be_neither_followed_nor_changed(words):
+    result = CliRunner().invoke(main, ["moves", *words])
+    assert result.exit_code == 2
+    assert "cannot be combined with -f" in result.output
+
+
+def test_another_api_server_is_an_error(plane):
+    plane.api.served.withdraw("work.karmada.io/v1alpha2")
+    assert "does not serve work.karmada.io/v1alpha2" in plane.run("moves", code=2)
+
+
+class TestResume:
+    def test_a_brake_that_is_not_engaged_stays_so(self, moving):
+        assert moving.run("moves", "resume").stdout == "the storm brake is not engaged\n"
+
+    def test_a_dry_run_names_the_clusters_whose_loss_would_be_accepted(self, moving):
+        moving.lease(storm_brake=json.dumps(BRAKE))
+        moving.api.edit(
+            "/apis/cluster.karmada.io/v1alpha1/clusters/member2",
+            status={"conditions": [{"type": "Ready", "status": "False"}]},
+        )
+        output = moving.run("moves", "resume", "--dry-run").stdout
+        assert "1 unready clusters count as lost after this: member2" in output
+        assert moving.api.methods.count("PATCH") == 0
+
+    def test_the_leader_obeys(self, moving):
+        moving.lease(storm_brake=json.dumps(BRAKE))
+        requests = []
+
+        def leader(change):
+            annotations = change.content["metadata"].get("annotations") or {}
+            text = annotations.pop("policy.berthmaster.io/storm-brake-resume", None)
+            if text is not None:
+                requests.append(json.loads(text))
+                threading.Thread(target=moving.lease).start()
+
+        moving.api.on_change = leader
+        output = moving.run("moves", "resume", "--message", "the site is gone").stdout
+        assert output.endswith("the storm brake has ended\n")
+        assert requests[0]["message"] == "the site is gone"
+
+    def test_without_a_leader_the_command_fails_in_the_end(self, moving):
+        moving.lease(storm_brake=json.dumps(BRAKE))
+        result = moving.run("moves", "resume", "--timeout", "1", code=1)
+        assert "no leader has ended the brake yet" in result.stderr
+
+    def test_without_a_lease_there_is_nothing_to_resume(self, plane):
+        assert "there is no Lease" in plane.run("moves", "resume", code=2)
