@@ -108,6 +108,10 @@ bench-controllers-memory: $(VENV)/.e2e ## Measure the binding scheduler's memory
 bench-extender-memory: $(VENV)/.e2e ## Measure an extender that watches 10,000 bindings with their templates, and 1,000 clusters
 	@PYTHONPATH=tests $(BIN)/python bench/extender_memory.py $(ARGS)
 
+.PHONY: bench-impact
+bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bindings, as the webhook asks for them
+	@PYTHONPATH=tests $(BIN)/python bench/impact.py $(ARGS)
+
 .PHONY: bench-hostile
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice
 	@PYTHONPATH=tests PYTHONHASHSEED=0 $(BIN)/python bench/hostile.py $(ARGS)

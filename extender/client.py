@@ -15,6 +15,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.errors import FieldError, InputError, ServiceError
+from berthmaster.model.policy import Policy
 from extender.protocols.native.wire import (
     BatchAnswer,
     BatchLine,
@@ -24,6 +25,9 @@ from extender.protocols.native.wire import (
     ClusterList,
     ClusterView,
     Decided,
+    PlanAnswer,
+    PlanRequest,
+    PolicyName,
     ScheduleRequest,
     SimulateAnswer,
     SimulateRequest,
@@ -135,6 +139,22 @@ class Client:
         """Simulate changes."""
         request = SimulateRequest(tuple(changes), show_all)
         return self._request("POST", "/v1/simulate", SimulateAnswer, encode_json(request))
+
+    def plan(
+        self,
+        create: Sequence[Policy] = (),
+        update: Sequence[Policy] = (),
+        delete: Sequence[PolicyName] = (),
+        *,
+        limit: int = 1000,
+    ) -> PlanAnswer:
+        """Return what changes of policies would move.
+
+        Raises:
+            ServiceError: the service refuses the request, does not know enough, or cannot be reached.
+        """
+        request = PlanRequest(tuple(create), tuple(update), tuple(delete), limit)
+        return self._request("POST", "/v1/plan", PlanAnswer, encode_json(request))
 
     def clusters(self) -> Iterator[ClusterView]:
         """Yield the clusters of the fleet, by name."""

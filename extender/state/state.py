@@ -154,17 +154,19 @@ class State:
         """What is not known about the workloads and what follows, one sentence each."""
         return self.observed.gaps() if self.observed is not None else []
 
-    def world(self, check: Callable[[], None] = lambda: None) -> World:
+    def world(self, check: Callable[[], None] = lambda: None, claimants: Sequence[Policy] = ()) -> World:
         """Return the clusters, policies and workloads as an immutable value, which needs no lock.
 
         Args:
             check: called regularly while workloads are built; an exception that it raises ends the call.
+            claimants: policies, with their defaults, whose claims the caller wants to know. A watched control plane
+                may have resources that only they select.
         """
         with self._lock:
             world = self._cache.world
         if self.observed is None:
             return world
-        workloads = self.observed.workloads(world.policies, check)
+        workloads = self.observed.workloads(world.policies, check, claimants)
         return replace(world, workloads=workloads, workload_affinity=self.observed.workload_affinity)
 
     def workload(self, key: BindingKey) -> ObservedWorkload | None:

@@ -6,6 +6,7 @@ workloads of its bindings are known without their templates.
 
 import logging
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 from datetime import datetime
 from functools import partial
@@ -26,12 +27,17 @@ from berthmaster.runtime.logs import log_exceptions
 
 MAX_KINDS: Final = 64
 """How many kinds are watched at once."""
+MAX_ASKED: Final = 16
+"""How many kinds are watched only because a request asked for them."""
+ASKED_S: Final = 600.0
+"""How long such a kind is watched after the last request for it."""
 RETRY_S: Final = 30.0
 """How often kinds that are not served are looked up again. Discovery responses are cached as long."""
 _LOG: Final = logging.getLogger("berthmaster.extender")
 _CONSEQUENCE: Final = (
     "replicas and labels of its workloads are taken from their bindings, and those without a binding are missing"
 )
+_UNSERVED: Final = "is not served, or cannot be listed and watched"
 _UNUSED_METADATA: Final = ("resourceVersion", "generation", "selfLink", "ownerReferences", "finalizers")
 
 
@@ -58,11 +64,15 @@ class TemplateWatches:
 
     def __init__(self, clock: Clock, contacted: Callable[[], None]) -> None:
         self._clock = clock
-        self._contacted = contacted
+        self._report = contacted
+        self._changed = threading.Condition()
+        self._named: frozenset[KindName] = frozenset()
+        self._asked: OrderedDict[KindName, float] = OrderedDict()
         self._wanted: frozenset[KindName] | None = None
         self._handled: frozenset[KindName] | None = None
         self._running: dict[KindName, Informer[Document]] = {}
         self._refused: dict[KindName, str] = {}
+        self._unserved: frozenset[KindName] = frozenset()
         self._wake = threading.Event()
         self._stopping = threading.Event()
 
@@ -78,10 +88,60 @@ class TemplateWatches:
             informer.stop()
 
     def want(self, kinds: Collection[KindName]) -> None:
-        """Watch these kinds and no others. Returns at once."""
-        if kinds != self._wanted:
-            self._wanted = frozenset(kinds)
+        """Watch these kinds, and those that a request asked for, and no others. Returns at once."""
+        with self._changed:
+            self._named = frozenset(kinds)
+            self._update_wanted()
+
+    def unknown(self, kinds: Collection[KindName], timeout_s: float) -> str:
+        """Watch these kinds too, for some time, and wait until their templates are listed.
+
+        Args:
+            kinds: the kinds. Templates of a kind that is not served do not exist, so nothing is unknown about it.
+            timeout_s: the longest time to wait.
+
+        Returns:
+            Why the templates of one of the kinds are not known; empty if all are.
+        """
+        with self._changed:
+            for kind in kinds:
+                self._asked[kind] = self._clock.monotonic_s() + ASKED_S
+                self._asked.move_to_end(kind)
+            while len(self._asked) > MAX_ASKED:
+                self._asked.popitem(last=False)
+            self._update_wanted()
+            self._changed.wait_for(lambda: not any(map(self._is_pending, kinds)), timeout_s)
+        return next(filter(None, map(self._why_unknown, kinds)), "")
+
+    def _update_wanted(self) -> None:
+        """Update the wanted kinds. The caller holds the lock."""
+        now_s = self._clock.monotonic_s()
+        for kind in [each for each, until_s in self._asked.items() if until_s <= now_s]:
+            del self._asked[kind]
+        wanted = self._named | self._asked.keys()
+        if wanted != self._wanted:
+            self._wanted = wanted
             self._wake.set()
+
+    def _is_pending(self, kind: KindName) -> bool:
+        """Return whether it is not known yet whether a kind can be listed."""
+        informer = self._running.get(kind)
+        if informer is not None:
+            return not (informer.listed or informer.problem)
+        return self._handled is None or kind not in self._handled
+
+    def _why_unknown(self, kind: KindName) -> str:
+        informer = self._running.get(kind)
+        if informer is not None:
+            return "" if informer.listed else f"{kind} is not listed: {informer.problem or 'the list is being read'}"
+        if kind in self._unserved:
+            return ""
+        return self._refused.get(kind) or f"{kind} is not watched yet; retry in a moment"
+
+    def _contacted(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
+        self._report()
 
     @property
     def settled(self) -> bool:
@@ -133,12 +193,14 @@ class TemplateWatches:
             return
         for kind in self._running.keys() - wanted:
             self._running.pop(kind).stop()
-        refused = {}
+        refused, unserved = {}, set()
         for kind in sorted(wanted - self._running.keys()):
             reason = self._begin(client, discovery, kind)
             if reason:
                 refused[kind] = reason
-        self._refused, self._handled = refused, wanted
+            if reason.endswith(_UNSERVED):
+                unserved.add(kind)
+        self._unserved, self._refused, self._handled = frozenset(unserved), refused, wanted
         self._contacted()
 
     def _begin(self, client: APIClient, discovery: Discovery, kind: KindName) -> str:
@@ -150,7 +212,7 @@ class TemplateWatches:
         except ApiError as error:
             return f"{kind} is not watched: discovery failed: {error}"
         if served is None:
-            return f"{kind} is not served, or cannot be listed and watched"
+            return f"{kind} {_UNSERVED}"
         informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
         informer.on_contact(self._contacted)
         self._running[kind] = informer

@@ -22,6 +22,7 @@ from berthmaster.model.policy import Policy
 from berthmaster.model.replicas import ReplicaPath, template_of
 from berthmaster.simulation.present import WorkloadBuilder
 from berthmaster.simulation.workload import SimulatedWorkload
+from extender.state.policy_changes import PolicyChanges, changed_policies, may_select
 from extender.state.templates import KindName, TemplateWatches
 
 BindingKey = tuple[str, str]
@@ -138,13 +139,18 @@ class ObservedWorkloads:
         related += islice(self._dependencies(pairing, workload), _MAX_RELATED)
         return ObservedWorkload(workload, related, binding)
 
-    def workloads(self, policies: Sequence[Policy], check: Callable[[], None]) -> list[SimulatedWorkload]:
+    def workloads(
+        self, policies: Sequence[Policy], check: Callable[[], None], claimants: Sequence[Policy] = ()
+    ) -> list[SimulatedWorkload]:
         """Return all workloads: those of templates in a fixed order, and then those of bindings without a template.
+
+        Resources that no policy selects and that have no binding are left out, unless a claimant selects them.
 
         Args:
             policies: the policies, with their defaults. The same sequence means the same policies.
             check: called before a workload is built; an exception that it raises ends the call. What was built until
                 then is kept for the next call.
+            claimants: policies, with their defaults, that are not among the others and may claim resources.
         """
         with self._building:
             pairing = self._pairing_for(policies)
@@ -159,7 +165,20 @@ class ObservedWorkloads:
                     known = pairing.built[identity] = pairing.build(template, binding)
                 current[identity] = known
             pairing.built = current
-            return [each.workload for each in current.values() if each.workload is not None]
+            found = [each.workload for each in current.values() if each.workload is not None]
+            return found + list(_unclaimed(pairing, claimants, check)) if claimants else found
+
+    def unknown(self, policies: Sequence[Policy], timeout_s: float) -> str:
+        """Return why the resources that policies select are not known; empty if they are.
+
+        Args:
+            policies: the policies.
+            timeout_s: the longest time to wait for the lists of kinds that are not watched yet.
+        """
+        if self._templates is None:
+            return _NO_TEMPLATES
+        kinds = {kind for policy in policies for kind in _kinds_of(policy)}
+        return self._templates.unknown(sorted(kinds), timeout_s)
 
     def _identities(self, bindings: Iterable["_Identity"]) -> Iterator[tuple["_Identity", Document | None]]:
         """Yield the identity of each resource, and its template if it is known."""
@@ -200,10 +219,12 @@ class ObservedWorkloads:
         return pairing.build(template, binding).workload or pairing.builder.of_binding(binding)
 
     def _pairing_for(self, policies: Sequence[Policy]) -> "_Pairing":
-        """Return what was built with these policies. What was built with others is forgotten."""
+        """Return what was built with these policies. Of what was built with others, the rest stays that they share."""
         pairing = self._pairing
         if pairing.policies is not policies:
-            pairing = self._pairing = self._paired_with(policies)
+            before, pairing = pairing, self._paired_with(policies)
+            pairing.built = before.unaffected_by(changed_policies(before.policies, policies))
+            self._pairing = pairing
         return pairing
 
     def _paired_with(self, policies: Sequence[Policy]) -> "_Pairing":
@@ -234,6 +255,12 @@ class _Pairing:
         self.built: dict[_Identity, _Built] = {}
         self._catalog = catalog
 
+    def unaffected_by(self, changed: PolicyChanges) -> dict[_Identity, _Built]:
+        """Return what stays the same if policies change."""
+        if changed.all:
+            return {}
+        return {identity: built for identity, built in self.built.items() if not _is_affected(built, changed)}
+
     def build(self, template: Document | None, binding: Binding | None) -> _Built:
         if template is not None and binding is None and not self._concerns(template):
             return _Built(template, None, None)
@@ -256,6 +283,34 @@ class _Pairing:
             return bool(self._catalog.matching(template_of(template.raw)))
         except FieldError:
             return True  # building it reports the error
+
+
+def _unclaimed(
+    pairing: _Pairing, claimants: Sequence[Policy], check: Callable[[], None]
+) -> Iterator[SimulatedWorkload]:
+    """Yield the workloads that nothing concerns now, and that a claimant selects."""
+    catalog = PolicyCatalog(claimants)
+    for built in pairing.built.values():
+        template = built.template
+        if built.workload is not None or template is None or not may_select(claimants, template):
+            continue
+        if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
+            continue
+        if catalog.matching(template_of(template.raw)):
+            check()
+            yield pairing.builder.of_pair(template, None)
+
+
+def _is_affected(built: _Built, changed: PolicyChanges) -> bool:
+    workload = built.workload
+    if workload is not None and (
+        workload.held_by in changed.references
+        or any(each.policy.reference in changed.references for each in workload.claims)
+    ):
+        return True
+    if built.template is not None:
+        return may_select(changed.current, built.template)
+    return False
 
 
 def _identity(resource: ObjectReference | Document) -> _Identity:

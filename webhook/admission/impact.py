@@ -13,12 +13,14 @@ class PolicyChange(NamedTuple):
         namespace: the namespace; empty for a ClusterPropagationPolicy.
         name: the name.
         document: the policy as it would be stored; None if it is deleted.
+        creates: whether the policy does not exist yet.
     """
 
     kind: str
     namespace: str
     name: str
     document: Mapping[str, Any] | None
+    creates: bool = False
 
     @property
     def deletes(self) -> bool:
@@ -26,7 +28,7 @@ class PolicyChange(NamedTuple):
 
     def deletion(self) -> "PolicyChange":
         """Return the deletion of the same policy."""
-        return self._replace(document=None)
+        return self._replace(document=None, creates=False)
 
 
 class Impact(NamedTuple):

@@ -100,7 +100,7 @@ def _change(request: AdmissionRequest, document: dict[str, Any] | None) -> Polic
     metadata = (document or request.old_object or {}).get("metadata") or {}
     name = request.name or metadata.get("name") or f"{metadata.get('generateName') or ''}{_GENERATED_NAME}"
     namespace = request.namespace if request.kind.kind == "PropagationPolicy" else ""
-    return PolicyChange(request.kind.kind, namespace, str(name), document)
+    return PolicyChange(request.kind.kind, namespace, str(name), document, creates=request.operation == "CREATE")
 
 
 def _annotation(document: dict[str, Any] | None) -> str | None:

@@ -64,7 +64,7 @@ def plan_request(change: PolicyChange, timeout_s: float) -> bytes:
     if change.document is None:
         body["delete"] = [{"kind": change.kind, "namespace": change.namespace, "name": change.name}]
     else:
-        body["set"] = [_reduced(change, change.document)]
+        body["create" if change.creates else "update"] = [_reduced(change, change.document)]
     return encode_json(body)
 
 

@@ -1,20 +1,26 @@
 """The examples of the OpenAPI document. The scheduler computes the answers."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import builtins, convert
+from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.fleet import fleet_of
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.changes import Down
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
 from berthmaster.simulation.report import explanation
 from berthmaster.simulation.run import compare, examine
 from berthmaster.simulation.world import SimulatedWorkload, World
 from extender.protocols.native.bindings import view_of
-from extender.protocols.native.fleet import cluster_page
+from extender.protocols.native.fleet import cluster_page, staleness_of
+from extender.protocols.native.plan import plan_answer
 from extender.protocols.native.schedule import decide_on
 from extender.protocols.native.simulate import simulate_answer
 from extender.state.state import FleetCache, Freshness
@@ -63,6 +69,18 @@ BINDING: Final[dict[str, Any]] = {
 }
 SCHEDULE: Final = {"binding": BINDING}
 SCHEDULE_OWN_FLEET: Final = {"binding": BINDING, "clusters": CLUSTERS}
+PLAN: Final[dict[str, Any]] = {
+    "create": [
+        {
+            "kind": "PropagationPolicy",
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {
+                "resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}],
+                "placement": {**BINDING["spec"]["placement"], "clusterAffinities": [_group("public")]},
+            },
+        }
+    ]
+}
 SIMULATE: Final = {"changes": [{"type": "down", "cluster": "private-1"}]}
 
 
@@ -75,6 +93,14 @@ def simulated() -> Any:  # noqa: ANN401 - a JSON value
     """Return the answer to ``SIMULATE``."""
     compared = compare(_world(), [Down("private-1")], karmada_profile(), _NOW)
     return builtins(simulate_answer(compared, show_all=False))
+
+
+def planned() -> Any:  # noqa: ANN401 - a JSON value
+    """Return the answer to ``PLAN``."""
+    (written,) = PLAN["create"]
+    changes = ChangeSet(policies=(defaulted(convert(Policy, written)),))
+    found = plan(PlanIndex(_placed_world(), karmada_profile()), changes, _NOW)
+    return builtins(plan_answer(found, 1000, staleness_of(Freshness(_NOW))))
 
 
 def listed() -> Any:  # noqa: ANN401 - a JSON value
@@ -101,6 +127,15 @@ def described() -> Any:  # noqa: ANN401 - a JSON value
 
 def _scheduler() -> Scheduler:
     return Scheduler(fleet_of([convert(Cluster, raw) for raw in CLUSTERS]), karmada_profile())
+
+
+def _placed_world() -> World:
+    """Return a world in which the workload runs and no policy holds it."""
+    spec = {**BINDING["spec"], "clusters": [{"name": "private-1", "replicas": 6}]}
+    template = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}}
+    binding = convert(Binding, {**BINDING, "spec": spec})
+    workload = SimulatedWorkload(binding.spec.resource, (), binding, template, present=True)
+    return replace(_world(), workloads=[workload])
 
 
 def _world() -> World:

@@ -18,6 +18,8 @@ from extender.protocols.native.wire import (
     BindingView,
     ClusterList,
     Decided,
+    PlanAnswer,
+    PlanRequest,
     ScheduleRequest,
     SimulateAnswer,
     SimulateRequest,
@@ -28,8 +30,8 @@ from extender.protocols.route import JSON, JSON_LINES
 Schema = dict[str, Any]
 
 _TYPES: Final = (
-    ScheduleRequest, BatchLine, SimulateRequest,
-    Decided, BatchAnswer, SimulateAnswer, ClusterList, BindingExplanation, BindingView, Problem,
+    ScheduleRequest, BatchLine, SimulateRequest, PlanRequest,
+    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, BindingExplanation, BindingView, Problem,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -57,7 +59,7 @@ _PROBLEMS: Final[Mapping[int, str]] = {
     404: "No such path, or no such binding.",
     405: "The path has another method.",
     408: "The body did not arrive in time.",
-    409: "The answer needs objects that the service does not watch; `detail` says which.",
+    409: "The answer needs objects that the service does not watch, or a policy is not known; `detail` says which.",
     413: "The body, a line or the batch is too large.",
     415: "The body has another content type.",
     429: "Another simulation is running; retry later.",
@@ -114,6 +116,12 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
             "post": _operation(
                 "simulate", "Simulate changes", schema, (*problems, 409, 429), SimulateAnswer, examples.simulated(),
                 body=_body(JSON, schema[SimulateRequest], {"a lost cluster": examples.SIMULATE}),
+            )
+        },
+        "/v1/plan": {
+            "post": _operation(
+                "plan", "Plan changes of policies", schema, (*problems, 409), PlanAnswer, examples.planned(),
+                body=_body(JSON, schema[PlanRequest], {"a changed policy": examples.PLAN}),
             )
         },
         "/v1/clusters": {

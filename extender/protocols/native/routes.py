@@ -8,9 +8,10 @@ from berthmaster.model.errors import shown
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
+from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
-from extender.protocols.native.wire import SimulateRequest
+from extender.protocols.native.wire import PlanRequest, SimulateRequest
 from extender.protocols.problem import InvalidField, Refusal
 from extender.protocols.route import JSON, JSON_LINES, Reply, Route
 from extender.protocols.services import Call, Services
@@ -23,11 +24,15 @@ _BOOLEANS: Final = {"true": True, "false": False}
 
 def routes() -> Sequence[Route]:
     """Return the routes of the API."""
-    simulator = Simulator()
+    simulator, planner = Simulator(), Planner()
 
     def simulate(services: Services, call: Call) -> Reply:
         request = decode_json(SimulateRequest, call.body)
         return Reply(encode_json(simulator.simulate(services, call, request)))
+
+    def plan(services: Services, call: Call) -> Reply:
+        request = decode_json(PlanRequest, call.body)
+        return Reply(encode_json(planner.plan(services, call, request)))
 
     def document(_services: Services, _call: Call) -> Reply:
         return Reply(openapi.document())
@@ -41,6 +46,7 @@ def routes() -> Sequence[Route]:
             "POST", "/v1/schedule/batch", batch, PROTOCOL, streamed=True, accepts=LINES, query=frozenset({"explain"}),
         ),
         Route("POST", "/v1/simulate", simulate, PROTOCOL, accepts=(JSON,), query=frozenset()),
+        Route("POST", "/v1/plan", plan, PROTOCOL, accepts=(JSON,), query=frozenset()),
         Route("GET", "/v1/clusters", clusters, PROTOCOL, query=frozenset({"after", "limit"})),
         Route("GET", binding, binding_as_known, PROTOCOL, query=frozenset()),
         Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),

@@ -5,7 +5,7 @@ setting that is silently ignored is worse than an error.
 """
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
 
@@ -18,8 +18,12 @@ from berthmaster.scheduling.decision import FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.plan import ClusterTotal, PlanSummary
+from berthmaster.simulation.plan_answer import Plan
 from berthmaster.simulation.report import ChangeRow, Explanation
 from extender.protocols.problem import Problem
+
+MAX_PLANNED: Final = 100
+"""The most policies of each kind of change in a plan."""
 
 
 class RequestPart(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -218,6 +222,74 @@ class SimulateAnswer(AnswerPart, frozen=True):
     rows: list[ChangeRow]
     gaps: list[str] = []
     staleness: Staleness | None = None
+
+
+class PolicyName(RequestPart, frozen=True):
+    """The name of a policy. A ClusterPropagationPolicy has no namespace."""
+
+    kind: Literal["PropagationPolicy", "ClusterPropagationPolicy"]
+    name: str
+    namespace: str = ""
+
+
+class PlanRequest(RequestPart, frozen=True):
+    """Changes of policies to plan. They take effect together, in the order of the fields.
+
+    Attributes:
+        create: policies that do not exist yet. One that exists already is replaced.
+        update: policies that replace stored ones.
+        delete: policies that are deleted.
+        limit: the most entries of each list in the answer.
+        timeout_ms: the longest time to compute, in milliseconds; absent for the limit of the service.
+    """
+
+    create: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    update: Annotated[tuple[Policy, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    delete: Annotated[tuple[PolicyName, ...], msgspec.Meta(max_length=MAX_PLANNED)] = ()
+    limit: Annotated[int, msgspec.Meta(ge=0, le=100_000)] = 1000
+    timeout_ms: Annotated[int, msgspec.Meta(ge=1, le=600_000)] | None = None
+
+
+class PlanCounts(AnswerPart, frozen=True):
+    """The totals of a plan.
+
+    Attributes:
+        workloads: the number of workloads.
+        concerned: how many of them the changes concern.
+        moved: how many of them move.
+        replicas: the replicas that move.
+        lost: how many have no cluster afterwards, because of the changes.
+        short: how many keep clusters, but not all replicas, because of the changes.
+        deleted_copies: how many copies in clusters are deleted.
+        staying: how many the changes concern without moving them.
+        overcommitted: on how many clusters the replicas that arrive request more than is free.
+    """
+
+    workloads: int
+    concerned: int
+    moved: int
+    replicas: int
+    lost: int
+    short: int
+    deleted_copies: int
+    staying: int
+    overcommitted: int
+
+
+class PlanAnswer(AnswerPart, frozen=True):
+    """What changes of policies would move.
+
+    Attributes:
+        counts: the totals, of everything.
+        plan: the plan, with at most ``limit`` entries in each list.
+        truncated: whether a list of the plan has more entries.
+        staleness: how current the state of the service is.
+    """
+
+    counts: PlanCounts
+    plan: Plan
+    truncated: bool
+    staleness: Staleness
 
 
 class BindingExplanation(Explanation, frozen=True, rename="camel"):

@@ -12,6 +12,7 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import convert
 from berthmaster.model.errors import InputError, ServiceError
+from berthmaster.model.policy import Policy
 from berthmaster_cli.main import main
 from extender.client import Client
 from extender.protocols.native import examples
@@ -41,6 +42,8 @@ def test_the_client_decodes_answers(client):
     assert client.simulate([DownChange("member1")]).rows[0].moves == {"member1": (2, None), "member2": (None, 2)}
     assert [cluster.name for cluster in client.clusters()] == [f"member{number}" for number in range(1, 6)]
     assert client.decision("nginx-deployment", "default").clusters == {"member1": 2}
+    planned = client.plan([convert(Policy, examples.PLAN["create"][0])])
+    assert (planned.counts.workloads, planned.counts.moved) == (1, 0), "the policy selects no workload of the fleet"
     assert client.binding("nginx-deployment", "default").resource.kind == "Deployment"
 
 

@@ -67,6 +67,7 @@ def test_the_document_is_served(server):
         pytest.param("post", "/v1/schedule", id="a decision"),
         pytest.param("post", "/v1/schedule/batch", id="a line of a batch"),
         pytest.param("post", "/v1/simulate", id="a simulation"),
+        pytest.param("post", "/v1/plan", id="a plan"),
         pytest.param("get", "/v1/clusters", id="the fleet"),
         pytest.param("get", "/v1/bindings/{namespace}/{name}", id="a binding"),
         pytest.param("get", "/v1/bindings/{namespace}/{name}/decision", id="an explanation"),

@@ -85,7 +85,8 @@ def test_the_request_has_what_decisions_read():
     request = json.loads(plan_request(CHANGE, 0.24))
     named = {"namespace": "shop", "name": "web"}
     stored = {**POLICY, "kind": "PropagationPolicy", "metadata": named}
-    assert request == {"limit": 3, "timeoutMs": 240, "set": [stored]}
+    assert request == {"limit": 3, "timeoutMs": 240, "update": [stored]}
+    assert json.loads(plan_request(CHANGE._replace(creates=True), 0.24))["create"] == [stored]
     assert json.loads(plan_request(CHANGE.deletion(), 0.24)) == {
         "limit": 3, "timeoutMs": 240, "delete": [{"kind": "PropagationPolicy", **named}],
     }  # fmt: skip

@@ -11,7 +11,9 @@ from kube_in_memory import KubeInMemory
 from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES, WatchOptions
 from berthmaster.kube.requests import APIRequest
 from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.decode import convert
 from berthmaster.model.errors import ApiError, InputError
+from berthmaster.model.policy import Policy, defaulted
 from berthmaster.scheduling.karmada.profile import karmada_profile
 from berthmaster.simulation.changes import Down
 from berthmaster.simulation.report import change_rows
@@ -20,6 +22,7 @@ from berthmaster.simulation.world import world_of
 from extender.state.state import State
 from extender.state.templates import KindName, read_template
 from extender.state.watch import BindingOptions, WatchSource, watch_source
+from extender.state.workloads import ObservedWorkloads
 
 LIMIT_S = 30.0
 TEMPLATES = BindingOptions(templates=True)
@@ -128,6 +131,38 @@ def test_only_what_changed_is_built_again(plane):
     running.wait(lambda: running.workloads()["shop/Deployment/web"] == {"member3": 4})
     after = {str(each): each for each in running.state.world().workloads}
     assert {name for name in after if after[name] is not before[name]} == {"shop/Deployment/web"}
+
+
+def test_what_stays_after_a_change_of_policies_is_what_is_built_anew(plane):
+    running, state = plane(), None
+    before = {str(each): each for each in running.state.world().workloads}
+    bindings, templates = running.state.observed._bindings, running.state.observed._templates
+    edits = [
+        policy("web", selector(name="web"), placement={}),
+        policy("first", selector(labelSelector={"matchLabels": {"app": "unclaimed"}}), placement={}),
+        policy("everything", selector(), selector("StatefulSet"), namespace="", placement={}, priority=5),
+        policy("db", selector("StatefulSet", name="cache"), namespace=""),
+        policy("first", selector(name="web"), placement={}, preemption="Always", priority=9),
+    ]
+    for number, each in enumerate(edits, start=1):
+        with running.state.reading() as cache:
+            version = cache.policies
+        store(running.api, each)
+        running.wait(lambda version=version: running.state.world().policies is not version)
+        state = running.state.world()
+        anew = ObservedWorkloads(bindings, templates).workloads(state.policies, lambda: None)
+        assert list(state.workloads) == anew, f"after edit {number}"
+    after = {str(each): each for each in state.workloads}
+    assert after["ClusterRole/viewer"] is before["ClusterRole/viewer"], "no policy changed that concerns it"
+
+
+def test_claimants_bring_what_only_they_select(plane):
+    running = plane()
+    claimant = defaulted(convert(Policy, policy("all", selector(), namespace="")))
+    known = {str(each) for each in running.state.world().workloads}
+    claimed = {str(each) for each in running.state.world(claimants=[claimant]).workloads}
+    assert claimed - known == {"shop/Deployment/unclaimed", "other/Deployment/web"}
+    assert {str(each) for each in running.state.world().workloads} == known
 
 
 def test_a_deadline_ends_the_building_and_the_next_call_continues(plane):

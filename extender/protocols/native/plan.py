@@ -1,0 +1,206 @@
+"""``/v1/plan``: what changes of policies would move, on the fleet of the service as it is now.
+
+The answer must never be "nothing moves" because something is not known. A state that is stale, a kind that may not be
+listed, or a policy that the service has not observed yet is an error.
+"""
+
+import threading
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec.structs
+
+from berthmaster.kube.kinds import WORKLOADS
+from berthmaster.model.errors import FieldError, shown
+from berthmaster.model.limits import placement_excess
+from berthmaster.model.policy import Policy, PolicyReference, defaulted
+from berthmaster.model.validation import policy_errors
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan_answer import Plan
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
+from extender.protocols.native.fleet import staleness_of
+from extender.protocols.native.schedule import MAX_SHARED_BYTES, require_synced, require_watched
+from extender.protocols.native.wire import PlanAnswer, PlanCounts, PlanRequest, PolicyName, Staleness
+from extender.protocols.problem import Refusal, refuse_invalid
+from extender.protocols.services import Call, Services
+
+_RETRY: Final = (("Retry-After", "1"),)
+_WAITING: Final = 0.5
+"""The share of the time of a request in which lists that are not watched yet may arrive."""
+
+
+class Planner:
+    """Plans one request at a time. Others wait for it, within their own time."""
+
+    def __init__(self) -> None:
+        self._planning = threading.Lock()
+        self._index: PlanIndex | None = None
+
+    def plan(self, services: Services, call: Call, request: PlanRequest) -> PlanAnswer:
+        """Plan changes of policies.
+
+        Raises:
+            FieldError: a policy is named twice.
+            Refusal: a policy is invalid or not known, something is not known that the answer depends on, or the
+                deadline has passed.
+        """
+        now_s = services.clock.monotonic_s()
+        if len(call.body) > MAX_SHARED_BYTES:
+            raise Refusal(413, f"the request has {len(call.body)} bytes; at most {MAX_SHARED_BYTES} are read")
+        if request.timeout_ms is not None:
+            call = call._replace(deadline_s=min(call.deadline_s, now_s + request.timeout_ms / 1000))
+        changes = _changes(services, request)
+        require_synced(services)
+        require_watched(services, WORKLOADS, subject="the workloads that a policy selects are")
+        _require_fresh(services)
+        policies = [*changes.policies, *_known(services, request)]
+        self._require_templates(services, call, policies)
+        if not self._planning.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
+            raise Refusal(503, "other plans took all the time of the request", headers=_RETRY)
+        try:
+            answer = self._planned(services, call, changes)
+        finally:
+            self._planning.release()
+        _require_fresh(services)
+        return plan_answer(answer, request.limit, staleness_of(services.state.freshness))
+
+    def _planned(self, services: Services, call: Call, changes: ChangeSet) -> Plan:
+        check = partial(services.check_deadline, call)
+        world = services.state.world(check, changes.policies)
+        if self._index is None:
+            self._index = PlanIndex(world, services.state.profile)
+        else:
+            self._index.update(world)
+        check()
+        return plan(self._index, changes, services.clock.now(), check=check)
+
+    def _require_templates(self, services: Services, call: Call, policies: Sequence[Policy]) -> None:
+        """Refuse a request if the resources that its policies select are not known.
+
+        Raises:
+            Refusal: a kind is not listed yet, or may not be listed.
+        """
+        observed = services.state.observed
+        if observed is None:
+            return
+        left_s = call.deadline_s - services.clock.monotonic_s()
+        reason = observed.unknown(policies, max(0.0, left_s * _WAITING))
+        if reason:
+            raise Refusal(503, reason, headers=_RETRY)
+
+
+def plan_answer(answer: Plan, limit: int, staleness: Staleness) -> PlanAnswer:
+    """Return a plan with at most ``limit`` entries in each list. The counts are of everything.
+
+    Args:
+        answer: the plan.
+        limit: the most entries.
+        staleness: how current the state of the service is.
+    """
+    by_change = [each for each in answer.unplaced if each.by_change]
+    summary = answer.summary
+    counts = PlanCounts(
+        workloads=summary.workloads,
+        concerned=answer.concerned,
+        moved=summary.moved,
+        replicas=summary.replicas,
+        lost=sum(each.nowhere for each in by_change),
+        short=sum(not each.nowhere for each in by_change),
+        deleted_copies=answer.deleted_copies,
+        staying=len(answer.staying),
+        overcommitted=len(answer.overcommitted),
+    )
+    limited = _limited(answer, limit)
+    return PlanAnswer(counts=counts, plan=limited, truncated=limited != answer, staleness=staleness)
+
+
+def _limited(answer: Plan, limit: int) -> Plan:
+    summary, lists = answer.summary, ("gaps", "policies", "unplaced", "moves", "overcommitted", "clusters", "staying")
+    policies = [
+        msgspec.structs.replace(
+            each,
+            gains=each.gains[:limit],
+            takes=each.takes[:limit],
+            loses=each.loses[:limit],
+            unclaimed=each.unclaimed[:limit],
+        )
+        for each in answer.policies
+    ]
+    totals = {name: getattr(summary, name)[:limit] for name in ("nowhere", "short", "new_failures")}
+    kept = {name: getattr(answer, name)[:limit] for name in lists if name != "policies"}
+    return msgspec.structs.replace(
+        answer, policies=policies, summary=msgspec.structs.replace(summary, **totals), **kept
+    )
+
+
+def _changes(services: Services, request: PlanRequest) -> ChangeSet:
+    """Return the changes of a request.
+
+    Raises:
+        FieldError: a policy is named twice.
+        Refusal: a policy is invalid.
+    """
+    written = [(each, f"create[{number}]") for number, each in enumerate(request.create)]
+    written += [(each, f"update[{number}]") for number, each in enumerate(request.update)]
+    policies = tuple(_policy(services, each, path) for each, path in written)
+    deleted = tuple(_reference(each, f"delete[{number}]") for number, each in enumerate(request.delete))
+    paths = [path for _, path in written] + [f"delete[{number}]" for number in range(len(deleted))]
+    seen: dict[PolicyReference, str] = {}
+    for reference, path in zip([*(each.reference for each in policies), *deleted], paths, strict=True):
+        if reference in seen:
+            raise FieldError(path, f"{reference} is named twice, first in {seen[reference]}; name it once")
+        seen[reference] = path
+    if not seen:
+        raise FieldError("", "the request changes nothing; name a policy in create, update or delete")
+    return ChangeSet(policies=policies, deleted_policies=deleted)
+
+
+def _policy(services: Services, written: Policy, path: str) -> Policy:
+    policy = defaulted(written)
+    if not policy.metadata.name:
+        raise FieldError(f"{path}.metadata.name", "is missing")
+    if policy.cluster_scoped == bool(policy.metadata.namespace):
+        accepted = "a ClusterPropagationPolicy has no namespace" if policy.cluster_scoped else "a namespace is required"
+        raise FieldError(f"{path}.metadata.namespace", accepted)
+    refuse_invalid(error.below(path) for error in policy_errors(policy))
+    excess = placement_excess(policy.spec.placement, services.state.profile.limits)
+    refuse_invalid(error.below(f"{path}.spec.placement") for error in excess)
+    return policy
+
+
+def _reference(name: PolicyName, path: str) -> PolicyReference:
+    if (name.kind == "ClusterPropagationPolicy") == bool(name.namespace) or not name.name:
+        accepted = "a PropagationPolicy has a namespace and a name, a ClusterPropagationPolicy only a name"
+        raise FieldError(path, f"{shown(f'{name.kind} {name.namespace}/{name.name}')} is not accepted; {accepted}")
+    return PolicyReference(name.kind, name.namespace, name.name)
+
+
+def _known(services: Services, request: PlanRequest) -> list[Policy]:
+    """Return the stored policies that a request changes.
+
+    Raises:
+        Refusal: the service has not observed one that the request updates or deletes.
+    """
+    with services.state.reading() as cache:
+        stored = {each.reference: each for each in cache.policies}
+    needed = [each.reference for each in request.update]
+    needed += [PolicyReference(each.kind, each.namespace, each.name) for each in request.delete]
+    for reference in needed:
+        if reference not in stored:
+            raise Refusal(409, f"{reference} is not known to the service; retry if it was created just now")
+    created = (stored.get(each.reference) for each in request.create)
+    return [stored[each] for each in needed] + [each for each in created if each is not None]
+
+
+def _require_fresh(services: Services) -> None:
+    """Refuse a request while the state may be out of date.
+
+    Raises:
+        Refusal: the source of the state is lost or has invalid content.
+    """
+    freshness = services.state.freshness
+    if freshness.stale_since is not None:
+        since = freshness.stale_since.isoformat(timespec="seconds")
+        raise Refusal(503, f"the state of the service is stale since {since}: {freshness.problem}", headers=_RETRY)

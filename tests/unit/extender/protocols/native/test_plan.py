@@ -1,0 +1,256 @@
+"""Plans of the service: on what is observed now, and never "nothing moves" because something is not known."""
+
+import logging
+import time
+
+import pytest
+from fake_clock import FakeClock
+from karmada_plane import cluster, deployment, policy, resource, selector, shop, store
+from kube_in_memory import KubeInMemory
+
+from berthmaster.kube.kinds import KARMADA_CLUSTERS, KARMADA_POLICIES
+from berthmaster.kube.requests import APIRequest
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import ApiError, FieldError
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.world import world_of
+from extender.protocols.native.plan import Planner
+from extender.protocols.native.wire import PlanRequest
+from extender.protocols.problem import Refusal
+from extender.protocols.services import Call, Services
+from extender.state.state import State
+from extender.state.watch import BindingOptions, WatchSource
+
+LIMIT_S = 30.0
+TEMPLATES = BindingOptions(templates=True)
+MOVED = {"clusterAffinity": {"clusterNames": ["member3"]}}
+BROKEN = {"labelSelector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}
+NOWHERE = {"clusterAffinity": {"clusterNames": ["member9"]}}
+
+
+class Plane:
+    """A service that watches a control plane in memory."""
+
+    def __init__(self, before=lambda _: None, options=TEMPLATES):
+        self.api, self.clock, state = KubeInMemory(), FakeClock(), State(karmada_profile())
+        self.api.before = before
+        shop(self.api)
+        store(self.api, resource("gateway", "Secret", data={}))
+        policies = KARMADA_POLICIES if options.templates else ()
+        self.source = WatchSource(lambda: self.api, KARMADA_CLUSTERS, policies, options, clock=self.clock)
+        self.services = Services(state, metrics=None, log=logging.getLogger("test"), clock=self.clock)
+        self.planner = Planner()
+        self.source.start(state)
+        self.wait(lambda: state.freshness.synced)
+
+    def wait(self, check):
+        deadline_s = time.monotonic() + LIMIT_S
+        while not check():
+            assert time.monotonic() < deadline_s, self.services.state.freshness
+            time.sleep(0.005)
+
+    def ask(self, *, within_s=LIMIT_S, **request):
+        call = Call("1", self.clock.passed_s + within_s)
+        return self.planner.plan(self.services, call, convert(PlanRequest, request))
+
+    def stored(self):
+        return [Document("stored", 0, "", each) for each in self.api.objects.values()]
+
+
+@pytest.fixture
+def plane():
+    made = []
+
+    def start(**options):
+        made.append(Plane(**options))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.api.cut_watches()
+        each.source.stop()
+
+
+def web(placement, **spec):
+    return policy(
+        "web", selector(name="web"), selector("ConfigMap", "v1", name="settings"), placement=placement, **spec
+    )
+
+
+def resources(answer):
+    return {each.resource: each.after for each in answer.plan.moves}
+
+
+def test_a_changed_policy_moves_what_it_holds(plane):
+    answer = plane().ask(update=[web(MOVED)])
+    assert resources(answer)["shop/Deployment/web"] == {"member3": 4}
+    assert (answer.counts.lost, answer.plan.complete, answer.truncated) == (0, True, False)
+    assert answer.staleness.stale_since is None
+
+
+def test_the_plan_is_that_of_the_command(plane):
+    running = plane()
+    needed = [each for each in running.stored() if each.namespace != "other"]
+    changes = ChangeSet(policies=(defaulted(convert(Policy, web(MOVED))),))
+    world = world_of(manifests_of(needed, "the control plane"))
+    expected = plan(PlanIndex(world, karmada_profile()), changes, running.clock.now())
+    answer = running.ask(update=[web(MOVED)])
+    assert answer.plan.id == expected.id
+    assert resources(answer) == {each.resource: each.after for each in expected.moves}
+
+
+def test_a_workload_without_a_place_is_lost(plane):
+    answer = plane().ask(update=[web(NOWHERE)])
+    assert answer.counts.short + answer.counts.lost == len(answer.plan.unplaced) > 0
+
+
+def test_a_new_policy_claims_what_no_policy_selects(plane):
+    claimant = policy("all", selector(name="unclaimed"), placement=MOVED)
+    assert resources(plane().ask(create=[claimant])) == {"shop/Deployment/unclaimed": {"member3": 2}}
+
+
+def test_a_kind_that_is_not_watched_yet_is_listed_for_the_answer(plane):
+    running = plane()
+    assert not [each for each in running.api.requests if each.path.endswith("/secrets")]
+    answer = running.ask(create=[policy("secrets", selector("Secret", "v1"), placement=MOVED)])
+    assert resources(answer) == {"shop/Secret/gateway": {"member3": 0}}
+
+
+def test_a_kind_that_is_not_served_has_no_resources(plane):
+    answer = plane().ask(create=[policy("gone", selector("Gone", "example.com/v1"), placement=MOVED)])
+    assert (answer.counts.concerned, answer.plan.complete) == (0, True)
+
+
+def test_a_deleted_policy_leaves_workloads_where_they_are(plane):
+    answer = plane().ask(delete=[{"kind": "PropagationPolicy", "namespace": "shop", "name": "web"}])
+    [effect] = answer.plan.policies
+    assert effect.action == "deleted"
+    assert "shop/Deployment/web" in {each.resource for each in effect.unclaimed}
+    assert answer.plan.moves == []
+
+
+def test_a_plan_sees_what_changed_since_the_last_one(plane):
+    running = plane()
+    first = running.ask(update=[web(MOVED)])
+    store(running.api, cluster("member4"), deployment("later", by=web({})))
+    running.wait(lambda: "member4" in running.services.state.world().clusters)
+    to_new = {"clusterAffinity": {"clusterNames": ["member4"]}}
+    assert resources(running.ask(update=[web(to_new)]))["shop/Deployment/web"] == {"member4": 4}
+    assert running.ask(update=[web(MOVED)]).plan.id == first.plan.id, "another cluster changes nothing about it"
+
+
+def test_lists_are_limited_and_counts_and_id_are_not(plane):
+    running = plane()
+    whole, cut = running.ask(update=[web(MOVED)]), running.ask(update=[web(MOVED)], limit=0)
+    assert (cut.counts, cut.plan.id, cut.truncated) == (whole.counts, whole.plan.id, True)
+    assert (cut.plan.moves, cut.plan.clusters, cut.plan.staying) == ([], [], [])
+
+
+def forbid(request):
+    if request.path.endswith("/secrets"):
+        raise ApiError(403, "Forbidden", "secrets is forbidden")
+
+
+@pytest.mark.parametrize(
+    ("options", "request_fields", "status", "detail"),
+    [
+        pytest.param(
+            {"before": forbid},
+            {"create": [policy("secrets", selector("Secret", "v1"), placement=MOVED)]},
+            503,
+            r"Secret of v1 is not listed: .*secrets is forbidden",
+            id="a kind that may not be listed",
+        ),
+        pytest.param(
+            {"options": BindingOptions()}, {"update": [web(MOVED)]}, 409, "start it with --watch", id="no templates"
+        ),
+        pytest.param(
+            {},
+            {"update": [policy("other", selector(), placement=MOVED)]},
+            409,
+            "PropagationPolicy shop/other is not known to the service",
+            id="an update of a policy that is not observed yet",
+        ),
+        pytest.param(
+            {},
+            {"delete": [{"kind": "ClusterPropagationPolicy", "name": "other"}]},
+            409,
+            "ClusterPropagationPolicy other is not known",
+            id="a deletion of a policy that is not observed yet",
+        ),
+        pytest.param(
+            {},
+            {"create": [policy("a", selector(), placement={"clusterAffinity": BROKEN})]},
+            400,
+            r"create\[0\].spec.placement.clusterAffinity.labelSelector",
+            id="an invalid policy",
+        ),
+    ],
+)
+def test_what_cannot_be_answered_is_refused(plane, options, request_fields, status, detail):
+    with pytest.raises(Refusal, match=detail) as refused:
+        plane(**options).ask(**request_fields)
+    assert refused.value.status == status
+
+
+def test_a_stale_state_is_refused(plane):
+    running = plane()
+    state = running.services.state
+    state.mark_stale("the API server is gone", running.clock.now())
+    with pytest.raises(Refusal, match=r"stale since .*: the API server is gone") as refused:
+        running.ask(update=[web(MOVED)])
+    assert refused.value.status == 503
+
+
+def test_a_plan_ends_at_its_deadline(plane):
+    running = plane()
+    running.clock.tick_s = 1.0
+    with pytest.raises(Refusal, match="not ready in time") as refused:
+        running.ask(update=[web(MOVED)], timeoutMs=3000)
+    assert refused.value.status == 503
+    running.clock.tick_s = 0.0
+    assert running.ask(update=[web(MOVED)]).counts.moved
+
+
+def test_a_plan_does_not_wait_for_another_one_longer_than_its_time(plane):
+    running = plane()
+    with running.planner._planning, pytest.raises(Refusal, match="other plans took all the time"):
+        running.ask(update=[web(MOVED)], timeoutMs=1)
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "path"),
+    [
+        pytest.param({}, "changes nothing", id="no change"),
+        pytest.param({"update": [web(MOVED)], "create": [web(MOVED)]}, r"update\[0\]: .* named twice", id="twice"),
+        pytest.param({"create": [web(MOVED)] * 101}, "create", id="too many"),
+        pytest.param(
+            {"create": [{**web(MOVED), "kind": "ClusterPropagationPolicy"}]},
+            r"create\[0\].metadata.namespace",
+            id="a namespace that the kind does not have",
+        ),
+        pytest.param({"delete": [{"kind": "PropagationPolicy", "name": "x"}]}, r"delete\[0\]", id="a name alone"),
+        pytest.param({"limit": -1}, "limit", id="a negative limit"),
+    ],
+)
+def test_an_invalid_request_names_the_field(plane, request_fields, path):
+    with pytest.raises(FieldError, match=path):
+        plane().ask(**request_fields)
+
+
+def test_a_lost_watch_is_not_an_answer(plane):
+    running = plane()
+
+    def fail(_request: APIRequest):
+        raise ApiError(0, "", "connection refused")
+
+    running.api.before = fail
+    running.api.cut_watches()
+    running.wait(lambda: running.services.state.freshness.stale_since is not None)
+    with pytest.raises(Refusal, match="stale since"):
+        running.ask(update=[web(MOVED)])
