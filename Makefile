@@ -120,6 +120,10 @@ bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what oth
 bench-live: $(VENV)/.e2e ## Time simulate and explain on a live control plane (after e2e-assets)
 	@PYTHONPATH=tests $(BIN)/python bench/live.py $(ARGS)
 
+.PHONY: bench-moves-histories
+bench-moves-histories: $(VENV)/.dev ## Play thousands of random histories of moves (MOVE_HISTORIES=4000)
+	@MOVE_HISTORIES=$${MOVE_HISTORIES:-4000} $(BIN)/pytest -q -n 2 tests/properties/test_move_histories.py
+
 .PHONY: bench-plan
 bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000 workloads on 1,000 clusters
 	@$(BIN)/python bench/plan.py $(ARGS)

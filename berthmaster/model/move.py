@@ -76,6 +76,8 @@ class MoveStrategy(Enum):
     """Old copies first. The workload never runs twice, and is not available in between."""
 
 
+EVICTION_REASON: Final = "MovedByBerthmaster"
+"""The ``reason`` of the eviction tasks of moves."""
 UNDER_WAY: Final = frozenset({MovePhase.ADMITTED, MovePhase.SURGING, MovePhase.SOAKING})
 """The phases in which copies change. Budgets count the moves in these phases."""
 WAITING: Final = frozenset({MovePhase.ELIGIBLE, MovePhase.STABILISING})
@@ -219,9 +221,10 @@ def is_intact(binding: Binding, state: MoveState) -> bool:
 
 
 def left_by(binding: Binding, state: MoveState) -> MoveState:
-    """Return the state of a move without the clusters that an eviction task names."""
-    evicted = {task.from_cluster for task in binding.spec.graceful_eviction_tasks}
-    if state.strategy is MoveStrategy.BREAK_BEFORE_MAKE or not evicted & (state.source.keys() | state.target.keys()):
+    """Return the state of a move without the clusters that an eviction task of another controller names."""
+    tasks = binding.spec.graceful_eviction_tasks
+    evicted = {task.from_cluster for task in tasks if task.reason != EVICTION_REASON}
+    if not evicted & (state.source.keys() | state.target.keys()):
         return state
     return msgspec.structs.replace(
         state,

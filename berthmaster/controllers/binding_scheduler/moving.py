@@ -30,7 +30,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
     move_write,
     targets,
 )
-from berthmaster.controllers.moves.break_first import tasks_after, why_not_broken
+from berthmaster.controllers.moves.break_first import leftover_tasks, tasks_after, why_not_broken
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.context import MoveContext
 from berthmaster.controllers.moves.failback import Target
@@ -112,13 +112,17 @@ class _Decider:
     def decided(self, binding: Binding) -> BindingDecision:
         binding = effective(binding)
         move = move_of(binding)
-        if move is not None and move.under_way:
-            if is_intact(binding, move):
-                return self._continued(binding, left_by(binding, move))
-            event = MoveEvent("Warning", "MoveAbandoned", "another client has changed the assignment")
-            return self._abandoned(binding, binding, event)
+        under_way = move is not None and move.under_way
+        if move is not None and under_way and is_intact(binding, move):
+            return self._continued(binding, left_by(binding, move))
         if problem := move_problem(binding):
             return self._abandoned(binding, binding, MoveEvent("Warning", "InvalidMove", problem))
+        # No move is under way, so nothing would ever remove its tasks.
+        leftover = leftover_tasks(binding, self._moves.producer)
+        if under_way or leftover is not None:
+            prior = binding if leftover is None else _with_tasks(binding, leftover)
+            event = MoveEvent("Warning", "MoveAbandoned", "another client has changed the assignment")
+            return self._abandoned(binding, prior, event)
         return self._at_rest(binding, move)
 
     # No move is under way.

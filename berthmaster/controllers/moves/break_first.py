@@ -10,11 +10,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from berthmaster.model.binding import Binding, GracefulEvictionTask
-from berthmaster.model.move import MoveState, written_clusters
+from berthmaster.model.move import EVICTION_REASON, MoveState, written_clusters
 from berthmaster.model.policy import ApplicationFailoverBehavior
 
-REASON: Final = "MovedByBerthmaster"
-"""The ``reason`` of the tasks of moves."""
 _DIRECTLY: Final = "Directly"
 _NEVER: Final = "Never"
 _PATH: Final = re.compile(r"\{?\s*\$?((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)\s*\}?")
@@ -57,8 +55,15 @@ def tasks_after(binding: Binding, state: MoveState, producer: str) -> tuple[Grac
     return tuple(
         task
         for task in binding.spec.graceful_eviction_tasks
-        if not (task.producer == producer and task.reason == REASON and task.from_cluster in clusters)
+        if not (task.producer == producer and task.reason == EVICTION_REASON and task.from_cluster in clusters)
     )
+
+
+def leftover_tasks(binding: Binding, producer: str) -> tuple[GracefulEvictionTask, ...] | None:
+    """Return all tasks of a binding without those of moves; None if there are none of moves."""
+    tasks = binding.spec.graceful_eviction_tasks
+    others = tuple(task for task in tasks if task.producer != producer or task.reason != EVICTION_REASON)
+    return None if len(others) == len(tasks) else others
 
 
 def returning_tasks(
@@ -78,7 +83,7 @@ def _task(binding: Binding, state: MoveState, cluster: str, producer: str) -> Gr
     return GracefulEvictionTask(
         cluster,
         producer=producer,
-        reason=REASON,
+        reason=EVICTION_REASON,
         purge_mode=purge_mode,
         message=f"{state.reason.value}: the old copy goes before the new one starts",
         replicas=state.source[cluster] or None,

@@ -1,0 +1,314 @@
+"""Random histories of a fleet in trouble, under the modelled Karmada: what moves must keep.
+
+A history has workloads on groups of clusters. Clusters flap and are drained; workloads break, are scaled, edited and
+evicted; the scheduler is killed before or after any of its writes, or gets no answer. The time is the test's.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Any, Final
+
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, selector
+from kube_store import JSON
+
+from berthmaster.controllers.moves.config import Budget, MovesConfig, MoveSettings, SourceSettings
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.kube.requests import APIRequest
+from berthmaster.model.decode import decode_json
+from berthmaster.model.errors import ApiError
+from berthmaster.model.move import DRAINING, MOVE, MoveReason, MoveState, MoveStrategy
+
+TOLERATION_S: Final = 30.0
+HIDDEN_S: Final = 75.0
+"""How long a disturbance may be unknown to the control plane: the detection of a lost cluster, and reports."""
+REST_LIMIT_S: Final = 3 * 86400
+_STRATEGIES: Final[tuple[JSON, ...]] = (
+    {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted"},
+    {
+        "replicaSchedulingType": "Divided",
+        "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"dynamicWeight": "AvailableReplicas"},
+    },
+    {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+    {"replicaSchedulingType": "Duplicated"},
+)
+
+
+class Killed(BaseException):
+    """The process of the scheduler ends."""
+
+
+class History:
+    """One history.
+
+    Attributes:
+        moves: how many moves have started.
+        kills: how often the scheduler was killed.
+        checked: how many writes of moves were held against the invariants.
+        log: what happened, for the message of a failure.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        self.moves = self.kills = self.checked = 0
+        self.log: list[str] = []
+        self._groups = self._random.choice(
+            ([["a1"], ["b1"]], [["a1", "a2"], ["b1", "b2"]], [["a1"], ["b1", "b2"], ["c1"]])
+        )
+        self._clusters = sorted({name for group in self._groups for name in group})
+        self._limit = self._random.choice((1, 2))
+        after_s = self._random.choice((60, 300))
+        settings = MoveSettings(
+            failback=SourceSettings("On", after_s, 10),
+            drain=SourceSettings("On", 0, 0),
+            strategy=self._random.choice((MoveStrategy.MAKE_BEFORE_BREAK,) * 3 + (MoveStrategy.BREAK_BEFORE_MAKE,)),
+            soak_s=self._random.choice((15, 60)),
+            deadline_s=300,
+            hold_down_s=self._random.choice((120, 600)),
+        )
+        config = MovesConfig(defaults=settings, budgets=(Budget("all", max_moves=self._limit),))
+        self._templates = [
+            deployment(f"w{index}", self._random.randint(1, 6)) for index in range(self._random.randint(1, 3))
+        ]
+        strategies = [self._random.choice(_STRATEGIES) for _ in self._templates]
+        self._policies = [
+            policy(
+                f"p{index}",
+                selector(name=each["metadata"]["name"]),
+                schedulerName="berthmaster",
+                placement={"clusterAffinities": self._terms(self._groups), "replicaScheduling": strategy},
+            )
+            for index, (each, strategy) in enumerate(zip(self._templates, strategies, strict=True))
+        ]
+        self.stage = Stage(
+            *(cluster(name, cpu=self._random.choice((4, 100))) for name in self._clusters),
+            *self._policies,
+            *self._templates,
+            settings=ControllerSettings(failover="not-ready", failover_toleration_s=TOLERATION_S),
+            moves=config,
+            chance=self._random,
+        )
+        self._disturbed_s = -HIDDEN_S
+        self._trouble = 0.0
+        self._before: dict[str, JSON] = {}
+        self.stage.api.before = self._sent
+        self.stage.api.after = self._performed
+
+    def play(self, actions: int) -> None:
+        """Let things happen, then let the fleet recover, and wait until all is at rest."""
+        self.run(90)
+        self._trouble = self._random.choice((0.0, 0.02, 0.1))
+        for _ in range(actions):
+            self._act()
+            self.run(self._random.choice((1.0, 5.0, 20.0, 60.0, 120.0, 400.0)))
+        self._trouble = 0.0
+        self._recover()
+        self._rest()
+
+    def run(self, seconds: float) -> None:
+        """Let time pass. A killed scheduler starts again at once."""
+        end_s = self.stage.clock.monotonic_s() + seconds
+        while True:
+            try:
+                self.stage.run(max(0.0, end_s - self.stage.clock.monotonic_s()))
+            except Killed:
+                self.kills += 1
+                self.stage.restart_scheduler()
+                continue
+            break
+        self._check_groups()
+
+    # What happens
+
+    def _act(self) -> None:
+        actions: list[Callable[[], None]] = [
+            self._lose, self._lose, self._recover_one, self._recover_one, self._recover_one, self._flap, self._scale,
+            self._edit_template, self._edit_placement, self._evict, self._drain, self._undrain, self._break, self._mend,
+        ]  # fmt: skip
+        action = self._random.choice(actions)
+        self.log.append(f"{self.stage.clock.monotonic_s():.0f} {action.__name__}")
+        action()
+
+    def _lose(self) -> None:
+        self._disturb()
+        self.stage.model.members.lose(self._random.choice(self._clusters))
+
+    def _recover_one(self) -> None:
+        down = [name for name in self._clusters if not self.stage.model.members.member(name).up]
+        if down:
+            self._disturb()
+            self.stage.model.members.recover(self._random.choice(down))
+
+    def _flap(self) -> None:
+        name = self._random.choice(self._clusters)
+        if self.stage.model.members.member(name).up:
+            self.stage.model.members.set_ready(name, "False")
+            self.run(self._random.choice((3.0, 45.0)))
+            self.stage.model.members.set_ready(name, "True")
+
+    def _scale(self) -> None:
+        self.stage.scale(self._random.choice(self._templates), self._random.randint(0, 6))
+
+    def _edit_template(self) -> None:
+        chosen = self._random.choice(self._templates)
+        self.stage.edit(chosen, spec={"minReadySeconds": self._random.randint(0, 9)})
+
+    def _edit_placement(self) -> None:
+        held = self._random.choice(self._policies)
+        groups = self._groups if self._random.random() < 0.5 else self._groups[::-1]
+        placement = {**held["spec"]["placement"], "clusterAffinities": self._terms(groups)}
+        self.stage.apply({**held, "spec": {**held["spec"], "placement": placement}})
+
+    def _evict(self) -> None:
+        binding = self.stage.binding(self._random.choice(self._templates))
+        clusters = (binding or {"spec": {}})["spec"].get("clusters") or []
+        if binding is None or not clusters:
+            return
+        name = self._random.choice(clusters)["name"]
+        task = {"fromCluster": name, "reason": "Test", "producer": "Test", "purgeMode": "Gracefully"}
+        left = [each for each in clusters if each["name"] != name]
+        tasks = [*(binding["spec"].get("gracefulEvictionTasks") or ()), task]
+        self.stage.edit(binding, spec={"clusters": left, "gracefulEvictionTasks": tasks})
+
+    def _drain(self) -> None:
+        taint = {"key": DRAINING, "effect": "NoSchedule"}
+        self._taint(self._random.choice(self._clusters), lambda taints: [*taints, taint])
+
+    def _undrain(self) -> None:
+        self._taint(self._random.choice(self._clusters), lambda taints: taints)
+
+    def _break(self) -> None:
+        self._disturb()
+        chosen = self._random.choice(self._templates)
+        self.stage.model.members.break_workload(self._random.choice(self._clusters), chosen["metadata"]["name"])
+
+    def _mend(self) -> None:
+        self.stage.model.members.mend()
+
+    def _recover(self) -> None:
+        members = self.stage.model.members
+        members.mend()
+        for name in self._clusters:
+            if not members.member(name).up:
+                members.recover(name)
+            self._taint(name, lambda taints: taints)
+        self._disturb()
+
+    def _taint(self, name: str, change: Callable[[list[JSON]], list[JSON]]) -> None:
+        found = self.stage.get(cluster(name)) or {"spec": {}}
+        taints = found["spec"].get("taints") or []
+        others = [each for each in taints if each["key"] != DRAINING]
+        self.stage.edit(cluster(name), spec={"taints": change(others)})
+
+    def _disturb(self) -> None:
+        self._disturbed_s = self.stage.clock.monotonic_s()
+
+    @staticmethod
+    def _terms(groups: list[list[str]]) -> list[JSON]:
+        return [{"affinityName": f"g-{'-'.join(names)}", "clusterNames": names} for names in groups]
+
+    # What must hold
+
+    def _sent(self, request: APIRequest) -> None:
+        """Look at a request of the scheduler before it is performed; kill the scheduler sometimes."""
+        if request.method != "PATCH":
+            return
+        self._fault()
+        found = self.stage.api.get(request.path.removesuffix("/status"))
+        if found is not None:
+            self._before[request.path] = found
+
+    def _performed(self, request: APIRequest) -> None:
+        """Hold a write of the scheduler against the invariants; kill the scheduler or lose the answer sometimes."""
+        before = self._before.pop(request.path, None)
+        after = self.stage.api.get(request.path.removesuffix("/status"))
+        if before is not None and after is not None and not request.path.endswith("/status"):
+            self._check_write(before, after)
+        if request.method == "PATCH":
+            self._fault()
+
+    def _fault(self) -> None:
+        if self._random.random() < self._trouble:
+            if self._random.random() < 0.5:
+                raise Killed
+            raise ApiError(0, "", "the connection broke")
+
+    def _check_write(self, before: JSON, after: JSON) -> None:
+        then, now = _move_of(before), _move_of(after)
+        self.moves += now is not None and now.under_way and (then is None or not then.under_way)
+        self._check_budget()
+        if now is None or before["spec"].get("clusters") == after["spec"].get("clusters"):
+            return
+        if not (now.under_way or (then is not None and then.under_way)):
+            return
+        if now.strategy is MoveStrategy.BREAK_BEFORE_MAKE or self._is_hidden():
+            return
+        template = next(
+            each for each in self._templates if each["metadata"]["name"] == before["spec"]["resource"]["name"]
+        )
+        healthy = self.stage.model.members.healthy(template)
+        assigned = {each["name"]: each.get("replicas", 0) for each in after["spec"].get("clusters") or ()}
+        left = sum(min(count, assigned.get(name, 0)) for name, count in healthy.items())
+        known = {each["name"] for each in before["spec"].get("clusters") or ()}
+        ran = sum(count for name, count in healthy.items() if name in known)
+        wanted = sum((now.source if now.phase.value == "RolledBack" else now.target).values())
+        wanted = min(wanted, after["spec"].get("replicas", 0)) if _is_divided(after) else wanted
+        self.checked += 1
+        assert left >= min(wanted, ran), self._history(f"{left} of {ran} healthy replicas stay, {wanted} wanted: {now}")
+
+    def _check_budget(self) -> None:
+        found = [_move_of(each) for each in map(self.stage.binding, self._templates) if each is not None]
+        planned = [
+            each for each in found if each is not None and each.under_way and each.reason is not MoveReason.FAILOVER
+        ]
+        assert len(planned) <= self._limit, self._history(f"{len(planned)} moves, the budget has {self._limit}")
+
+    def _check_groups(self) -> None:
+        """A workload at rest is in one group."""
+        for template in self._templates:
+            binding = self.stage.binding(template)
+            if binding is None or ((move := _move_of(binding)) is not None and move.under_way):
+                continue
+            used = {each["name"] for each in binding["spec"].get("clusters") or ()}
+            groups = [set(each["clusterNames"]) for each in binding["spec"]["placement"]["clusterAffinities"]]
+            assert any(used <= each for each in groups), self._history(f"{used} is more than one group")
+
+    def _is_hidden(self) -> bool:
+        """Whether something has happened that the control plane may not know yet."""
+        return self.stage.clock.monotonic_s() - self._disturbed_s < HIDDEN_S
+
+    def _rest(self) -> None:
+        """Wait until no workload has a move or a record, and all replicas are healthy in the first group."""
+        waited_s, problems = 0.0, [""]
+        while problems and waited_s < REST_LIMIT_S:
+            self.run(600)
+            waited_s += 600
+            problems = [each for each in map(self._unrest, self._templates) if each]
+        assert not problems, self._history(f"not at rest after {waited_s:.0f} s: {problems}")
+
+    def _unrest(self, template: JSON) -> str:
+        binding = self.stage.binding(template)
+        assert binding is not None
+        if MOVE in binding["metadata"]["annotations"]:
+            return f"a record: {binding['metadata']['annotations'][MOVE]}"
+        wanted = {each["name"]: each.get("replicas", 0) for each in binding["spec"].get("clusters") or ()}
+        healthy = self.stage.model.members.healthy(template)
+        if {name: count for name, count in wanted.items() if count} != healthy:
+            return f"{healthy} is healthy, not {wanted}"
+        if _is_divided(binding) and sum(wanted.values()) != binding["spec"].get("replicas", 0):
+            return f"{wanted} has not {binding['spec']['replicas']} replicas"
+        return ""
+
+    def _history(self, problem: str) -> str:
+        return f"{problem}\n" + "\n".join(self.log)
+
+
+def _move_of(binding: JSON | None) -> MoveState | None:
+    text = (binding or {"metadata": {}})["metadata"].get("annotations", {}).get(MOVE)
+    return None if text is None else decode_json(MoveState, text)
+
+
+def _is_divided(binding: JSON) -> bool:
+    kind: Any = binding["spec"]["placement"]["replicaScheduling"]["replicaSchedulingType"]
+    return bool(kind == "Divided")
