@@ -25,9 +25,18 @@ def unique() -> str:
 
 
 @pytest.fixture(scope="session")
-def berthmaster(unique: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Processes]:
+    """All child processes of the run. They are stopped at its end."""
+    children = Processes(tmp_path_factory.mktemp("acceptance"))
+    try:
+        yield children
+    finally:
+        children.stop_all()
+
+
+@pytest.fixture(scope="session")
+def berthmaster(unique: str, processes: Processes) -> Process:
     """Berthmaster's controllers on the Karmada of the environment, with a scheduler name of their own."""
-    processes = Processes(tmp_path_factory.mktemp("acceptance"))
     port = processes.ports.free()
     context = os.environ.get("KARMADA_CONTEXT")
     flags: list[str | Path] = [
@@ -42,12 +51,9 @@ def berthmaster(unique: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         f"--failover-toleration-s={FAILOVER_AFTER_S}",
         f"--moves-config={MOVES_CONFIG}",
     ]
-    try:
-        process = processes.start("controllers", [*COMMAND, *flags])
-        process.wait_for("to lead", lambda: "leading" in (fetch(f"http://{HOST}:{port}/readyz") or ""), START_LIMIT_S)
-        yield process
-    finally:
-        processes.stop_all()
+    process = processes.start("controllers", [*COMMAND, *flags])
+    process.wait_for("to lead", lambda: "leading" in (fetch(f"http://{HOST}:{port}/readyz") or ""), START_LIMIT_S)
+    return process
 
 
 @pytest.fixture(params=PLANES)
@@ -60,7 +66,8 @@ def plane(request: pytest.FixtureRequest) -> Iterator[Plane]:
     process = request.getfixturevalue("berthmaster")
     client = load_client(kubeconfig(), os.environ.get("KARMADA_CONTEXT"))
     gates = frozenset(filter(None, os.environ.get("KARMADA_FEATURE_GATES", "").split(",")))
-    live = KarmadaPlane(client, scheduler_name(unique), process, f"{unique}{uuid.uuid4().hex[:3]}", gates)
+    children = request.getfixturevalue("processes")
+    live = KarmadaPlane(client, scheduler_name(unique), process, children, f"{unique}{uuid.uuid4().hex[:3]}", gates)
     try:
         yield live
     finally:

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+import pytest
 from acceptance.planes import LIMIT_S, Value
-from e2e.processes import Process
+from acceptance.webhooks import HOST, NamespaceWebhook
+from e2e.processes import Process, Processes
 from karmada_model.members import Delays
 from karmada_model.model import KarmadaModel, Settings
 from karmada_model.objects import Ident, ServedObjects, ident
@@ -45,19 +47,30 @@ class KarmadaPlane:
         client: an administrator's access.
         scheduler: the name of Berthmaster's scheduler, whose process runs.
         process: that process; its end fails the scenario.
+        processes: where further processes are put.
         unique: a part of all names.
         gates: the feature gates of Karmada that are on.
     """
 
     kind = "karmada"
 
-    def __init__(self, client: APIClient, scheduler: str, process: Process, unique: str, gates: frozenset[str]) -> None:
+    def __init__(
+        self,
+        client: APIClient,
+        scheduler: str,
+        process: Process,
+        processes: Processes,
+        unique: str,
+        gates: frozenset[str],
+    ) -> None:
         self.scheduler = scheduler
         self.gates = gates
         self.namespace = f"bm-acceptance-{unique}"
         self.prefix = f"bma-{unique}-"
         self._client = client
         self._process = process
+        self._processes = processes
+        self._webhook: NamespaceWebhook | None = None
         objects = ServedObjects(client, _PLAYED)
         self._model = KarmadaModel(
             objects,
@@ -128,6 +141,21 @@ class KarmadaPlane:
             self._play()
             time.sleep(min(POLL_S, seconds))
 
+    def limit_cpu(self, cpus: int) -> None:
+        self.apply(
+            {
+                "apiVersion": "policy.karmada.io/v1alpha1",
+                "kind": "FederatedResourceQuota",
+                "metadata": {"name": "limit", "namespace": self.namespace},
+                "spec": {"overall": {"cpu": str(cpus)}},
+            }
+        )
+
+    def use_webhook(self) -> None:
+        if not HOST:
+            pytest.skip("needs ACCEPTANCE_HOST, the address of this machine for the API server")
+        self._webhook = NamespaceWebhook(self._client, self._processes, self.namespace)
+
     def _play(self) -> None:
         """Do what the agents of the members do now."""
         assert self._process.running, f"Berthmaster ended:\n{self._process.tail()}"
@@ -140,6 +168,7 @@ class KarmadaPlane:
             for name in self._clusters:
                 if self.members.member(name).up:
                     self._renew(name)
+                    self.members.set_ready(name, "True")
 
     def _renew(self, name: str) -> None:
         key = (LEASE_NAMESPACE, name)
@@ -156,7 +185,9 @@ class KarmadaPlane:
             ask(self._client, merge_patch(LEASES, key, {"spec": spec}))
 
     def close(self) -> None:
-        """Delete the namespace and the leases."""
+        """Stop the webhook, and delete the namespace and the leases."""
+        if self._webhook is not None:
+            self._webhook.close()
         self.delete({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
         for name in self._clusters:
             self.delete(

@@ -1,5 +1,6 @@
 """The control planes that scenarios run on: a model in memory here, a running Karmada in ``live.py``."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
@@ -9,9 +10,13 @@ from karmada_model.model import Settings
 from karmada_model.objects import Ident, stamp
 from karmada_model.stage import SCHEDULER, Stage
 from kube_store import JSON
+from reviews import STANDALONE, admission_review, answer, patched
 
 from berthmaster.controllers.moves.config_file import read_moves_config
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.kube.requests import APIRequest
+from berthmaster.model.claims import PERMANENT_ID
+from berthmaster.model.errors import ApiError
 
 Value = TypeVar("Value")
 LIMIT_S: Final = 120.0
@@ -70,6 +75,12 @@ class Plane(Protocol):
     def rest(self, seconds: float) -> None:
         """Let time pass."""
 
+    def limit_cpu(self, cpus: int) -> None:
+        """Limit the CPUs of all bindings in the namespace by a FederatedResourceQuota."""
+
+    def use_webhook(self) -> None:
+        """Let Berthmaster's webhook check the policies of the namespace from now on."""
+
 
 class ModelPlane:
     """The model in memory. It implements ``Plane``."""
@@ -78,7 +89,7 @@ class ModelPlane:
     namespace = "shop"
     scheduler = SCHEDULER
     prefix = "bm-"
-    gates: frozenset[str] = frozenset({"PropagationPolicyPreemption"})
+    gates: frozenset[str] = frozenset({"PropagationPolicyPreemption", "FederatedQuotaEnforcement"})
 
     def __init__(self, delays: Delays | None = None) -> None:
         karmada = Settings(preemption=True, delays=delays or Delays(), reports_resources=True)
@@ -121,16 +132,35 @@ class ModelPlane:
     def rest(self, seconds: float) -> None:
         self._stage.run(seconds)
 
+    def limit_cpu(self, cpus: int) -> None:
+        """Refuse assignments as Karmada's webhook does (karmada-semantics.md, section 1.8)."""
+
+        def check(request: APIRequest) -> None:
+            if request.method != "PATCH" or "/resourcebindings/" not in request.path or "/status" in request.path:
+                return
+            clusters = json.loads(request.body).get("spec", {}).get("clusters") or ()
+            if sum(each.get("replicas", 0) for each in clusters) > cpus:
+                raise ApiError(403, "QuotaExceeded", "the FederatedResourceQuota is exceeded")
+
+        self._stage.api.before = check
+
+    def use_webhook(self) -> None:
+        """Do nothing: here every policy passes the webhook."""
+
 
 def _as_admitted(manifest: JSON) -> JSON:
-    """Return what Karmada's webhook makes of a new policy, as far as the detector reads it."""
-    kind, metadata = manifest["kind"], manifest["metadata"]
-    if kind not in {"PropagationPolicy", "ClusterPropagationPolicy"}:
+    """Return what Berthmaster's webhook makes of a new policy, in place of Karmada's.
+
+    Raises:
+        ApiError: it refuses the policy.
+    """
+    kind = manifest["kind"]
+    if kind not in PERMANENT_ID:
         return manifest
-    labels = {f"{kind.lower()}.karmada.io/permanent-id": f"id-of-{metadata['name']}"}
-    spec = {"preemption": "Never", "conflictResolution": "Abort", **manifest["spec"]}
-    if kind == "PropagationPolicy":
-        selectors = [{"namespace": metadata["namespace"], **each} for each in spec["resourceSelectors"]]
-        spec["resourceSelectors"] = selectors
-    finalizer = "karmada.io/" + ("cluster-" if kind.startswith("Cluster") else "") + "propagation-policy-controller"
-    return {**manifest, "metadata": {**metadata, "labels": labels, "finalizers": [finalizer]}, "spec": spec}
+    for verb in ("mutate", "validate"):
+        response = answer(f"/{verb}-{kind.lower()}", admission_review(manifest), STANDALONE)
+        if not response["allowed"]:
+            raise ApiError(403, "Forbidden", response["status"]["message"])
+        manifest = patched(manifest, response)
+    manifest["metadata"]["labels"][PERMANENT_ID[kind]] = f"id-of-{manifest['metadata']['name']}"
+    return manifest

@@ -66,7 +66,7 @@ def test_the_first_group_that_holds_the_workload_gets_it(scene: Scene):
 
 
 def test_two_schedulers_side_by_side(scene: Scene):
-    scene.cluster("m1")
+    scene.cluster("m1", cpu=200)
     scene.cluster("m2")
     ours, theirs = scene.deployment("ours"), scene.deployment("theirs")
     placement = scene.placement("m1", "m2", strategy=AGGREGATED)
