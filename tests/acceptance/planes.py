@@ -13,10 +13,11 @@ from kube_store import JSON
 from reviews import STANDALONE, admission_review, answer, patched
 
 from berthmaster.controllers.moves.config_file import read_moves_config
-from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.settings import GATES, ControllerSettings
 from berthmaster.kube.requests import APIRequest
 from berthmaster.model.claims import PERMANENT_ID
 from berthmaster.model.errors import ApiError
+from berthmaster.runtime.feature_gates import SCHEDULING_OVERCOMMIT_PROTECTION, FeatureGates
 
 Value = TypeVar("Value")
 LIMIT_S: Final = 120.0
@@ -97,7 +98,10 @@ class ModelPlane:
             karmada=karmada,
             moves=read_moves_config(MOVES_CONFIG),
             settings=ControllerSettings(failover="not-ready", failover_toleration_s=FAILOVER_AFTER_S),
-            beside=ControllerSettings(scheduler_name=KARMADA_SCHEDULER),
+            beside=ControllerSettings(
+                scheduler_name=KARMADA_SCHEDULER,
+                gates=FeatureGates(GATES, {SCHEDULING_OVERCOMMIT_PROTECTION.name: False}),
+            ),
         )
         self.members = self._stage.model.members
 
