@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from berthmaster.controllers.registry import REGISTRY, gated, selected
+from berthmaster.controllers.registry import REGISTRY, SHADOW, gated, selected
 from berthmaster.controllers.settings import GATES, ControllerSettings, EstimatorSettings
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
@@ -134,6 +134,11 @@ _election_options = option_group(
     "--feature-gates", default="", metavar="LIST",
     help=f"Feature gates, as a comma-separated list of NAME=true|false. {gates_help(GATES)}.",
 )  # fmt: skip
+@click.option(
+    "--shadow", is_flag=True,
+    help="Write nothing, and need no lease. Decide for the bindings of --scheduler-name, such as default-scheduler. "
+    "berthmaster shadow report shows where the decisions differ from those of that scheduler.",
+)  # fmt: skip
 @_scheduling_options
 @_estimator_options
 @_election_options
@@ -153,10 +158,12 @@ _election_options = option_group(
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
     """Run the controllers: schedule bindings, rebalance workloads, preempt policies."""
+    if given["shadow"]:
+        _check_shadow(ctx, given)
     chosen = selected([part.strip() for part in given["controllers"].split(",") if part.strip()], REGISTRY)
     settings = _settings(given)
-    registrations = gated(chosen, settings.gates)
-    lease = _lease(given)
+    registrations = [SHADOW] if given["shadow"] else gated(chosen, settings.gates)
+    lease = None if given["shadow"] else _lease(given)
     logs.configure(given["log_level"])
     from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not import the client
 
@@ -169,8 +176,18 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
         probe_host=given["probe_bind"][0],
         probe_port=given["probe_bind"][1],
         settings=settings,
+        read_only=given["shadow"],
     )
     ctx.exit(run(options, registrations))
+
+
+def _check_shadow(ctx: click.Context, given: dict[str, Any]) -> None:
+    """Refuse what has no meaning for a process that only compares."""
+    chosen = click.core.ParameterSource.DEFAULT, click.core.ParameterSource.DEFAULT_MAP
+    if ctx.get_parameter_source("controllers") not in chosen:
+        raise click.UsageError("--controllers: with --shadow only the shadow scheduler runs; remove the option")
+    if given["moves_config"] is not None:
+        raise click.UsageError("--moves-config: with --shadow nothing moves; remove the option")
 
 
 def _settings(given: dict[str, Any]) -> ControllerSettings:

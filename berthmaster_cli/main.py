@@ -38,6 +38,7 @@ _COMMANDS: Final = {
         "Register webhooks at an API server, and remove them, without failed calls.",
     ),
     "resilience": ("berthmaster_cli.resilience", "Show what the loss of each cluster, region or provider would do."),
+    "shadow": ("berthmaster_cli.shadow", "Show where decisions differ from those of the scheduler in charge."),
     "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
     "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
     "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),

@@ -21,6 +21,7 @@ class ControllerContext:
     Attributes:
         decisions: the ledger that records decisions; None for none.
         lease: the lease of the leader; None without leader election.
+        pages: further pages of the port of the probes, by path: each returns its content type and its text.
         informers: one per collection that a controller asked for. They start before the first controller does.
     """
 
@@ -39,6 +40,7 @@ class ControllerContext:
         self.metrics = metrics
         self.decisions = decisions
         self.lease = lease
+        self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
         self.informers: dict[Collection, Informer[Any]] = {}
 
     def informer(self, collection: Collection, read: Callable[[bytes], T]) -> Informer[T]:

@@ -36,6 +36,12 @@ def _binding_scheduler(context: ControllerContext, settings: ControllerSettings)
     return BindingScheduler(context, settings)
 
 
+def _shadow_scheduler(context: ControllerContext, settings: ControllerSettings) -> Controller:
+    from berthmaster.controllers.binding_scheduler import shadow_controller  # noqa: PLC0415 - see Registration
+
+    return shadow_controller.ShadowScheduler(context, settings)
+
+
 def _workload_rebalancer(context: ControllerContext, settings: ControllerSettings) -> Controller:
     from berthmaster.controllers.rebalancer import controller  # noqa: PLC0415 - see Registration
 
@@ -53,6 +59,10 @@ REGISTRY: Final[tuple[Registration, ...]] = (
     Registration("preemption", _preemption, gate=POLICY_PREEMPTION),
     Registration("workload-rebalancer", _workload_rebalancer, by_default=False),  # Karmada runs its own
 )
+
+
+SHADOW: Final = Registration("shadow-scheduler", _shadow_scheduler, by_default=False)
+"""What runs in shadow mode, and nothing else."""
 
 
 def selected(switches: Sequence[str], known: Sequence[Registration]) -> list[Registration]:

@@ -24,7 +24,7 @@ from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
 from berthmaster.kube.client import APIClient
-from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, rate_limited
+from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate
 from berthmaster.kube.events import EventContent, EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
@@ -58,6 +58,7 @@ class RunOptions:
         qps, burst: the rate limit of requests to the API server; 0 sets no limit.
         probe_host, probe_port: the address of probes and metrics, in plain text.
         settings: the settings of the controllers.
+        read_only: whether the process sends no write at all.
         decisions: the ledger that records decisions; None for none. The caller closes it.
     """
 
@@ -69,6 +70,7 @@ class RunOptions:
     probe_host: str = "127.0.0.1"
     probe_port: int = 9080
     settings: ControllerSettings = field(default_factory=ControllerSettings)
+    read_only: bool = False
     decisions: DecisionRecorder | None = None
 
 
@@ -104,6 +106,8 @@ class Runtime:
         self._reason = ""
         self._started = False
         self._metrics = ControllerMetrics()
+        if options.read_only:
+            client = ReadOnlyClient(client)
         self._raw = MeteredClient(client, clock, self._metrics.requested)
         self._lease = None if options.lease is None else Lease(self._raw, options.lease, clock)
         self._candidate = None if self._lease is None else Candidate(self._lease, clock, self._lost)
@@ -136,7 +140,7 @@ class Runtime:
 
     def run(self) -> int:
         """Run until ``stop`` is called, and return the exit code."""
-        probes = Probes(self._health.readiness, own_exposition, self._health.dead)
+        probes = Probes(self._health.readiness, own_exposition, self._health.dead, self._context.pages)
         with serving_probes(self._options.probe_host, self._options.probe_port, probes):
             self._watch()
             if self._wait_until_synced() and self._wait_until_leading():

@@ -1,4 +1,4 @@
-"""API clients around another client: rate limit, fence, metrics, metadata only."""
+"""API clients around another client: rate limit, fence, reads only, metrics, metadata only."""
 
 import time
 from collections.abc import Callable
@@ -69,6 +69,19 @@ class FencedClient:
         """See ``APIClient``. Also raises an ``ApiError`` with status 0 instead of a write that must not be sent."""
         if not request.is_read and (self._closed or not self._is_leading()):
             raise ApiError(0, "", f"{request}: not sent: this process is not the leader")
+        return self._client.send(request)
+
+
+class ReadOnlyClient:
+    """Sends only reads: get, list and watch."""
+
+    def __init__(self, client: APIClient) -> None:
+        self._client = client
+
+    def send(self, request: APIRequest) -> APIResponse:
+        """See ``APIClient``. Also raises an ``ApiError`` with status 0 instead of a write."""
+        if not request.is_read:
+            raise ApiError(0, "", f"{request}: not sent: this process only reads")
         return self._client.send(request)
 
 

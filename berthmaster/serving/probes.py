@@ -5,9 +5,10 @@ depend on the service. ``probe_server`` has the sockets.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.utils import formatdate
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from berthmaster.runtime.clock import Clock
@@ -17,6 +18,7 @@ _LOG: Final = logging.getLogger("berthmaster.probes")
 _TEXT: Final = "text/plain; charset=utf-8"
 _METHODS: Final = frozenset({"GET", "HEAD"})
 _PATHS: Final = "the paths are /livez, /readyz and /metrics"
+_NO_PAGES: Final[Mapping[str, Callable[[], tuple[str, bytes]]]] = MappingProxyType({})
 METRICS_KEPT_S: Final = 1.0
 """The time for which the text of the metrics is used again. To render it takes milliseconds."""
 
@@ -43,11 +45,13 @@ class Probes(NamedTuple):
         readiness: returns the state of the service.
         metrics: returns the content type and the text of all metrics.
         dead: returns the reason why the process must be restarted; empty if it need not.
+        pages: further pages by path: each returns its content type and its text.
     """
 
     readiness: Callable[[], Readiness]
     metrics: Callable[[], tuple[str, bytes]]
     dead: Callable[[], str] = lambda: ""
+    pages: Mapping[str, Callable[[], tuple[str, bytes]]] = _NO_PAGES
 
 
 class ProbeResponder:
@@ -96,6 +100,10 @@ class ProbeResponder:
             return _state(problem, problem or "ok", *filter(None, [note]))
         if path == "/metrics":
             content_type, text = self._recent_metrics()
+            return _response(HTTPStatus.OK, text, content_type)
+        page = self._probes.pages.get(path)
+        if page is not None:
+            content_type, text = page()
             return _response(HTTPStatus.OK, text, content_type)
         return _text(HTTPStatus.NOT_FOUND, _PATHS)
 

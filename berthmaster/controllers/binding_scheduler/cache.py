@@ -7,7 +7,13 @@ from typing import Final
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.assumed_replicas import AssumedReplicas
-from berthmaster.controllers.binding_scheduler.decide import BindingDecision, ClusterState, needs_decision
+from berthmaster.controllers.binding_scheduler.decide import (
+    BindingDecision,
+    ClusterState,
+    decide,
+    needs_decision,
+    trigger_for,
+)
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
 from berthmaster.controllers.binding_scheduler.wishes import is_draining
@@ -31,6 +37,7 @@ from berthmaster.scheduling.component_sets import ComponentSet, demand_of
 from berthmaster.scheduling.context import AFFINITY, ANTI_AFFINITY
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.karmada.selection import places_whole_sets
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.pending_replicas import PendingReplicas
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
@@ -39,6 +46,7 @@ from berthmaster.scheduling.work import TooLargeError
 
 RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "resourcebindings")
 CLUSTER_RESOURCE_BINDINGS: Final = Collection.of("work.karmada.io/v1alpha2", "clusterresourcebindings")
+_HEALTHY: Final = "Healthy"
 _PLACEMENT_BYTES: Final = 32 * 2**20
 
 Ask = Callable[[EstimatorQuery], Mapping[str, int]]
@@ -322,6 +330,28 @@ class ClusterCache:
                 decision.assumed_before = self._assume(key, decision, decision.clusters, now_s)
             return decision
 
+    def preview(self, binding: Binding) -> BindingDecision:
+        """Decide for a binding with a placement, and assume nothing. Moves do not count. See ``decide``."""
+        bounds = self._bounds(binding)
+        with self._lock:
+            if bounds:
+                taken = self._equivalents(Request.of(binding), bounds)
+                bounds = {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
+            return decide(self._state, binding, self._clock.monotonic_s(), bounds)
+
+    def trigger(self, binding: Binding) -> Trigger:
+        """Return why a binding would be scheduled now."""
+        with self._lock:
+            return trigger_for(self._state, effective(binding))
+
+    def observe_assignment(self, key: Key, before: Binding | None, after: Binding) -> None:
+        """Store an observed assignment: for the affinity of other workloads, and until clusters report it."""
+        self.update_peers(after)
+        if before is not None:
+            self.forget_moved(key, before, after)
+            self.forget(key, became_healthy(before, after))
+        self.adopt(key, before, after)
+
     def _inputs(self, request: Request, now_s: float) -> DecisionInputs:
         """Return what a decision read. Clusters are immutable, so a list of them is a snapshot of the fleet."""
         groups = ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group))
@@ -393,3 +423,13 @@ def _reported(binding: Binding) -> dict[str, int]:
     """Return the replicas on clusters that have reported the workload: their numbers include them."""
     reported = {each.cluster_name for each in binding.status.aggregated_status}
     return {target.name: target.replicas for target in binding.spec.clusters if target.name in reported}
+
+
+def became_healthy(before: Binding, after: Binding) -> list[str]:
+    """Return the clusters that report the workload healthy, and whose report has changed."""
+    known = {each.cluster_name: each for each in before.status.aggregated_status}
+    return [
+        each.cluster_name
+        for each in after.status.aggregated_status
+        if each.health == _HEALTHY and known.get(each.cluster_name) != each
+    ]

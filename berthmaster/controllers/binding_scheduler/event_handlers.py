@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Final
 
-from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
+from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache, became_healthy
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.wishes import is_draining
@@ -31,7 +31,6 @@ MANAGED_BY: Final = (
     "binding.karmada.io/managed-by",
 )
 """A binding without any of these labels follows another binding, and is not scheduled itself."""
-_HEALTHY: Final = "Healthy"
 _TERM_BYTES: Final = 16 * 2**20
 
 
@@ -92,7 +91,7 @@ class EventHandlers:
         if not own:  # own writes were assumed when they were decided
             self._assume_observed(key, before, after)
         if before is not None:
-            self._clusters.forget(key, _became_healthy(before, after))
+            self._clusters.forget(key, became_healthy(before, after))
         if eligible(after, self._scheduler_name):
             self._push_changed(key, before, after, own=own)
         elif before is not None and eligible(before, self._scheduler_name):
@@ -268,13 +267,3 @@ def _affects_bindings(before: Cluster, after: Cluster) -> bool:
         or before.metadata.labels != after.metadata.labels
         or before.metadata.generation != after.metadata.generation
     )
-
-
-def _became_healthy(before: Binding, after: Binding) -> list[str]:
-    """Return the clusters that report the workload healthy, and whose report has changed."""
-    known = {each.cluster_name: each for each in before.status.aggregated_status}
-    return [
-        each.cluster_name
-        for each in after.status.aggregated_status
-        if each.health == _HEALTHY and known.get(each.cluster_name) != each
-    ]

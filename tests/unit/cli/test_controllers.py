@@ -114,6 +114,8 @@ def test_flags_override_the_environment_and_it_overrides_the_file(invoke, tmp_pa
         pytest.param(["--feature-gates=Preemption=true"], "unknown gate 'Preemption'; known are "
                      "MultiplePodTemplatesScheduling, PolicyPreemption, PriorityBasedScheduling, "
                      "SchedulingOvercommitProtection, WorkloadAffinity", id="an unknown gate"),
+        pytest.param(["--shadow", "--controllers=*"], "only the shadow scheduler runs", id="controllers, in shadow"),
+        pytest.param(["--shadow", "--moves-config=m.yaml"], "nothing moves", id="moves in shadow mode"),
         pytest.param(["--failover=always"], "'always' is not one of", id="an unknown failover"),
         pytest.param(["--plugins=Nothing"], "unknown plugin 'Nothing'", id="an unknown plugin"),
         pytest.param(["--concurrent-bindings=0"], "0 is not in the range", id="no workers"),
@@ -146,3 +148,15 @@ def test_help_lists_controllers_and_gates():
     assert "binding-scheduler" in text
     assert "PolicyPreemption (alpha, false by default)" in text
     assert "PriorityBasedScheduling (beta, true by default)" in text
+
+
+def test_shadow_mode_runs_one_controller_without_lease_and_without_writes(invoke):
+    (options, registrations), result = invoke("--shadow", "--scheduler-name=default-scheduler")
+    assert result.exit_code == 0, result.output
+    assert names(registrations) == ["shadow-scheduler"]
+    assert (options.lease, options.read_only, options.settings.scheduler_name) == (None, True, "default-scheduler")
+
+
+def test_writes_are_possible_outside_shadow_mode(invoke):
+    (options, _), _ = invoke()
+    assert not options.read_only

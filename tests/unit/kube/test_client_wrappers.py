@@ -6,7 +6,13 @@ from faults import refuse
 from kube_in_memory import KubeInMemory
 
 from berthmaster.kube import requests
-from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, RateLimitedClient, rate_limited
+from berthmaster.kube.client_wrappers import (
+    FencedClient,
+    MeteredClient,
+    RateLimitedClient,
+    ReadOnlyClient,
+    rate_limited,
+)
 from berthmaster.kube.requests import Collection
 from berthmaster.model.errors import ApiError
 from berthmaster.runtime.clock import SystemClock
@@ -100,6 +106,20 @@ class TestFencedClient:
         client = FencedClient(api, lambda: False)
         client.close()
         client.send(READS[verb])
+        assert len(api.requests) == 1
+
+
+class TestReadOnlyClient:
+    @pytest.mark.parametrize("verb", WRITES)
+    def test_blocks_every_write(self, api, verb):
+        with pytest.raises(ApiError, match="this process only reads") as caught:
+            ReadOnlyClient(api).send(WRITES[verb])
+        assert caught.value.status == 0
+        assert api.requests == []
+
+    @pytest.mark.parametrize("verb", READS)
+    def test_reads_pass(self, api, verb):
+        ReadOnlyClient(api).send(READS[verb])
         assert len(api.requests) == 1
 
 

@@ -1,0 +1,120 @@
+"""``berthmaster shadow report``: what a process in shadow mode has found."""
+
+import http.client
+import sys
+from collections.abc import Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import click
+import msgspec
+
+from berthmaster.model.errors import InputError, ServiceError
+from berthmaster_cli.console import echo, print_data, print_line, print_table, stdout
+
+_PATH: Final = "/shadow"
+_TIMEOUT_S: Final = 10.0
+_MAX_BYTES: Final = 16 * 2**20
+_EXIT_DIFFERENT: Final = 1
+_WORDS: Final = {
+    "same": "the same assignment",
+    "kept": "kept: no decision was due since the start",
+    "different": "different",
+    "waiting": "waiting for the answer of the scheduler",
+}
+
+
+@click.group()
+def command() -> None:
+    """Compare this scheduler with the one that is in charge: see berthmaster controllers --shadow."""
+
+
+@command.command()
+@click.option(
+    "--server", default="http://127.0.0.1:9080", show_default=True, metavar="URL",
+    help="The probe address of the process that runs berthmaster controllers --shadow.",
+)  # fmt: skip
+@click.option(
+    "-o", "--output", type=click.Choice(["table", "json", "yaml"]), default="table", show_default=True,
+    help="The format.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Exit with 1 if a binding differs, or if nothing was compared yet.")
+def report(server: str, output: str, *, check: bool) -> None:
+    """Show where decisions differ from what the other scheduler assigned, in total and by reason.
+
+    Exit codes: 0 success; 1 with --check, a binding differs or nothing was compared; 2 bad usage, or no answer.
+    """
+    found = _fetched(server)
+    if output == "table":
+        _print(found)
+    else:
+        print_data(found, output)
+    bindings = found["bindings"]
+    if check and (bindings["different"] or not found["decisions"]["same"]):
+        sys.exit(_EXIT_DIFFERENT)
+
+
+def _fetched(server: str) -> Mapping[str, Any]:
+    """Read the report of a process.
+
+    Raises:
+        InputError: the URL is invalid.
+        ServiceError: the process does not answer, or is not in shadow mode.
+    """
+    parts = urlsplit(server)
+    if parts.scheme != "http" or not parts.hostname or parts.path.strip("/"):
+        raise InputError(f"--server: {server!r} is not http://HOST:PORT; probes are served in plain text")
+    connection = http.client.HTTPConnection(parts.hostname, parts.port or 9080, timeout=_TIMEOUT_S)
+    try:
+        connection.request("GET", _PATH)
+        response = connection.getresponse()
+        body = response.read(_MAX_BYTES + 1)
+    except (OSError, http.client.HTTPException) as error:
+        raise ServiceError(f"{server}: no answer: {error}; forward the port of the pod, or use --server") from None
+    finally:
+        connection.close()
+    if response.status == http.HTTPStatus.NOT_FOUND:
+        raise ServiceError(f"{server}: this process is not in shadow mode (berthmaster controllers --shadow)")
+    if response.status != http.HTTPStatus.OK or len(body) > _MAX_BYTES:
+        raise ServiceError(f"{server}: status {response.status}, {len(body):,} bytes; expected is a report")
+    try:
+        found = msgspec.json.decode(body, type=_Report)
+    except msgspec.MsgspecError as error:
+        raise ServiceError(f"{server}: the answer is no report of this version: {error}") from None
+    return {name: getattr(found, name) for name in found.__struct_fields__}
+
+
+class _Report(msgspec.Struct):
+    scheduler: str
+    since: str
+    bindings: dict[str, int]
+    reasons: dict[str, int]
+    decisions: dict[str, int]
+    differences: list[dict[str, Any]]
+    more: int
+
+
+def _print(found: Mapping[str, Any]) -> None:
+    total = sum(found["bindings"].values())
+    decisions = found["decisions"]
+    echo(f"{total:,} bindings of {found['scheduler']}, compared since {found['since']}")
+    echo(f"{decisions['same']:,} decisions were the same, {decisions['different']:,} were different")
+    for result, words in _WORDS.items():
+        echo(f"  {found['bindings'][result]:>8,} {words}")
+    reasons = ", ".join(f"{name} {count:,}" for name, count in found["reasons"].items() if count)
+    if reasons:
+        echo(f"by reason: {reasons}")
+    rows = [
+        (f"{each['namespace']}/{each['name']}" if each["namespace"] else each["name"], each["reason"],
+         _text(each["theirs"]), _text(each["ours"]), each["message"])
+        for each in found["differences"]
+    ]  # fmt: skip
+    if rows:
+        console = stdout()
+        print_table(console, ("BINDING", "REASON", "THEIRS", "OURS", "MESSAGE HERE"), rows)
+        if found["more"]:
+            print_line(console, f"and {found['more']:,} more")
+
+
+def _text(clusters: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}:{count}" for name, count in sorted(clusters.items())) or "-"
