@@ -12,6 +12,7 @@ import msgspec.structs
 from berthmaster.model.binding import Binding, BindingSnapshot, BindingSpec, binding_name
 from berthmaster.model.dependencies import Dependency
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.move import as_moved
 from berthmaster.model.replicas import template_of
 from berthmaster.simulation.workload import SimulatedWorkload
 
@@ -105,7 +106,7 @@ class _Index:
             key = binding.metadata.namespace, binding.metadata.name
             for dependency in self._workloads[position].dependencies or ():
                 for needed in self._resolved(dependency):
-                    found.setdefault(needed, {})[key] = BindingSnapshot(key[1], key[0], binding.spec.clusters)
+                    found.setdefault(needed, {})[key] = BindingSnapshot(key[1], key[0], as_moved(binding).spec.clusters)
         self.followers.update(found)
         return found
 
@@ -119,7 +120,7 @@ class _Index:
         workload = self._workloads[position] if position is not None else None
         if workload is None or workload.binding is None or workload.dependencies is not None:
             return None
-        return BindingSnapshot(key[1], key[0], workload.binding.spec.clusters)
+        return BindingSnapshot(key[1], key[0], as_moved(workload.binding).spec.clusters)
 
     def _resolved(self, dependency: Dependency) -> Iterator[int]:
         """Yield the positions of the resources that a dependency means."""

@@ -8,6 +8,7 @@ from berthmaster.scheduling.decision import Failure, FailureKind, Mode
 from berthmaster.scheduling.diagnosis import Diagnosis, GroupDiagnosis
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.simulation.eligibility import scheduler_of
+from berthmaster.simulation.moving import move_note
 from berthmaster.simulation.run import Comparison, WorkloadResult, moves
 from berthmaster.simulation.workload import NotScheduled
 
@@ -252,6 +253,8 @@ def _notes(result: WorkloadResult) -> list[str]:
         notes += [f"dispatching is suspended on {names}, which do not get changes"] if names else []
     if evicting := _evicting(result):
         notes.append(f"being evicted from {', '.join(evicting)}")
+    if note := move_note(binding):
+        notes.append(note)
     if result.workload.dependencies is None:
         notes.append(f"the dependencies of {result.workload.resource.kind} are not known")
     return notes

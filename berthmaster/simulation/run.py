@@ -10,16 +10,18 @@ import msgspec.structs
 from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import encode_json
+from berthmaster.model.move import as_before, as_moved
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import Diagnosis, explain
 from berthmaster.scheduling.fleet import Fleet
-from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.profile import Profile
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.simulation.eligibility import SCHEDULERS, why_not_scheduled
 from berthmaster.simulation.following import NO_COMPANIONS, Companions, companions, follow
+from berthmaster.simulation.moving import due
 from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 from berthmaster.simulation.world import Change, World
@@ -38,6 +40,7 @@ class WorkloadResult:
         diagnosis: the explanation of the decision, if it was requested or the decision failed.
         unscheduled: why no scheduler looks at the workload; None if one does.
         companions: the workloads that it follows, and those that follow it.
+        as_is: whether it says where copies are now. Otherwise a move under way counts as ended.
     """
 
     workload: SimulatedWorkload
@@ -46,11 +49,12 @@ class WorkloadResult:
     diagnosis: Diagnosis | None = None
     unscheduled: Unscheduled | None = None
     companions: Companions = NO_COMPANIONS
+    as_is: bool = False
 
     @property
     def assignment(self) -> dict[str, int]:
         """The replicas by cluster. Clusters of the workloads that it follows count as well, with 0 replicas."""
-        binding = self.workload.binding
+        binding = self._binding
         if binding is None:
             return {}
         own = {target.name: target.replicas for target in binding.spec.clusters}
@@ -62,10 +66,15 @@ class WorkloadResult:
     @property
     def group(self) -> str:
         """The affinity group of the assignment; empty without one."""
-        binding = self.workload.binding
+        binding = self._binding
         if binding is None or not binding.spec.clusters:
             return ""
         return binding.status.scheduler_observing_affinity_name
+
+    @property
+    def _binding(self) -> Binding | None:
+        binding = self.workload.binding
+        return binding if binding is None or self.as_is else as_moved(binding)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +145,8 @@ def present(world: World) -> list[WorkloadResult]:
 def present_result(workload: SimulatedWorkload, schedulers: Collection[str]) -> WorkloadResult:
     """Return where one workload is now, without a decision. The companions are not known."""
     if workload.present:
-        return WorkloadResult(workload, Trigger.NONE, unscheduled=why_not_scheduled(workload, schedulers))
+        unscheduled = why_not_scheduled(workload, schedulers)
+        return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled, as_is=True)
     unbound = replace(workload, binding=None, unscheduled=workload.unscheduled or _NO_BINDING)
     return WorkloadResult(unbound, Trigger.NONE, unscheduled=unbound.unscheduled)
 
@@ -192,7 +202,7 @@ def examine(
     result = schedule_one(scheduler, workload, now, schedulers, diagnose=True)
     if result.decision is not None or workload.binding is None or workload.binding.spec.placement is None:
         return result
-    request = Request.of(workload.binding)
+    request = Request.of(due(workload.binding, scheduler.fleet).binding)
     decision = scheduler.schedule(request)
     return replace(result, diagnosis=explain(scheduler, request, decision))
 
@@ -219,20 +229,31 @@ def schedule_one(
     binding, unscheduled = workload.binding, why_not_scheduled(workload, schedulers)
     if binding is None or unscheduled is not None:
         return WorkloadResult(workload, Trigger.NONE, unscheduled=unscheduled)
-    trigger = trigger_of(binding, scheduler.fleet)
+    base, trigger = due(binding, scheduler.fleet)
     if trigger is Trigger.NONE:
-        return WorkloadResult(workload, trigger)
-    request = Request.of(binding)
+        # A move under way stays on record: a later change may end it.
+        kept = workload if base is binding or _is_target(binding, base) else replace(workload, binding=base)
+        return WorkloadResult(kept, trigger)
+    request = Request.of(base)
     decision = scheduler.schedule(request)
+    if decision.failure is not None and _is_target(binding, base):  # the move is rolled back
+        base = as_before(binding)
+        request = Request.of(base)
+        decision = scheduler.schedule(request)
     explains = diagnose if diagnose is not False else decision.failure is not None
     diagnosis = explain(scheduler, request, decision) if explains else None
-    recorded = _recorded(binding, decision, now)
+    recorded = _recorded(base, decision, now)
     assignment = {target.name: target.replicas for target in recorded.spec.clusters}
     scheduler.peers.place(Request.of(recorded), assignment)
     if shared is not None:
         key = workload.resource.namespace, recorded.metadata.name
         shared.take(key, request.requests, request.current, assignment)
     return WorkloadResult(replace(workload, binding=recorded), trigger, decision, diagnosis)
+
+
+def _is_target(binding: Binding, base: Binding) -> bool:
+    """Whether a decision starts from the target of a move under way."""
+    return base is not binding and base.spec.clusters == as_moved(binding).spec.clusters
 
 
 def _recorded(binding: Binding, decision: Decision, now: datetime) -> Binding:

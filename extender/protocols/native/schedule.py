@@ -21,10 +21,11 @@ from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.scheduling.decision import Decision
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.fleet import fleet_of
-from berthmaster.scheduling.karmada.trigger import Trigger, trigger_of
+from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 from berthmaster.scheduling.work import Work
+from berthmaster.simulation.moving import due
 from extender.protocols.cost import is_light
 from extender.protocols.native.wire import BatchAnswer, BatchLine, Decided, ScheduleRequest
 from extender.protocols.problem import Problem, Refusal, field_problem, problem, refuse_invalid
@@ -125,13 +126,14 @@ def decide_on(
     metrics: ServiceMetrics | None = None,
 ) -> Decided:
     """Decide with a scheduler that no other thread uses meanwhile."""
-    request = Request.of(binding)
+    base, trigger = due(binding, scheduler.fleet)
+    request = Request.of(base)
     decision = scheduler.schedule(request, work)
     if metrics is not None:
         for attempt in decision.attempts:
             for plugin, clusters in scheduler.rejected(request, attempt).items():
                 metrics.rejected(plugin, clusters)
-    decided = _decided(binding, trigger_of(binding, scheduler.fleet), decision)
+    decided = _decided(binding, trigger, decision)
     if not diagnose:
         return decided
     return msgspec.structs.replace(decided, diagnosis=explain(scheduler, request, decision))

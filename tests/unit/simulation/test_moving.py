@@ -1,0 +1,165 @@
+"""Simulations of workloads that are in the middle of a move, wait for one, or have ended one."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from builders import binding, cluster, placement
+
+from berthmaster.manifests import Manifests
+from berthmaster.model.binding import APPLIED_PLACEMENT, Binding, BindingStatus
+from berthmaster.model.decode import encode_json
+from berthmaster.model.move import MOVE, MovePhase, MoveReason, MoveState, annotation_of
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.changes import Down, Reschedule, Scale
+from berthmaster.simulation.moving import move_note
+from berthmaster.simulation.report import explanation
+from berthmaster.simulation.run import Comparison, compare, explained
+from berthmaster.simulation.world import Change, ResourceName, World, world_of
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+NOW = datetime(2026, 1, 1, 0, 10, tzinfo=UTC)
+WEB = ResourceName("default", "Deployment", "nginx")
+GROUPS = placement(
+    clusterAffinities=[
+        {"affinityName": "first", "clusterNames": ["a"]},
+        {"affinityName": "second", "clusterNames": ["b"]},
+        {"affinityName": "third", "clusterNames": ["c"]},
+    ],
+    replicaScheduling={"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"},
+)
+
+
+def state(**changed: Any) -> MoveState:
+    values = {
+        "reason": MoveReason.FAILBACK,
+        "phase": MovePhase.SURGING,
+        "source": {"b": 4},
+        "target": {"a": 4},
+        "source_group": "second",
+        "target_group": "first",
+        "started_at": T0,
+        "since": T0,
+        "until": datetime(2026, 1, 1, 0, 15, tzinfo=UTC),
+    }
+    return MoveState(**{**values, **changed})
+
+
+def moving(move: MoveState | None, clusters: dict[str, int], applied: Any = GROUPS, **spec: Any) -> Binding:
+    annotations = {APPLIED_PLACEMENT: encode_json(applied).decode()}
+    if move is not None:
+        annotations[MOVE] = annotation_of(move)
+    return binding(
+        replicas=4,
+        clusters=clusters,
+        placement=GROUPS,
+        annotations=annotations,
+        uid="u",
+        status=BindingStatus(scheduler_observing_affinity_name="second", last_scheduled_time=T0),
+        **spec,
+    )
+
+
+def world(given: Binding) -> World:
+    return world_of(Manifests(clusters=[cluster(name, cpu="8", memory="8Gi") for name in "abc"], bindings=[given]))
+
+
+def compared(given: Binding, *changes: Change) -> Comparison:
+    return compare(world(given), changes, karmada_profile(), NOW)
+
+
+def assignments(found: Comparison) -> list[dict[str, int]]:
+    return [each[0].assignment for each in (found.before, found.settled, found.after)]
+
+
+BOTH = {"a": 4, "b": 4}
+
+
+@pytest.mark.parametrize(
+    ("changes", "after"),
+    [
+        pytest.param((), {"a": 4}, id="without a change it ends with the target"),
+        pytest.param((Scale(WEB, 6),), {"a": 6}, id="a scale is decided from the target"),
+        pytest.param((Down("a"),), {"b": 4}, id="the loss of the target goes to the next group"),
+        pytest.param((Down("b"),), {"a": 4}, id="the loss of the source changes nothing"),
+        pytest.param((Reschedule(),), {"a": 4}, id="a rescheduling starts at the first group"),
+    ],
+)
+def test_a_move_under_way_is_shown_as_it_is_and_counted_as_ended(changes: tuple[Change, ...], after: dict[str, int]):
+    found = compared(moving(state(), BOTH), *changes)
+    assert assignments(found) == [BOTH, {"a": 4}, after]
+
+
+def test_an_edited_placement_is_decided_from_the_source():
+    other = placement(clusterAffinities=[{"affinityName": "first", "clusterNames": ["a", "c"]}])
+    found = compared(moving(state(), BOTH, applied=other))
+    assert assignments(found)[1] == {"b": 4}
+
+
+def test_a_move_that_another_client_disturbed_is_decided_from_what_is():
+    found = compared(moving(state(), {"a": 4, "b": 4, "c": 1}))
+    assert sum(assignments(found)[1].values()) == 4
+
+
+def test_the_group_of_a_move_under_way_is_its_source_now_and_its_target_in_the_end():
+    found = compared(moving(state(), BOTH))
+    assert [found.before[0].group, found.settled[0].group] == ["second", "first"]
+
+
+@pytest.mark.parametrize(
+    ("move", "note"),
+    [
+        pytest.param(
+            state(),
+            "a move (Failback) to group first is under way: b:4 -> a:4, Surging, until 2026-01-01 00:15:00Z",
+            id="under way",
+        ),
+        pytest.param(
+            state(phase=MovePhase.ELIGIBLE, target={}, message="no place: none fits"),
+            "it is not in its preferred group since 2026-01-01 00:00:00Z: no place: none fits",
+            id="without a place",
+        ),
+        pytest.param(
+            state(phase=MovePhase.STABILISING),
+            "it is not in its preferred group since 2026-01-01 00:00:00Z; it would move to group first at "
+            "2026-01-01 00:15:00Z",
+            id="stabilising",
+        ),
+        pytest.param(
+            state(phase=MovePhase.STABILISING, until=None, message="the window of the budget all opens at 02:00"),
+            "it is not in its preferred group since 2026-01-01 00:00:00Z; it waits to move to group first: the window "
+            "of the budget all opens at 02:00",
+            id="waiting for a window",
+        ),
+        pytest.param(
+            state(phase=MovePhase.ROLLED_BACK, held_down_until=NOW, message="not healthy in time"),
+            "it does not move before 2026-01-01 00:10:00Z: not healthy in time",
+            id="rolled back",
+        ),
+        pytest.param(
+            state(phase=MovePhase.RELEASED),
+            "it moved to group first at 2026-01-01 00:00:00Z (Failback)",
+            id="released",
+        ),
+        pytest.param(
+            state(reason=MoveReason.DRAIN, phase=MovePhase.ELIGIBLE, target={}, message="no place: none fits"),
+            "it is to leave a cluster that is being drained since 2026-01-01 00:00:00Z: no place: none fits",
+            id="a drain without a place",
+        ),
+        pytest.param(None, "", id="no move"),
+    ],
+)
+def test_what_users_read_about_a_move(move: MoveState | None, note: str):
+    assert move_note(moving(move, {"b": 4})) == note
+
+
+def test_an_invalid_record_is_reported():
+    given = binding(annotations={MOVE: "{"})
+    assert "invalid" in move_note(given)
+
+
+def test_an_explanation_has_the_move_and_both_assignments():
+    given = world(moving(state(), BOTH))
+    found = explanation(*explained(given, given.workloads[0], karmada_profile(), NOW))
+    assert (found.present, found.clusters, found.group) == (BOTH, {"a": 4}, "first")
+    assert any("under way" in note for note in found.notes)
