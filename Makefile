@@ -128,6 +128,10 @@ bench-moves-histories: $(VENV)/.dev ## Play thousands of random histories of mov
 bench-plan: $(VENV)/.run ## Time plans of small and of large changes with 10,000 workloads on 1,000 clusters
 	@$(BIN)/python bench/plan.py $(ARGS)
 
+.PHONY: bench-plan-property
+bench-plan-property: $(VENV)/.dev ## Compare 10,000 plans with what then happens, on a model of Karmada
+	@PYTHONPATH=tests $(BIN)/python bench/plan_property.py $(ARGS)
+
 .PHONY: soak
 soak: $(VENV)/.dev ## Test webhook and extender under bad clients: pipelining, slow readers, dribbling bodies, full ports
 	@PYTHONPATH=tests $(BIN)/python bench/soak.py $(ARGS)

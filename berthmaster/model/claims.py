@@ -133,6 +133,13 @@ def claim_patch(resource: ObjectMeta, policy: Policy) -> MetadataPatch:
     return {"labels": labels, "annotations": annotations}
 
 
+def record_keys(kind: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the labels and the annotations that record a claim of a kind of policy. The name comes first."""
+    if kind == "ClusterPropagationPolicy":
+        return (_CLUSTER_ID,), (_CLUSTER_NAME,)
+    return (PERMANENT_ID[kind],), (_NAME, _NAMESPACE)
+
+
 class PriorityDrop(Value, frozen=True):
     """The priorities that a policy dropped past: the half-open interval ``(to, from_]``."""
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import FieldError
+from berthmaster.model.kinds import scope_of
 from berthmaster.model.meta import Value
 from berthmaster.model.selector import LabelSelector
 
@@ -85,6 +86,8 @@ def recorded_dependencies(annotations: Mapping[str, str]) -> tuple[Dependency, .
 def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
     """Return the dependencies of a resource, sorted; None for a kind whose dependencies are not known.
 
+    Karmada knows no dependencies of the other kinds of Kubernetes, such as ConfigMaps.
+
     Fields of the wrong type count as absent: the API server rejects them.
     """
     kind = str(raw.get("apiVersion")), str(raw.get("kind"))
@@ -104,7 +107,7 @@ def dependencies_of(raw: Mapping[str, Any]) -> tuple[Dependency, ...] | None:
             Dependency("v1", "Service", namespace, service),
             Dependency("discovery.k8s.io/v1", "EndpointSlice", namespace, label_selector=labels),
         )
-    return None
+    return () if scope_of(*kind) is not None else None
 
 
 def _needed_by(pod: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

@@ -53,11 +53,9 @@ def why_not_scheduled(workload: SimulatedWorkload, schedulers: Collection[str] =
             f"scheduler {scheduler_of(binding)} decides on it, which is not simulated "
             f"(--scheduler-name {scheduler_of(binding)} simulates it like Karmada's)",
         )
-    return LOST if _lost_its_policy(workload, binding) else None
+    return LOST if _lost_its_policy(binding) else None
 
 
-def _lost_its_policy(workload: SimulatedWorkload, binding: Binding) -> bool:
+def _lost_its_policy(binding: Binding) -> bool:
     """Whether a stored binding has no label of a policy. A binding from a file without an UID needs none."""
-    if workload.held_by is not None or not binding.metadata.uid:
-        return False
-    return not any(binding.metadata.labels.get(label) for label in _MANAGED_BY)
+    return bool(binding.metadata.uid) and not any(binding.metadata.labels.get(label) for label in _MANAGED_BY)

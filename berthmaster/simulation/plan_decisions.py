@@ -6,16 +6,19 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from berthmaster.model.binding import Binding
+from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.diagnosis import explain
 from berthmaster.scheduling.karmada.trigger import Trigger
 from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.eligibility import scheduler_of
 from berthmaster.simulation.following import companions, follow
 from berthmaster.simulation.plan import fails
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, fresh_scheduler, is_companion, key_of
 from berthmaster.simulation.plan_rows import PlannedWorkload
 from berthmaster.simulation.planned_changes import ChangedWorkloads
 from berthmaster.simulation.run import WorkloadResult, present_result, schedule_one
+from berthmaster.simulation.sharing import SharedCapacity
 from berthmaster.simulation.workload import SimulatedWorkload
 
 _MAX_EXPLAINED: Final = 20
@@ -50,23 +53,39 @@ class PlanDecider:
 
     def concerned(self) -> dict[WorkloadKey, PlannedWorkload]:
         """Return the workloads that the change concerns, in the order of the world."""
-        rows = {}
-        explained = 0
-        for key in self._index.sorted(self._keys()):
-            self._check()
-            planned = self._planned(key)
-            if not self._is_concerned(key, planned):
-                continue
-            if planned.after is not None and fails(planned.after) and explained < _MAX_EXPLAINED:
-                explained += 1
-                planned = self._explained(planned)
-            rows[key] = planned
-        return rows
+        planned = self._all_planned()
+        settled = {key: self._with_settled(each) for key, each in planned.items()}
+        return {key: each for key, each in settled.items() if self._is_concerned(key, each)}
 
-    def decided(self, workload: SimulatedWorkload) -> WorkloadResult:
-        """Return where a workload goes after the change."""
+    def decided(self, workload: SimulatedWorkload, shared: SharedCapacity | None = None) -> WorkloadResult:
+        """Return where a workload goes after the change.
+
+        Args:
+            workload: the workload.
+            shared: deducts the replicas that the decision adds; None for nothing.
+        """
         self._scheduler.peers = self._peers[1]
-        return self._schedule(self._scheduler, workload, self._later)
+        return self._schedule(self._scheduler, workload, self._later, shared)
+
+    def _all_planned(self) -> dict[WorkloadKey, PlannedWorkload]:
+        """Decide all workloads in the order of the world.
+
+        Berthmaster's scheduler deducts the replicas that it adds from what clusters report; Karmada's does not. The
+        fleet is afterwards as it was before.
+        """
+        shared = SharedCapacity(self._scheduler.fleet)
+        rows, explained = {}, 0
+        try:
+            for key in self._index.sorted(self._keys()):
+                self._check()
+                planned = self._planned(key, shared)
+                if planned.after is not None and fails(planned.after) and explained < _MAX_EXPLAINED:
+                    explained += 1
+                    planned = self._explained(planned)
+                rows[key] = planned
+        finally:
+            shared.restore()
+        return rows
 
     def _keys(self) -> Iterator[WorkloadKey]:
         yield from self._changed.after
@@ -76,25 +95,35 @@ class PlanDecider:
         for edit in self._changed.edits:
             yield from self._index.held_by(edit.reference)
 
-    def _planned(self, key: WorkloadKey) -> PlannedWorkload:
+    def _planned(self, key: WorkloadKey, shared: SharedCapacity) -> PlannedWorkload:
         before_workload = self._index.get(key)
         after_workload = self._changed.after.get(key, before_workload)
         before = self._present(before_workload) if before_workload is not None else None
         if after_workload is None:
             return PlannedWorkload(before_workload, None, before, None)
         has_event = self._has_event(before_workload, after_workload)
-        after = self.decided(after_workload) if has_event else self._present(after_workload)
-        planned = PlannedWorkload(before_workload, after_workload, before, after, None, has_event)
-        if before_workload is None or not (planned.moves or fails(after)):
+        if has_event:
+            after = self.decided(after_workload, shared if _deducts(after_workload) else None)
+        else:
+            after = self._present(after_workload)
+        return PlannedWorkload(before_workload, after_workload, before, after, None, has_event)
+
+    def _with_settled(self, planned: PlannedWorkload) -> PlannedWorkload:
+        """Add where a workload would go without the change, if the change makes it move or fail."""
+        if planned.before_workload is None or planned.after is None:
             return planned
-        return replace(planned, settled=self._settled(before_workload))
+        if not planned.moves and not fails(planned.after):
+            return planned
+        return replace(planned, settled=self._settled(planned.before_workload))
 
     def _has_event(self, before: SimulatedWorkload | None, after: SimulatedWorkload) -> bool:
         """Return whether a scheduler looks at a workload: its binding changes, or the clusters do."""
         if self._changed.clusters_world is not None or before is None:
             return True
-        if after is before:
+        if after.binding is before.binding:
             return False
+        if not before.present:
+            return True
         return before.held_by != after.held_by or _spec(before.binding) != _spec(after.binding)
 
     def _settled(self, workload: SimulatedWorkload) -> WorkloadResult:
@@ -103,8 +132,14 @@ class PlanDecider:
         scheduler.peers = self._peers[0]
         return self._schedule(scheduler, workload, self._now)
 
-    def _schedule(self, scheduler: Scheduler, workload: SimulatedWorkload, now: datetime) -> WorkloadResult:
-        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose=None)
+    def _schedule(
+        self,
+        scheduler: Scheduler,
+        workload: SimulatedWorkload,
+        now: datetime,
+        shared: SharedCapacity | None = None,
+    ) -> WorkloadResult:
+        return schedule_one(scheduler, workload, now, self._index.world.schedulers, diagnose=None, shared=shared)
 
     def _present(self, workload: SimulatedWorkload) -> WorkloadResult:
         return present_result(workload, self._index.world.schedulers)
@@ -201,6 +236,11 @@ def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadK
 def _leads_or_follows(planned: PlannedWorkload) -> bool:
     both = (planned.before_workload, planned.after_workload)
     return any(each is not None and is_companion(each) for each in both)
+
+
+def _deducts(workload: SimulatedWorkload) -> bool:
+    """Return whether the scheduler of a workload deducts the replicas that it assigns."""
+    return workload.binding is not None and scheduler_of(workload.binding) != DEFAULT_SCHEDULER
 
 
 def _required_by(workload: SimulatedWorkload) -> object:

@@ -32,13 +32,13 @@ def policy_effects(
                 effects[then].keeps += planned.after_workload is not None
             continue
         change = ClaimChange(planned.resource, _text(then), _text(now))
-        if then is not None and then in effects:
-            (effects[then].unclaimed if now is None else effects[then].loses).append(change)
-        if now is None:
-            continue
         taker, holder = _known(now, after, index), _known(then, after, index)
         taken = taker is not None and holder is not None and _takes(taker, holder, planned.after_workload)
-        if now in effects or taken:
+        # A policy that is not edited is listed if it takes something, or if no edited policy is concerned.
+        if then is not None and (then in effects or now is None):
+            effect = effects.setdefault(then, _Effect("unchanged"))
+            (effect.unclaimed if now is None else effect.loses).append(change)
+        if now is not None and (now in effects or taken or then not in effects):
             effect = effects.setdefault(now, _Effect("unchanged"))
             (effect.takes if taken else effect.gains).append(change)
     return [effect.result(reference) for reference, effect in effects.items()]

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from berthmaster.model.binding import Binding, ObjectReference
-from berthmaster.model.claims import Resource
+from berthmaster.model.claims import PERMANENT_ID, Resource, permanent_id
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
 from berthmaster.scheduling.context import Peers
@@ -27,7 +27,7 @@ def key_of(resource: ObjectReference | Resource) -> WorkloadKey:
 
 
 class PlanIndex:
-    """A world, and its workloads by the policy that holds them, by kind and by name; and its clusters in columns.
+    """A world with its workloads by policy, by kind and by name, and with its clusters in columns.
 
     An index can be kept: ``update`` takes the next world and looks only at what differs. Values that are the same
     objects as before cost one comparison each. An index is not safe for use by several threads: a caller that shares
@@ -51,6 +51,7 @@ class PlanIndex:
         self._workloads: dict[WorkloadKey, SimulatedWorkload] = {}
         self._order: dict[WorkloadKey, int] = {}
         self._held: dict[PolicyReference, set[WorkloadKey]] = {}
+        self._bound: dict[str, set[WorkloadKey]] = {}
         self._kinds: dict[tuple[str, str], dict[str, set[WorkloadKey]]] = {}
         self._companions: set[WorkloadKey] = set()
         self._policies: dict[PolicyReference, Policy] = {}
@@ -109,6 +110,9 @@ class PlanIndex:
     def concerned(self, edit: PolicyEdit, detector: Detector) -> Iterator[WorkloadKey]:
         """Yield every workload that an edit of a policy can concern; it may yield one twice."""
         yield from self.held_by(edit.reference)
+        for policy in (edit.before, edit.after):
+            if policy is not None:
+                yield from self._bound.get(permanent_id(policy), ())
         if edit.after is not None:
             for selector in edit.after.spec.resource_selectors:
                 yield from self._selected(selector, edit.after)
@@ -139,6 +143,8 @@ class PlanIndex:
     def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
         if workload.held_by is not None:
             self._held.setdefault(workload.held_by, set()).add(key)
+        for policy_id in _ids(workload):
+            self._bound.setdefault(policy_id, set()).add(key)
         kind = workload.resource.api_version, workload.resource.kind
         self._kinds.setdefault(kind, {}).setdefault(workload.resource.namespace, set()).add(key)
         if is_companion(workload):
@@ -148,6 +154,8 @@ class PlanIndex:
     def _remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
         if workload.held_by is not None:
             self._held[workload.held_by].discard(key)
+        for policy_id in _ids(workload):
+            self._bound[policy_id].discard(key)
         self._kinds[workload.resource.api_version, workload.resource.kind][workload.resource.namespace].discard(key)
         self._companions.discard(key)
         self.replicas.subtract(_replicas(workload))
@@ -170,6 +178,12 @@ def is_companion(workload: SimulatedWorkload) -> bool:
     """Return whether a workload leads dependencies or follows other workloads."""
     binding = workload.binding
     return binding is not None and bool(binding.spec.propagate_deps or binding.spec.required_by)
+
+
+def _ids(workload: SimulatedWorkload) -> list[str]:
+    """Return the permanent IDs of the policies that the labels of a binding record."""
+    labels = workload.binding.metadata.labels if workload.binding is not None else {}
+    return [found for each in PERMANENT_ID.values() if (found := labels.get(each))]
 
 
 def _place(peers: Peers, binding: Binding | None) -> None:

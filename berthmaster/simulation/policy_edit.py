@@ -2,7 +2,8 @@
 
 The rules (karmada ``pkg/detector``):
 
-- A policy keeps the workloads that it still selects, and its new content reaches their bindings.
+- A policy finds its workloads by the labels of their bindings. It keeps those that it still selects, and its new
+  content reaches their bindings.
 - A workload that its policy no longer selects, or whose policy is deleted, loses its claim. The first of the other
   matching policies claims it at once, even a Lazy one. Without such a policy its binding stays unchanged.
 - A policy claims the matching workloads that no policy holds. It takes held workloads only by preemption.
@@ -23,12 +24,19 @@ from berthmaster.model.claims import (
     match_level,
     named_resources,
     newly_eligible,
+    permanent_id,
 )
-from berthmaster.model.decode import convert
 from berthmaster.model.holding import PolicyCatalog, takes, why_not_taken
-from berthmaster.model.meta import ObjectMeta
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import Replicas, Template, template_of
+from berthmaster.simulation.claim_records import (
+    bound_by,
+    metadata_of,
+    recorded,
+    recorded_by_binding,
+    with_record,
+    without_record,
+)
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.present import LAZY, dependencies_for
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
@@ -99,14 +107,19 @@ class Detector:
         """
         if not self._edit.has_effect:
             return workload
-        if workload.template is not None and claimed_externally(_metadata(workload)):
+        if workload.template is not None and claimed_externally(metadata_of(workload)):
             return workload
         template = template_of(workload.manifest)
-        if workload.held_by == self._edit.reference:
-            workload = self._of_holder(workload, template)
-        elif workload.held_by is None:
-            workload = self._of_unclaimed(workload, template)
-        return self._preempted(workload, template)
+        after = self._edit.after
+        if after is None:
+            changed = self._deleted(workload, template)
+        elif recorded_by_binding(workload, self._edit.reference, self._id()):
+            changed = self._found_by_binding(workload, template, after)
+        elif recorded(workload) is None and _level(after, workload, template):
+            changed = self._reconciled(workload, template, lazily=_is_lazy(after))
+        else:
+            changed = workload
+        return self._preempted(changed, template)
 
     def blocked(self, workload: SimulatedWorkload) -> str:
         """Return why another policy keeps a workload that the edit makes the policy select; empty if that is not so.
@@ -115,58 +128,65 @@ class Detector:
             workload: the workload after the edit.
         """
         policy, before, held_by = self._edit.after, self._edit.before, workload.held_by
-        holder = self._catalog.get(held_by) if held_by is not None else None
-        if policy is None or holder is None or holder.reference == policy.reference:
+        keeper = self._catalog.get(held_by) if held_by is not None else None
+        if policy is None or keeper is None or keeper.reference == policy.reference:
             return ""
         template = template_of(workload.manifest)
         if not _level(policy, workload, template) or (before is not None and _level(before, workload, template)):
             return ""
-        return f"{holder} holds it: {why_not_taken(policy, holder, template)}"
+        return f"{keeper} holds it: {why_not_taken(policy, keeper, template)}"
 
-    def _of_holder(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
-        """Return a workload that the edited policy holds, before preemption."""
-        policy = self._edit.after
-        if policy is None:
-            return self._stripped(workload, template)
-        if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.DEFERRED:
-            return workload  # the detector finds the workloads of a policy by their bindings
+    def _id(self) -> str:
+        policies = (self._edit.before, self._edit.after)
+        return next((found for each in policies if each is not None and (found := permanent_id(each))), "")
+
+    def _deleted(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
+        """Return a workload after the deletion of the policy: its template and its binding lose the claim.
+
+        The detector looks for templates of the kinds and namespaces that the policy selected last.
+        """
+        if recorded(workload) != self._edit.reference or not _is_looked_for(self._edit.before, template):
+            return workload
+        return self._reconciled(without_record(workload, self._edit.reference, self._id() or None), template)
+
+    def _found_by_binding(self, workload: SimulatedWorkload, template: Template, policy: Policy) -> SimulatedWorkload:
+        """Return a workload whose binding records the policy. The template may record another one by now."""
         level = _level(policy, workload, template)
         if level is None:
             return workload
-        if not level:
-            return self._stripped(workload, template)
-        return self._applied(workload, Claim(policy, level))
-
-    def _of_unclaimed(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
-        policy = self._edit.after
-        if policy is None or not _level(policy, workload, template):
-            return workload
-        first = self._first(workload, template)
-        return self._applied(workload, first) if first is not None else workload
+        if level:
+            return self._reconciled(workload, template, lazily=_is_lazy(policy))
+        return self._reconciled(without_record(workload, self._edit.reference), template)
 
     def _preempted(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
         for policy in self.preemptors:
-            held_by = self._catalog.get(workload.held_by) if workload.held_by is not None else None
+            holds = recorded(workload)
+            held_by = self._catalog.get(holds) if holds is not None else None
             if held_by is not None and held_by is not policy and takes(policy, held_by, template):
-                workload = self._applied(workload, Claim(policy, MatchLevel.NAME))
+                workload = self._applied(workload, Claim(policy, MatchLevel.NAME), lazily=_is_lazy(policy))
         return workload
 
-    def _stripped(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:
-        """Return a workload whose claim is removed. The next policy claims it for a change of the template."""
-        first = self._first(workload, template)
-        if first is not None:
-            return self._applied(workload, first, lazily=False)
-        binding = workload.binding
-        has_binding = binding is not None and (workload.present or bool(binding.spec.clusters))
-        return replace(
-            workload,
-            claims=(),
-            held_by=None,
-            why_not=(),
-            binding=binding if has_binding else None,
-            unscheduled=LOST if has_binding else UNCLAIMED,
-            deferred=None,
-        )
+    def _reconciled(
+        self, workload: SimulatedWorkload, template: Template, *, lazily: bool = False
+    ) -> SimulatedWorkload:
+        """Return a workload after a reconcile of its template.
+
+        Args:
+            workload: the workload.
+            template: the part of its template that policies match.
+            lazily: whether a Lazy policy waits: the reconcile follows from the event of one.
+        """
+        reference = recorded(workload)
+        if reference is None:
+            first = self._first(workload, template)
+            return self._applied(workload, first, lazily=lazily) if first is not None else _unclaimed(workload)
+        policy = self._catalog.get(reference)
+        if policy is None:
+            return workload
+        level = _level(policy, workload, template)
+        if level is MatchLevel.NONE:
+            return workload
+        return self._applied(workload, Claim(policy, level or MatchLevel.LABELS), lazily=lazily)
 
     def _first(self, workload: SimulatedWorkload, template: Template) -> Claim | None:
         matching = self._catalog.matching(template)
@@ -174,19 +194,13 @@ class Detector:
             matching = tuple(each for each in matching if _level(each.policy, workload, template))
         return matching[0] if matching else None
 
-    def _applied(self, workload: SimulatedWorkload, claim: Claim, *, lazily: bool = True) -> SimulatedWorkload:
-        """Return a workload that a policy claims.
-
-        Args:
-            workload: the workload.
-            claim: the claim.
-            lazily: whether the claim follows from an event of a policy, so that a Lazy policy waits.
-        """
-        known = replace(workload, claims=(claim,), held_by=claim.policy.reference, why_not=("",))
+    def _applied(self, workload: SimulatedWorkload, claim: Claim, *, lazily: bool) -> SimulatedWorkload:
+        """Return a workload that a policy claims."""
+        known = replace(with_record(workload, claim.policy), claims=(claim,), why_not=("",))
         if workload.unscheduled is not None and workload.unscheduled.reason is NotScheduled.UNKNOWN_REPLICAS:
             return known
         desired = self._desired(workload, claim)
-        if lazily and claim.policy.spec.activation_preference == LAZY:
+        if lazily and _is_lazy(claim.policy):
             if workload.binding is not None:
                 return replace(known, deferred=desired)
             waits = f"{claim.policy} is Lazy: it places the resource when its template changes"
@@ -195,13 +209,15 @@ class Detector:
         return replace(known, binding=desired, deferred=None, unscheduled=None, dependencies=followers)
 
     def _desired(self, workload: SimulatedWorkload, claim: Claim) -> Binding:
-        return binding_of(
+        current = workload.binding
+        desired = binding_of(
             workload.manifest,
             claim.policy,
             _replicas(workload),
-            current=workload.binding,
+            current=current,
             workload_affinity=self._workload_affinity,
         )
+        return bound_by(desired, claim.policy)
 
 
 def labels_matter(edit: PolicyEdit, workload: SimulatedWorkload) -> bool:
@@ -245,8 +261,32 @@ def _level(policy: Policy, workload: SimulatedWorkload, template: Template) -> M
     return None if unknown else found
 
 
-def _metadata(workload: SimulatedWorkload) -> ObjectMeta:
-    return convert(ObjectMeta, workload.manifest.get("metadata") or {})
+def _is_looked_for(policy: Policy | None, template: Template) -> bool:
+    selectors = policy.spec.resource_selectors if policy is not None else ()
+    return any(
+        (each.api_version, each.kind) == (template.api_version, template.kind)
+        and each.namespace in {"", template.namespace}
+        for each in selectors
+    )
+
+
+def _unclaimed(workload: SimulatedWorkload) -> SimulatedWorkload:
+    """Return a workload that no policy claims. A binding from before stays, and no scheduler looks at it."""
+    binding = workload.binding
+    has_binding = binding is not None and (workload.present or bool(binding.spec.clusters))
+    return replace(
+        workload,
+        claims=(),
+        held_by=None,
+        why_not=(),
+        binding=binding if has_binding else None,
+        unscheduled=LOST if has_binding else UNCLAIMED,
+        deferred=None,
+    )
+
+
+def _is_lazy(policy: Policy) -> bool:
+    return policy.spec.activation_preference == LAZY
 
 
 def _replicas(workload: SimulatedWorkload) -> Replicas:

@@ -5,7 +5,7 @@ The rules, in short:
 - The policy that the labels and annotations record holds the resource (``model.holding``).
 - A binding wins over its template. Only a template that a file changes counts more: it would be applied.
 - The detector keeps a binding in line with its policy. Under a Lazy policy the binding stays until the template
-  changes.
+  changes, and so does a binding whose labels record another policy than its template.
 - A resource without a binding gets one from its policy, if its replicas are known.
 """
 
@@ -16,15 +16,16 @@ import msgspec.structs
 
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name, binding_of
-from berthmaster.model.claims import Claim, holder
+from berthmaster.model.claims import PERMANENT_ID, Claim, holder, permanent_id
 from berthmaster.model.decode import convert
 from berthmaster.model.dependencies import Dependency, dependencies_of, recorded_dependencies
 from berthmaster.model.errors import FieldError
 from berthmaster.model.holding import Holding, PolicyCatalog, why_not
 from berthmaster.model.interpretation import Interpreter, UnknownReplicas, interpreted
 from berthmaster.model.meta import ObjectMeta
-from berthmaster.model.policy import PolicyReference
+from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.model.replicas import ReplicaPath, Replicas, Template, template_of
+from berthmaster.simulation.claim_records import bound_by
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
@@ -112,7 +113,7 @@ class WorkloadBuilder:
         raw, template, metadata = document.raw, template_of(document.raw), _metadata_of(document.raw)
         resource = ObjectReference(template.api_version, template.kind, template.name, template.namespace)
         records = [metadata] if binding is None else [metadata, binding.metadata]
-        holding = self._catalog.holding(template, records)
+        holding = self._lasting(self._catalog.holding(template, records), binding)
         applied = document.applied or (binding is not None and _written_by_hand(metadata, binding))
         given = _Given(raw, template, binding, applied, holding)
         found, notes = self._replicas(given)
@@ -137,6 +138,21 @@ class WorkloadBuilder:
             notes=tuple(filter(None, (holding.note, *notes))),
             dependencies=dependencies_for(target, raw, applied=applied),
         )
+
+    def _lasting(self, holding: Holding, binding: Binding | None) -> Holding:
+        """Return a claim that lasts although its policy no longer selects the resource.
+
+        The detector removes claims of a changed policy from the resources whose bindings record it, and from no others.
+        """
+        recorded = holding.recorded
+        policy = self._catalog.get(recorded) if recorded is not None and self._live else None
+        if policy is None or recorded == holding.reference or policy.metadata.deletion_timestamp is not None:
+            return holding
+        selects = any(each.policy.reference == recorded for each in holding.claims)
+        if selects or (binding is not None and _records(binding, policy)):
+            return holding
+        note = f"{recorded} holds it although it no longer selects it: its binding does not record that policy"
+        return Holding(recorded, holding.claims, recorded, note)
 
     def of_binding(self, binding: Binding) -> SimulatedWorkload:
         """Return the workload of a binding whose template is not known."""
@@ -205,9 +221,9 @@ class WorkloadBuilder:
         if binding.spec.scheduler_name and given.holding.recorded == claim.policy.reference:
             spec = msgspec.structs.replace(desired.spec, scheduler_name=binding.spec.scheduler_name)
             desired = msgspec.structs.replace(desired, spec=spec)
-        if _is_lazy(claim) and not given.applied:
+        if (_is_lazy(claim) or _records_another(given, claim)) and not given.applied:
             return binding, desired if _differ(binding, desired) else None
-        return desired, None
+        return bound_by(desired, claim.policy), None
 
 
 def dependencies_for(
@@ -249,6 +265,25 @@ def _written_by_hand(metadata: ObjectMeta, binding: Binding) -> bool:
 
 def _is_lazy(claim: Claim) -> bool:
     return claim.policy.spec.activation_preference == LAZY
+
+
+def _records_another(given: _Given, claim: Claim) -> bool:
+    """Whether a stored binding does not record the policy that its template records.
+
+    The detector finds the bindings of a policy by their labels. A policy that took the template over while it was Lazy
+    therefore does not reach the binding, even if it is not Lazy any more.
+    """
+    binding = given.binding
+    if binding is None or given.holding.recorded != claim.policy.reference:
+        return False
+    return not _records(binding, claim.policy)
+
+
+def _records(binding: Binding, policy: Policy) -> bool:
+    """Whether the labels of a binding record a policy, or cannot: one of them has no UID or no permanent ID."""
+    if not binding.metadata.uid or not permanent_id(policy):
+        return True
+    return binding.metadata.labels.get(PERMANENT_ID[policy.kind]) == permanent_id(policy)
 
 
 def _differ(binding: Binding, desired: Binding) -> bool:

@@ -65,9 +65,11 @@ class WorkloadResult:
 
     @property
     def group(self) -> str:
-        """The affinity group of the assignment; empty without one."""
+        """The affinity group of the assignment; empty without one. A placement without groups leaves the old name."""
         binding = self._binding
         if binding is None or not binding.spec.clusters:
+            return ""
+        if binding.spec.placement is not None and not binding.spec.placement.cluster_affinities:
             return ""
         return binding.status.scheduler_observing_affinity_name
 

@@ -1,0 +1,304 @@
+"""Random control planes whose policies are edited: what a plan says before each edit, beside what then happens.
+
+The control plane is the model of Karmada with Berthmaster's binding scheduler, in memory and on the thread of the test.
+Every difference between the plan and what happens is a sentence in the result of ``EditedFleet.edit``.
+"""
+
+import random
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from karmada_model.detector import binding_of
+from karmada_model.members import Delays
+from karmada_model.model import Settings
+from karmada_model.stage import Stage
+from karmada_plane import cluster, deployment, policy, resource, selector
+from kube_store import JSON
+
+from berthmaster.controllers.binding_scheduler.assumed_replicas import LIFETIME_S
+from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.manifests import Document, manifests_of
+from berthmaster.model.decode import convert
+from berthmaster.model.holding import PolicyCatalog
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan_answer import Plan, PlannedMove
+from berthmaster.simulation.plan_index import PlanIndex, key_of
+from berthmaster.simulation.planned_changes import changed_workloads
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.policy_edit import Detector
+from berthmaster.simulation.world import world_of
+
+ONLY: Final = ("garbage", "detector", "bindings", "dependencies", "evictions", "members")
+KARMADA_SCHEDULER: Final = "default-scheduler"
+_KINDS: Final = (
+    "Cluster", "PropagationPolicy", "ClusterPropagationPolicy", "ResourceBinding", "ClusterResourceBinding",
+    "Deployment", "ConfigMap", "ClusterRole",
+)  # fmt: skip
+_TEAMS: Final = ("red", "green", "blue")
+_PROFILE: Final = karmada_profile()
+
+
+class EditedFleet:
+    """A random control plane, and random edits of its policies.
+
+    Args:
+        seed: of everything random.
+        deducts: whether decisions see the replicas that decisions before them add, as Berthmaster's scheduler does.
+            Karmada's scheduler does not.
+    """
+
+    def __init__(self, seed: int, *, deducts: bool = False) -> None:
+        self._draw = random.Random(f"{seed}-{deducts}")
+        self._scheduler = "berthmaster" if deducts else KARMADA_SCHEDULER
+        self._names = 0
+        self._templates = self._random_templates()
+        self._policies = {each["metadata"]["name"]: each for each in (self._policy() for _ in range(5))}
+        self.stage = Stage(
+            *self._clusters(),
+            *self._policies.values(),
+            *self._templates,
+            karmada=Settings(preemption=True, delays=Delays(0, 0, 0, 0, 0)),
+            settings=ControllerSettings(scheduler_name=self._scheduler),
+            only=ONLY,
+        )
+        if not deducts:
+            _deduct_nothing(self.stage)
+        self.stage.settle()
+
+    def edit(self) -> list[str]:
+        """Plan a random edit, do it, and return how what happens differs from the plan."""
+        # Until then no replicas are pending any more, which no plan can know.
+        self.stage.clock.pass_by(2 * LIFETIME_S)
+        self.stage.settle()
+        before = {str(each["metadata"]["name"]): each for each in self._policies.values()}
+        name, after = self._random_edit()
+        stored, index, changes = self._stored(), self._index(), self._changes(before.get(name), after)
+        found = plan(index, changes, self.stage.clock.now())
+        overlooked = list(_overlooked(index, changes, self.stage.clock.now()))
+        if after is None:
+            self.stage.delete(before[name])
+        else:
+            self.stage.apply(after)
+        self.stage.settle()
+        what = f"{'delete' if after is None else 'apply'} {after or before[name]}"
+        differences = [*overlooked, *self._differences(found, stored, self._stored())]
+        return [f"{difference}\n  after {what}" for difference in differences]
+
+    # What is random
+
+    def _clusters(self) -> Iterator[JSON]:
+        for number in range(self._draw.randint(3, 6)):
+            labels = {"env": self._draw.choice(("prod", "stage")), "tier": str(number % 2)}
+            yield cluster(f"m{number}", self._draw.randint(3, 30), **labels)
+
+    def _random_templates(self) -> list[JSON]:
+        found = []
+        for number in range(self._draw.randint(4, 9)):
+            volumes = [{"name": "v", "configMap": {"name": f"c{number % 3}"}}] if self._draw.random() < 0.4 else []
+            template = deployment(f"w{number}", self._draw.randint(0, 6), volumes=volumes)
+            template["metadata"]["labels"]["team"] = self._draw.choice(_TEAMS)
+            found.append(template)
+        for number in range(3):
+            config = resource(f"c{number}", "ConfigMap", data={})
+            config["metadata"]["labels"] = {"team": self._draw.choice(_TEAMS)}
+            found.append(config)
+        found.append(resource("viewer", "ClusterRole", "rbac.authorization.k8s.io/v1", namespace="", rules=[]))
+        return found
+
+    def _random_edit(self) -> tuple[str, JSON | None]:
+        """Return the name of a policy and its new content; None to delete it."""
+        kind = self._draw.random()
+        if kind < 0.2 or not self._policies:
+            created = self._policy()
+            self._policies[created["metadata"]["name"]] = created
+            return created["metadata"]["name"], created
+        name = self._draw.choice(sorted(self._policies))
+        if kind < 0.35:
+            del self._policies[name]
+            return name, None
+        old, fresh = self._policies[name], self._policy(self._policies[name])
+        kept = [field for field in fresh["spec"] if self._draw.random() < 0.5]
+        spec = {**fresh["spec"], **{field: old["spec"][field] for field in kept if field in old["spec"]}}
+        if any("name" not in each for each in spec["resourceSelectors"]):
+            spec["preemption"] = "Never"
+        # Karmada does not wake a policy whose priority is the one that another policy had. Berthmaster does.
+        if any(
+            each["spec"]["priority"] == old["spec"]["priority"] for each in self._policies.values() if each is not old
+        ):
+            spec["priority"] = max(spec["priority"], old["spec"]["priority"])
+        self._policies[name] = {**fresh, "spec": spec}
+        return name, self._policies[name]
+
+    def _policy(self, like: JSON | None = None) -> JSON:
+        if like is None:
+            self._names += 1
+            name, namespace = f"p{self._names}", self._draw.choice(("shop", "shop", ""))
+        else:
+            name, namespace = like["metadata"]["name"], like["metadata"].get("namespace", "")
+        selectors = list(self._selectors(namespace))
+        named = all("name" in each for each in selectors)
+        return policy(
+            name, *selectors,
+            namespace=namespace,
+            placement=self._placement(),
+            schedulerName=self._scheduler,
+            priority=self._draw.randint(0, 3),
+            preemption="Always" if named and self._draw.random() < 0.6 else "Never",
+            propagateDeps=self._draw.random() < 0.3,
+            preserveResourcesOnDeletion=self._draw.random() < 0.1,
+            **({"activationPreference": "Lazy"} if self._draw.random() < 0.15 else {}),
+        )  # fmt: skip
+
+    def _selectors(self, namespace: str) -> Iterator[JSON]:
+        for _ in range(self._draw.randint(1, 3)):
+            within = {"namespace": "shop"} if namespace or self._draw.random() < 0.7 else {}
+            template = self._draw.choice(self._templates)
+            kind, api_version = template["kind"], template["apiVersion"]
+            if kind == "ClusterRole":
+                within = {}
+            match self._draw.randrange(4):
+                case 0 | 1:
+                    yield selector(kind, api_version, name=template["metadata"]["name"], **within)
+                case 2:
+                    labels = {"matchLabels": {"team": self._draw.choice(_TEAMS)}}
+                    yield selector(kind, api_version, labelSelector=labels, **within)
+                case _:
+                    yield selector(kind, api_version, **within)
+
+    def _placement(self) -> JSON:
+        found: JSON = {"replicaScheduling": self._strategy()}
+        match self._draw.randrange(4):
+            case 0:
+                found["clusterAffinity"] = self._affinity()
+            case 1 | 2:
+                names = self._draw.sample(("first", "second", "third"), self._draw.randint(1, 3))
+                found["clusterAffinities"] = [{"affinityName": name, **self._affinity()} for name in names]
+        if self._draw.random() < 0.4:
+            found["spreadConstraints"] = [
+                {"spreadByField": "cluster", "minGroups": 1, "maxGroups": self._draw.randint(1, 3)}
+            ]
+        return found
+
+    def _affinity(self) -> JSON:
+        if self._draw.random() < 0.4:
+            return {"clusterNames": [f"m{self._draw.randrange(8)}" for _ in range(self._draw.randint(1, 3))]}
+        key, values = self._draw.choice((("env", ("prod", "stage")), ("tier", ("0", "1", "2"))))
+        return {"labelSelector": {"matchLabels": {key: self._draw.choice(values)}}}
+
+    def _strategy(self) -> JSON:
+        kind = self._draw.randrange(4)
+        if kind == 0:
+            return {"replicaSchedulingType": "Duplicated"}
+        if kind == 1:
+            return {"replicaSchedulingType": "Divided", "replicaDivisionPreference": "Aggregated"}
+        weights: JSON = {"dynamicWeight": "AvailableReplicas"}
+        if kind == 2:
+            targets = [{"clusterNames": [f"m{number}"]} for number in self._draw.sample(range(6), 2)]
+            weights = {"staticWeightList": [{"targetCluster": each, "weight": 1 + n} for n, each in enumerate(targets)]}
+        return {
+            "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted", "weightPreference": weights,
+        }  # fmt: skip
+
+    # What a plan says
+
+    def _index(self) -> PlanIndex:
+        objects = self.stage.model.objects
+        documents = [
+            Document(kind, 0, "", dict(each)) for kind in _KINDS for each in objects.all(kind)
+        ]  # fmt: skip
+        return PlanIndex(world_of(manifests_of(documents, "the model"), schedulers={self._scheduler}), _PROFILE)
+
+    def _changes(self, before: JSON | None, after: JSON | None) -> ChangeSet:
+        if after is None:
+            assert before is not None
+            return ChangeSet(deleted_policies=(convert(Policy, before).reference,))
+        return ChangeSet(policies=(defaulted(convert(Policy, after)),))
+
+    # What happens
+
+    def _stored(self) -> dict[str, JSON]:
+        """Return what is stored about each template, by its name on the command line."""
+        return {_name(each): self._state(each) for each in self._templates}
+
+    def _state(self, template: JSON) -> JSON:
+        binding = self.stage.model.objects.get(binding_of(template)) or {"spec": {}}
+        spec, status = binding["spec"], binding.get("status", {})
+        clusters = {each["name"]: each.get("replicas", 0) for each in spec.get("clusters") or ()}
+        for snapshot in spec.get("requiredBy") or ():
+            for each in snapshot.get("clusters") or ():
+                clusters.setdefault(each["name"], 0)
+        conditions = {each["type"]: each for each in status.get("conditions") or ()}
+        works = self.stage.works(template)
+        # A placement without groups leaves the name of the last one in the status.
+        grouped = bool(spec.get("clusters") and (spec.get("placement") or {}).get("clusterAffinities"))
+        return {
+            "clusters": clusters,
+            "group": status.get("schedulerObservingAffinityName", "") if grouped else "",
+            "holder": self.stage.holder(template),
+            "copies": {name for name, work in works.items() if "deletionTimestamp" not in work["metadata"]},
+            "failed": conditions.get("Scheduled", {}).get("status") == "False",
+        }
+
+    def _differences(self, found: Plan, before: dict[str, JSON], after: dict[str, JSON]) -> Iterator[str]:
+        moves = {each.resource: each for each in found.moves}
+        failed = {each.resource for each in found.unplaced}
+        lost = {each.resource for each in found.unplaced if each.by_change}
+        claims = dict(_claims(found))
+        if not found.complete:
+            yield f"the plan is incomplete: {found.gaps}"
+        for name, then in before.items():
+            now = after[name]
+            yield from _of_move(name, moves.pop(name, None), then, now)
+            if name in failed and not now["failed"]:
+                yield f"{name}: the plan says that it cannot be scheduled; it is"
+            if now["failed"] and not then["failed"] and name not in lost:
+                yield f"{name}: cannot be scheduled, which the plan does not say"
+            if claims.get(name, then["holder"]) != now["holder"]:
+                yield f"{name}: held by {now['holder']!r}; the plan says {claims.get(name, then['holder'])!r}"
+        if moves:
+            yield f"the plan moves unknown resources: {sorted(moves)}"
+
+
+def _overlooked(index: PlanIndex, changes: ChangeSet, now: datetime) -> Iterator[str]:
+    """Yield the workloads that an edit concerns although the index does not find them."""
+    found = changed_workloads(index, changes, now, lambda: None)
+    (edit,) = found.edits
+    detector = Detector(edit, PolicyCatalog(edit.applied(index.world.policies)))
+    for workload in index.world.workloads:
+        if detector.detected(workload) is not workload and key_of(workload.resource) not in found.after:
+            yield f"{workload}: the plan does not look at it"
+
+
+def _of_move(name: str, move: PlannedMove | None, then: JSON, now: JSON) -> Iterator[str]:
+    if (move.before if move is not None else then["clusters"]) != then["clusters"]:
+        yield f"{name}: is on {then['clusters']}; the plan says {move}"
+    planned = move.after if move is not None else then["clusters"]
+    if planned != now["clusters"]:
+        yield f"{name}: goes from {then['clusters']} to {now['clusters']}; the plan says {planned} ({move})"
+    if move is not None and (move.group or "") != now["group"]:
+        yield f"{name}: gets the group {now['group']!r}; the plan says {move.group!r}"
+    deleted = set(move.deleted) | set(move.preserved) if move is not None else set()
+    if deleted != then["copies"] - now["copies"]:
+        yield f"{name}: loses the copies {sorted(then['copies'] - now['copies'])}; the plan says {sorted(deleted)}"
+
+
+def _claims(found: Plan) -> Iterator[tuple[str, str]]:
+    """Yield the resources whose holder changes, and the name of the new one."""
+    for effect in found.policies:
+        for change in (*effect.gains, *effect.takes, *effect.loses, *effect.unclaimed):
+            yield change.resource, (change.after or "").rpartition(" ")[2].rpartition("/")[2]
+
+
+def _name(template: JSON) -> str:
+    metadata = template["metadata"]
+    return "/".join(filter(None, (metadata.get("namespace"), template["kind"], metadata["name"])))
+
+
+def _deduct_nothing(stage: Stage) -> None:
+    """Let decisions see only what clusters report, as karmada-scheduler's do."""
+    assert stage.scheduler is not None
+    assumed: Any = stage.scheduler.controller._clusters._assumed
+    assumed.assume = assumed.adopt = lambda *_: []
