@@ -1,8 +1,8 @@
 """Hold plans beside what then happens: ``make bench-plan-property``; ``ARGS="--edits 2000 --seed 7"``.
 
-Each fleet is a random control plane in memory: a model of Karmada's controllers with Berthmaster's binding scheduler. In
-every second fleet the scheduler deducts nothing, as Karmada's. A plan is made before each edit of a policy. A difference in claims, moves, groups, deleted copies or failures is
-printed, and the command fails.
+Each fleet is a random control plane in memory: a model of Karmada's controllers with Berthmaster's binding scheduler.
+In every second fleet the scheduler deducts nothing, as Karmada's. A plan is made before each edit of a policy. A
+difference in claims, moves, groups, deleted copies or failures is printed, and the command fails.
 """
 
 import sys
