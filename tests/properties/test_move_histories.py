@@ -10,7 +10,7 @@ from move_histories import History
 
 HISTORIES = int(os.environ.get("MOVE_HISTORIES", "12"))
 FROM = int(os.environ.get("MOVE_HISTORIES_FROM", "0"))
-CHUNK = 4
+CHUNK = 12
 ACTIONS = 12
 
 

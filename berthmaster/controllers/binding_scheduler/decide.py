@@ -84,6 +84,8 @@ class BindingDecision:
         replaced: the failover that the decision performs; None for none.
         move_event: the event of the move of the binding; None for none.
         waits_for_place: whether the binding should move, and no place for it exists.
+        plain: the decision of ``decide`` that a move carries out in steps; None if this is one.
+        in_move: whether it was not decided for the binding as it is, because of a move.
     """
 
     trigger: Trigger
@@ -101,6 +103,8 @@ class BindingDecision:
     replaced: Replacement | None = None
     move_event: MoveEvent | None = None
     waits_for_place: bool = False
+    plain: "BindingDecision | None" = None
+    in_move: bool = False
 
     @property
     def attempted(self) -> bool:
@@ -109,7 +113,12 @@ class BindingDecision:
 
     @property
     def is_news(self) -> bool:
-        """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
+        """Whether a ledger records this: it changes something, or it fails for another reason than the last time.
+
+        A ledger can repeat a decision only for the binding as it is, so it has none from the middle of a move.
+        """
+        if self.in_move:
+            return False
         known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
         return self.attempted and (self.result.ok or self.result.message not in known)
 
@@ -179,7 +188,7 @@ def schedule(
         write = assignment_write(binding, request.placement, {}, "")
         return BindingDecision(trigger, binding, request, result, write, clusters={}, attempts=attempts)
     group = decision.group or ""
-    components = _components(state, binding, request)
+    components = components_of(state, binding, request)
     write = assignment_write(binding, request.placement, decision.assignment, group, components=components)
     return BindingDecision(
         trigger,
@@ -195,6 +204,7 @@ def schedule(
 
 def outcome_of(decision: BindingDecision) -> DecisionOutcome:
     """Return what a decision says, for a ledger."""
+    decision = decision.plain or decision
     result, write, clusters = decision.result, decision.write, decision.clusters
     return DecisionOutcome(
         decision.trigger.value,
@@ -210,7 +220,7 @@ def outcome_of(decision: BindingDecision) -> DecisionOutcome:
     )
 
 
-def _components(state: ClusterState, binding: Binding, request: Request) -> tuple[TargetComponent, ...]:
+def components_of(state: ClusterState, binding: Binding, request: Request) -> tuple[TargetComponent, ...]:
     """Return the pods of each template on a cluster (karmada ``buildTargetComponents``); empty for most workloads."""
     components = binding.spec.components
     if len(components) <= 1 or not places_whole_sets(request, state.scheduler.compile(request.placement)):
@@ -280,7 +290,7 @@ def _fail_over(
         request,
         SchedulingResult(SUCCESS, message, found.group),
         assignment_write(
-            binding, request.placement, found.clusters, found.group, tasks, _components(state, binding, request)
+            binding, request.placement, found.clusters, found.group, tasks, components_of(state, binding, request)
         ),
         refresh=not requested,
         requeue_after_s=0.0 if requested else _next_loss_s(state, found.clusters, binding, now_s),

@@ -13,6 +13,7 @@ import msgspec.structs
 from berthmaster.controllers.binding_scheduler.decide import (
     BindingDecision,
     ClusterState,
+    components_of,
     decide,
     lost_clusters,
     schedule,
@@ -25,6 +26,7 @@ from berthmaster.controllers.binding_scheduler.records import ended_record, wait
 from berthmaster.controllers.binding_scheduler.wishes import Wish, is_better, wish_of
 from berthmaster.controllers.binding_scheduler.writes import (
     SUCCESS,
+    AssignmentWrite,
     SchedulingResult,
     effective,
     move_write,
@@ -160,17 +162,21 @@ class _Decider:
 
     def _plainly_changed(self, decision: BindingDecision, record: MoveState | None) -> BindingDecision:
         """Write a decision that is no move. An edit of the placement forgets failures."""
-        write = decision.write
-        if self._may_be_away(decision):
-            decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
-        if record is None or write is None:
+        away = self._may_be_away(decision)
+        if record is None and not away:
             return decision
-        if APPLIED_PLACEMENT in write.annotations:
-            after = move_write(decision.binding, None)
-            if after is not None:
-                decision.write = replace(write, annotations={**write.annotations, **after.annotations})
+        decision = replace(decision, plain=decision)
         decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
+        if decision.write is not None and APPLIED_PLACEMENT in decision.write.annotations:
+            self._also(decision, move_write(decision.binding, None))
         return decision
+
+    @staticmethod
+    def _also(decision: BindingDecision, record: AssignmentWrite | None) -> None:
+        """Add the write of a record to the write of a decision."""
+        if decision.write is not None and record is not None:
+            annotations = {**decision.write.annotations, **record.annotations}
+            decision.write = replace(decision.write, annotations=annotations)
 
     def _may_be_away(self, decision: BindingDecision) -> bool:
         """Whether a new assignment may not be what its policy prefers, and should return. No event reports that."""
@@ -189,10 +195,10 @@ class _Decider:
             why = f"left {', '.join(found.left)} again after a {record.reason.value}"
             record = flapped(record, self._moves.policy(binding).settings, self._now, why)
         if all(name in found.clusters and replicas <= found.clusters[name] for name, replicas in kept.items()):
-            write = decision.write
-            after = move_write(binding, record)
-            if write is not None and after is not None:
-                decision.write = replace(write, annotations={**write.annotations, **after.annotations})
+            decision = replace(decision, plain=decision)
+            self._also(decision, move_write(binding, record))
+            if self._may_be_away(decision):
+                decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
             return decision
         state = self._state_of(binding, MoveReason.FAILOVER, Target(found.clusters, found.group), record)
         state = msgspec.structs.replace(state, source=kept)
@@ -204,7 +210,7 @@ class _Decider:
         step = begun(_with_tasks(binding, lost), state, self._settings(binding), self._now, self._moves.producer)
         step = replace(step, tasks=step.tasks if step.tasks is not None else lost)
         started = self._stepped(binding, step, Trigger.FAILOVER)
-        started.refresh = decision.refresh
+        started.refresh, started.plain = decision.refresh, decision
         return started
 
     def _is_movable(self, binding: Binding, decision: BindingDecision) -> bool:
@@ -220,7 +226,7 @@ class _Decider:
         rest = BindingDecision(Trigger.NONE, binding, decision.request, unchanged(binding))
         started = self._wished(binding, rest, wish, record)
         if started.clusters is not None:
-            started.trigger, started.refresh = Trigger.RESCHEDULED, True
+            started.trigger, started.refresh, started.plain = Trigger.RESCHEDULED, True, decision
         return started
 
     def _wished(
@@ -295,7 +301,7 @@ class _Decider:
         if tasks and step.tasks is None:
             step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
         decision = self._stepped(binding, step, trigger if trigger is Trigger.RESCHEDULED else Trigger.NONE)
-        decision.refresh = trigger is Trigger.RESCHEDULED
+        decision.refresh, decision.in_move = trigger is Trigger.RESCHEDULED, True
         decision.requeue_after_s = _earliest(decision.requeue_after_s, loss_s)
         return decision
 
@@ -381,10 +387,12 @@ class _Decider:
             decision.result.group if decision.result.ok else group,
             tasks if tasks is not None else plain.spec.graceful_eviction_tasks,
             {APPLIED_PLACEMENT: known} if known is not None else None,
+            components_of(self._state, binding, decision.request),
         )
         decision.clusters = clusters
         decision.binding = binding
         decision.move_event = event
+        decision.in_move = True
         decision.requeue_after_s = _earliest(decision.requeue_after_s, _SOON_S)
         return decision
 
@@ -395,12 +403,14 @@ class _Decider:
         logical = move.target if move is not None and move.phase is not MovePhase.ROLLED_BACK else step.clusters
         name = move.target_group if move is not None and move.phase is not MovePhase.ROLLED_BACK else group
         message = scheduled_message(name, logical if logical is not None else targets(binding))
+        request = Request.of(binding)
+        components = components_of(self._state, binding, request) if step.clusters is not None else ()
         return BindingDecision(
             trigger,
             binding,
-            Request.of(binding),
+            request,
             SchedulingResult(SUCCESS, message, group),
-            move_write(binding, move, step.clusters, step.group, step.tasks),
+            move_write(binding, move, step.clusters, step.group, step.tasks, components=components),
             requeue_after_s=step.wait_s,
             clusters=step.clusters,
             move_event=step.event,

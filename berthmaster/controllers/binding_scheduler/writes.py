@@ -240,6 +240,7 @@ def move_write(
     group: str = "",
     evictions: tuple[GracefulEvictionTask, ...] | None = None,
     annotations: Mapping[str, str | None] | None = None,
+    components: tuple[TargetComponent, ...] = (),
 ) -> AssignmentWrite | None:
     """Return the write of a step of a move; None if it changes nothing.
 
@@ -250,6 +251,7 @@ def move_write(
         group: the group of that assignment.
         evictions: all graceful eviction tasks after the write; None if they stay.
         annotations: further annotations to write.
+        components: the replicas of each pod template on every cluster; empty for most workloads.
     """
     wanted: dict[str, str | None] = {**(annotations or {}), MOVE: annotation_of(record) if record is not None else None}
     if clusters is not None:
@@ -258,8 +260,6 @@ def move_write(
     changed = {key: value for key, value in wanted.items() if known.get(key) != value}
     listed = None
     if clusters is not None and dict(clusters) != targets(binding):
-        # Every cluster of a workload of several templates has the same components.
-        components = next((each.components for each in binding.spec.clusters), ())
         listed = tuple(TargetCluster(name, replicas, components) for name, replicas in sorted(clusters.items()))
     tasks = evictions if evictions != binding.spec.graceful_eviction_tasks else None
     return AssignmentWrite(changed, listed, tasks) if changed or listed is not None or tasks is not None else None

@@ -236,15 +236,18 @@ def reduced(assignment: Mapping[str, int], replicas: int, *, divided: bool) -> d
     """
     if not divided:
         return {name: min(count, replicas) for name, count in assignment.items()}
-    left = dict(assignment)
-    excess = sum(left.values()) - replicas
-    while excess > 0:
-        name = max(left, key=lambda each: (left[each], each))
-        second = max((count for other, count in left.items() if other != name), default=0)
-        step = min(excess, max(1, left[name] - second))
-        left[name] -= step
-        excess -= step
-    return left
+    if sum(assignment.values()) <= replicas:
+        return dict(assignment)
+    low, high = 0, max(assignment.values())
+    while low < high:  # the highest level at which what is below it is not too much
+        level = (low + high + 1) // 2
+        if sum(min(count, level) for count in assignment.values()) <= replicas:
+            low = level
+        else:
+            high = level - 1
+    left = {name: min(count, low) for name, count in assignment.items()}
+    above = sorted(name for name, count in assignment.items() if count > low)
+    return left | dict.fromkeys(above[: replicas - sum(left.values())], low + 1)
 
 
 def later(now: Timestamp, seconds: float) -> Timestamp:

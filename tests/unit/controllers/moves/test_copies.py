@@ -1,0 +1,81 @@
+"""When the copies of a workload count as healthy."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec.structs
+import pytest
+from builders import binding
+
+from berthmaster.controllers.moves.copies import STATUS_LAG_S, present_copies, seconds_since, unhealthy_copies
+from berthmaster.model.binding import AggregatedStatusItem, Binding, BindingStatus
+from berthmaster.model.move import MovePhase, MoveReason, MoveState
+
+T0 = datetime(2026, 1, 1, tzinfo=UTC)
+LATER = T0 + timedelta(seconds=STATUS_LAG_S)
+READY = {"replicas": 4, "readyReplicas": 4, "generation": 2, "observedGeneration": 2, "resourceTemplateGeneration": 5}
+MOVE = MoveState(MoveReason.FAILBACK, MovePhase.SURGING, source={"old": 4}, target={"new": 4}, since=T0)
+
+
+def reporting(*items: AggregatedStatusItem, kind: str = "Deployment") -> Binding:
+    given = binding(kind=kind, clusters={"old": 4, "new": 4})
+    return msgspec.structs.replace(given, status=BindingStatus(aggregated_status=items))
+
+
+def item(name: str = "new", **changed: Any) -> AggregatedStatusItem:
+    return AggregatedStatusItem(
+        **{"cluster_name": name, "status": READY, "applied": True, "health": "Healthy", **changed}
+    )
+
+
+@pytest.mark.parametrize(
+    ("items", "problem"),
+    [
+        pytest.param([item()], None, id="a healthy copy"),
+        pytest.param([item("old")], "reports no status", id="no entry"),
+        pytest.param([item(applied=False)], "not applied", id="not applied"),
+        pytest.param([item(health="Unhealthy")], "Unhealthy", id="unhealthy"),
+        pytest.param([item(health="")], "unknown", id="without a health"),
+        pytest.param([item(status={**READY, "observedGeneration": 1})], "older generation", id="an older generation"),
+        pytest.param(
+            [item(status={**READY, "resourceTemplateGeneration": 4}), item("old")],
+            "older template",
+            id="older template",
+        ),
+        pytest.param([item(status={**READY, "readyReplicas": 3})], "3 of 4", id="too few replicas are ready"),
+        pytest.param([item(status={"observedGeneration": 2})], "0 of 4", id="a status that leaves out zero replicas"),
+        pytest.param([item(status=None)], "0 of 4", id="a Deployment without a status"),
+        pytest.param([item(status={"replicas": "4"})], "0 of 4", id="a number that is no number"),
+    ],
+)
+def test_when_a_new_copy_counts_as_healthy(items: list[AggregatedStatusItem], problem: str | None):
+    found = unhealthy_copies(reporting(*items), MOVE, LATER)
+    assert found == {} if problem is None else problem in found["new"]
+
+
+def test_a_kind_without_replicas_is_healthy_by_its_health_alone():
+    given = reporting(item(status=None), kind="ConfigMap")
+    assert unhealthy_copies(given, msgspec.structs.replace(MOVE, target={"new": 0}), LATER) == {}
+    assert unhealthy_copies(reporting(item(status={"phase": "x"}), kind="Widget"), MOVE, LATER) == {}
+
+
+def test_a_status_directly_after_the_write_may_be_older():
+    assert unhealthy_copies(reporting(item()), MOVE, LATER - timedelta(seconds=1)).keys() == {"new"}
+    soaking = msgspec.structs.replace(MOVE, phase=MovePhase.SOAKING, since=LATER)
+    assert unhealthy_copies(reporting(item()), soaking, LATER) == {}
+
+
+def test_which_clusters_still_report_a_copy():
+    assert present_copies(reporting(item("b"), item("a")), ["a", "b", "c"]) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "seconds"),
+    [
+        pytest.param(T0, STATUS_LAG_S, id="the past"),
+        pytest.param(None, 0.0, id="no time"),
+        pytest.param(LATER + timedelta(days=1), 0.0, id="the future, after a step of a clock"),
+    ],
+)
+def test_seconds_are_never_negative(moment: Any, seconds: float):
+    assert seconds_since(moment, LATER) == seconds
