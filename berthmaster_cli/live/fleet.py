@@ -187,7 +187,8 @@ def _templates(
     """Read the templates of a kind that the selection needs; None if the kind has none in the namespace."""
     served = types.find(kind.api_version, kind.kind)
     if served is None or "list" not in served.verbs:
-        return not_served(kind.api_version, kind.kind, bound=kind.bound)
+        may_exist = kind.bound or served is not None or kind.api_version in types.unavailable
+        return not_served(kind.api_version, kind.kind, bound=may_exist)
     if namespace and not served.namespaced:
         return None
     try:

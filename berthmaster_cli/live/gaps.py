@@ -31,6 +31,7 @@ _CONSEQUENCES: Final = {
     ("core.kubeadmiral.io", "ClusterFederatedObject"): _BINDINGS,
 }
 _TEMPLATES: Final = "their replicas and labels are taken from their bindings, and those without a binding are missing"
+_NO_OBJECTS: Final = "a policy selects it, but it has no objects"
 REQUIRED: Final = frozenset({("cluster.karmada.io", "Cluster"), ("core.kubeadmiral.io", "FederatedCluster")})
 """The kinds without which there is no answer."""
 
@@ -49,5 +50,9 @@ def forbidden(served: ServedType, namespace: str, verb: str = "list") -> str:
 
 def not_served(api_version: str, kind: str, *, bound: bool) -> str:
     """Return the sentence for a kind that a binding or a policy names and the server does not serve."""
-    consequence = _TEMPLATES if bound else "a policy selects it, but it has no objects"
-    return f"{kind} of {api_version} is not served: {consequence}"
+    return f"{kind} of {api_version} is not served: {_TEMPLATES if bound else _NO_OBJECTS}"
+
+
+def can_change_answers(gap: str) -> bool:
+    """Return whether a gap can change an answer. A kind that is not served, and that no binding names, cannot."""
+    return not gap.endswith(_NO_OBJECTS)

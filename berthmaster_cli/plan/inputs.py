@@ -11,6 +11,8 @@ from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.simulation.change_set import ChangeSet
 from berthmaster.simulation.world import World
+from berthmaster_cli.console import complain
+from berthmaster_cli.live.gaps import can_change_answers
 from berthmaster_cli.plan.changes import change_set, checked_objects
 from berthmaster_cli.plan.deletions import deletions, pruned
 from berthmaster_cli.present import present_world
@@ -60,7 +62,15 @@ def read_input(given: Mapping[str, Any], *, workload_affinity: bool) -> PlanInpu
         removed = removed.joined(pruned(given["selector"], base, identities))
     world = present_world(manifests, paths, given, workload_affinity=workload_affinity)
     changes = change_set(objects, removed, manifests, paths, workload_affinity=workload_affinity)
-    return PlanInput(world, changes, list(manifests.gaps), manifests)
+    return PlanInput(world, changes, _known_gaps(manifests), manifests)
+
+
+def _known_gaps(manifests: Manifests) -> list[str]:
+    """Return the gaps that can change a plan, and report the others on standard error."""
+    for gap in manifests.gaps:
+        if not can_change_answers(gap):
+            complain(gap)
+    return [gap for gap in manifests.gaps if can_change_answers(gap)]
 
 
 def _changed_documents(given: Mapping[str, Any]) -> list[Document]:

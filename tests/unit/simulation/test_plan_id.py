@@ -1,0 +1,138 @@
+"""What changes the id of a plan, and what does not: the rows of the table in docs/plan.md."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec.structs
+import pytest
+from builders import deployment
+from fleet_dump import DIVIDED, load, members, stored_binding, stored_policy, stored_template
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.decode import convert
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.simulation.change_set import ChangeSet
+from berthmaster.simulation.plan_index import PlanIndex
+from berthmaster.simulation.planner import plan
+from berthmaster.simulation.world import ResourceName, world_of
+
+WEB_NAME, API_NAME = (ResourceName("default", "Deployment", name) for name in ("web", "api"))
+NOW = datetime(2026, 5, 1, tzinfo=UTC)
+PROFILE = karmada_profile()
+
+
+def to(name, *clusters, **fields):
+    return stored_policy(name, to=clusters, placement=DIVIDED, **{"target": {"name": name}, **fields})
+
+
+def bound(name, by, clusters, replicas=None):
+    count = sum(clusters.values()) if replicas is None else replicas
+    template = stored_template(deployment(name, replicas=count, requests={"cpu": "1"}), held_by=by)
+    return template, stored_binding(template, clusters, policy=by, replicas=count)
+
+
+WEB, API, DB = to("web", "a"), to("api", "a"), to("db", "a")
+FLEET = members("a", "b", "c")
+STORED = (WEB, API, DB, *bound("web", WEB, {"a": 2}), *bound("api", API, {"a": 3}), *bound("db", DB, {"a": 1}))
+EDIT = [to("web", "b"), to("db", "b", "a")]
+
+
+def id_of(edit=EDIT, stored=STORED, fleet=FLEET, now=NOW, **changes):
+    index = PlanIndex(world_of(load(*fleet, *stored)), PROFILE)
+    policies = tuple(defaulted(convert(Policy, each)) for each in edit)
+    return plan(index, ChangeSet(policies, **changes), now).id
+
+
+def with_metadata(raw, **fields):
+    return {**raw, "metadata": {**raw["metadata"], **fields}}
+
+
+def with_cpu(name, allocated):
+    """The clusters, of which one has less free CPU."""
+
+    def used(cluster):
+        summary = {**cluster["status"]["resourceSummary"], "allocated": {"cpu": allocated}}
+        return {**cluster, "status": {**cluster["status"], "resourceSummary": summary}}
+
+    return [used(each) if each["metadata"]["name"] == name else each for each in FLEET]
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        pytest.param(
+            {"edit": [with_metadata(EDIT[0], annotations={"team": "x"}, labels={"a": "b"}), EDIT[1]]},
+            id="annotations and labels of a changed policy",
+        ),
+        pytest.param(
+            {"edit": [with_metadata(EDIT[0], resourceVersion="99", managedFields=[{}], generation=8), EDIT[1]]},
+            id="resource versions and managed fields of a changed policy",
+        ),
+        pytest.param({"edit": EDIT[::-1]}, id="the order of the changed objects"),
+        pytest.param({"fleet": FLEET[::-1]}, id="the order of the stored objects"),
+        pytest.param({"fleet": with_cpu("c", "1")}, id="numbers of a cluster that alter no decision"),
+        pytest.param(
+            {"stored": (*STORED[:5], *bound("api", API, {"a": 7})[:2], *STORED[7:])},
+            id="a workload that the change does not concern",
+        ),
+        pytest.param({"stored": (*STORED, to("other", "c"))}, id="a policy that the change does not concern"),
+        pytest.param({"fleet": [*FLEET, *members("d")]}, id="a cluster that the change does not concern"),
+        pytest.param({"now": NOW + timedelta(days=3)}, id="the time"),
+    ],
+)
+def test_the_id_stays(same):
+    assert id_of(**same) == id_of()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"edit": [EDIT[0], to("db", "b", "a", priority=7)]}, id="another field of a spec"),
+        pytest.param({"edit": [*EDIT, to("new", "c", new=True)]}, id="another changed policy"),
+        pytest.param({"edit": EDIT[:1]}, id="a policy less"),
+        pytest.param(
+            {"stored": (*STORED[:3], *bound("web", WEB, {"a": 5}), *STORED[5:])},
+            id="a workload that moves with other replicas",
+        ),
+        pytest.param(
+            {"stored": (*STORED[:3], *bound("web", WEB, {"c": 2}), *STORED[5:])},
+            id="a workload that moves from elsewhere",
+        ),
+        pytest.param(
+            {"stored": (*STORED[:3], *bound("web", WEB, {"b": 2}), *STORED[5:])}, id="a workload that stays now"
+        ),
+        pytest.param({"fleet": FLEET[:1] + FLEET[2:]}, id="a workload that has no place now"),
+        pytest.param({"deleted_clusters": ("c",)}, id="a deleted cluster"),
+    ],
+)
+def test_the_id_differs(other):
+    assert id_of(**other) != id_of()
+
+
+def test_a_resource_that_a_policy_gains_changes_the_id():
+    edit = [to("all", "b", new=True, target={})]
+    free = stored_template(deployment("free", replicas=0))
+    assert id_of(edit, stored=(*STORED, free)) != id_of(edit)
+
+
+def test_a_cluster_that_becomes_overcommitted_changes_the_id():
+    static = {
+        "replicaSchedulingType": "Divided", "replicaDivisionPreference": "Weighted",
+        "weightPreference": {"staticWeightList": [{"targetCluster": {"clusterNames": ["b"]}, "weight": 1}]},
+    }  # fmt: skip
+    edit = [stored_policy("web", to=["b"], placement={"replicaScheduling": static}, target={"name": "web"})]
+    assert id_of(edit, fleet=with_cpu("b", "7900m")) != id_of(edit) == id_of(edit, fleet=with_cpu("b", "5"))
+
+
+def test_labels_and_content_of_changed_clusters_and_workloads_count():
+    cluster = convert(Cluster, FLEET[2])
+    labelled = msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, labels={"x": "y"}))
+    assert id_of(clusters=(cluster,)) != id_of(clusters=(labelled,))
+    workloads = [tuple(world_of(load(*FLEET, *STORED)).find(name)) for name in (WEB_NAME, API_NAME)]
+    assert len({id_of(workloads=each) for each in workloads}) == 2
+
+
+def test_an_incomplete_plan_has_another_id():
+    index = PlanIndex(world_of(load(*FLEET, *STORED)), PROFILE)
+    changes = ChangeSet(tuple(defaulted(convert(Policy, each)) for each in EDIT))
+    assert plan(index, changes, NOW).id != plan(index, changes, NOW, gaps=["something is not known"]).id
