@@ -111,6 +111,9 @@ bench-extender-memory: $(VENV)/.e2e ## Measure an extender that watches 10,000 b
 .PHONY: bench-impact
 bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bindings, as the webhook asks for them
 	@PYTHONPATH=tests $(BIN)/python bench/impact.py $(ARGS)
+.PHONY: bench-move-budgets
+bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, writes and clock steps that exceeds a budget of moves
+	@BERTHMASTER_EXAMPLES=5000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)
 
 .PHONY: bench-hostile
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice

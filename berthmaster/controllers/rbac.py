@@ -66,18 +66,25 @@ RULES: Final[dict[str, tuple[AccessRule, ...]]] = {
 
 ESTIMATORS: Final = AccessRule("", ("services",), ("get",), "addresses of the estimators", "estimators")
 """With ``--enable-scheduler-estimator``."""
+MOVES: Final = AccessRule("policy.karmada.io", _POLICIES, ("list", "watch"), "annotations of policies about moves")
+"""With ``--moves-config``."""
 
 
-def rules_of(controllers: Sequence[str], *, elects: bool = True, estimators: bool = False) -> Iterator[AccessRule]:
+def rules_of(
+    controllers: Sequence[str], *, elects: bool = True, estimators: bool = False, moves: bool = False
+) -> Iterator[AccessRule]:
     """Yield the rules that a process with these controllers needs.
 
     Args:
         controllers: names of controllers.
         elects: whether the process takes part in leader election.
         estimators: whether the binding scheduler asks estimators.
+        moves: whether the binding scheduler has a configuration of moves.
     """
     yield from (rule for rule in RUNTIME if elects or rule.scope != "lease")
     for name in controllers:
         yield from RULES[name]
     if estimators and "binding-scheduler" in controllers:
         yield ESTIMATORS
+    if moves and "binding-scheduler" in controllers:
+        yield MOVES

@@ -84,6 +84,7 @@ _setup_options = option_group(
     click.option(
         "--enable-scheduler-estimator", is_flag=True, help="The controllers should ask Karmada's scheduler estimators."
     ),
+    click.option("--moves-config", "moves", is_flag=True, help="The controllers should have a configuration of moves."),
     click.option(
         "--leader-elect-namespace", default=KARMADA_NAMESPACE, show_default=True, metavar="NAME",
         help="The namespace of the controllers' lease on the target.",
@@ -147,6 +148,7 @@ def _setup(given: dict[str, Any]) -> Setup:
         controllers=_controllers(given),
         trial_namespace=given["trial_namespace"],
         estimators=given["enable_scheduler_estimator"],
+        moves=given["moves"],
     )
 
 

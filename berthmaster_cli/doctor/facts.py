@@ -54,6 +54,7 @@ class Setup:
         controllers: the names of the controllers that should run.
         trial_namespace: the namespace for the dry run of a policy.
         estimators: whether the controllers should ask Karmada's scheduler estimators.
+        moves: whether the controllers should have a configuration of moves.
     """
 
     target: str = "kubectl"
@@ -68,6 +69,7 @@ class Setup:
     controllers: tuple[str, ...] = ("binding-scheduler",)
     trial_namespace: str = "default"
     estimators: bool = False
+    moves: bool = False
 
     @property
     def in_release(self) -> str:

@@ -58,6 +58,20 @@ CASES: Final[dict[str, Values]] = {
             "unknownFields": "ignore",
         },
     },
+    "moves": {
+        "controllers": {
+            "failover": {"mode": "not-ready"},
+            "moves": {
+                "config": {
+                    "failback": {"mode": "On", "after": "10m"},
+                    "budgets": [
+                        {"name": "fleet", "maxMoves": 20, "windows": [{"schedule": "0 22 * * *", "duration": "6h"}]},
+                    ],
+                },
+            },
+        },
+    },
+    "moves-of-the-platform": {"controllers": {"moves": {"existingConfigMap": "our-moves"}}},
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
     "single-with-everything": {
         "mode": "single",
@@ -112,6 +126,7 @@ CASES: Final[dict[str, Values]] = {
             "dashboard": {"enabled": True},
         },
         "extender": EXTENDER,
+        "controllers": {"moves": {"existingConfigMap": "our-moves"}},
     },
     "placed": {
         "image": {"repository": "registry.example.org/berthmaster", "digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},

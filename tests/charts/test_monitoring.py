@@ -19,6 +19,7 @@ OWNERS = {
     "berthmaster_extender_": "extender",
     "berthmaster_controllers_": "controllers",
     "berthmaster_scheduler_": "controllers",
+    "berthmaster_moves_": "controllers",
     "berthmaster_certificate_": "certs",
 }
 SOURCES = "\n".join(
@@ -66,6 +67,8 @@ def test_the_alerts_are_complete(alerts):
         "BerthmasterExtenderServesOldCertificate",
         "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
         "BerthmasterFleetStale", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
+        "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
+        "BerthmasterMovesConfigInvalid",
     }  # fmt: skip
 
 
@@ -84,6 +87,8 @@ def test_disabled_components_have_no_alerts():
     [group] = helm.named(helm.render(values), "PrometheusRule", "berthmaster-alerts")["spec"]["groups"]
     assert {rule["alert"] for rule in group["rules"]} == {
         "BerthmasterControllersDown", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
+        "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
+        "BerthmasterMovesConfigInvalid",
     }  # fmt: skip
 
 

@@ -129,8 +129,11 @@ def test_a_mounted_file_stands_where_the_arguments_say():
             for volume in spec["volumes"]:
                 items = volume.get("secret", {}).get("items", [])
                 brought |= {f"{folders[volume['name']]}/{item['path']}" for item in items}
-                if volume["name"] in {"registration", "estimator"}:  # all keys of it
-                    names = {"registration": ["registration.yaml"], "estimator": ["ca.crt", "tls.crt", "tls.key"]}
+                names = {
+                    "registration": ["registration.yaml"], "estimator": ["ca.crt", "tls.crt", "tls.key"],
+                    "moves": ["moves.yaml"],
+                }  # fmt: skip
+                if volume["name"] in names:  # all keys of it
                     brought |= {f"{folders[volume['name']]}/{each}" for each in names[volume["name"]]}
             assert given == brought, (case, name)
 

@@ -181,10 +181,10 @@ def test_an_extender_without_watches_has_no_rights():
 ONE_TEMPLATE = [{"apiGroups": ["apps"], "resources": ["deployments"]}]
 
 
-def needed(controllers, *, lease, elects=True, estimators=""):
+def needed(controllers, *, lease, elects=True, estimators="", moves=False):
     """The rights that the controllers declare, with one kind of templates instead of all."""
     places = {"cluster": "", "lease": lease, "estimators": estimators}
-    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators)):
+    for rule in rules_of(controllers, elects=elects, estimators=bool(estimators), moves=moves):
         group, resources = ("apps", ["deployments"]) if rule.group == "*" else (rule.group, rule.resources)
         name = "berthmaster-controllers" if rule.named else ""
         for resource in resources:
@@ -196,6 +196,13 @@ def needed(controllers, *, lease, elects=True, estimators=""):
     ("values", "controllers", "more"),
     [
         pytest.param({}, ["binding-scheduler"], {}, id="by default"),
+        pytest.param(
+            {"moves": {"config": {"pause": "All"}}}, ["binding-scheduler"], {"moves": True}, id="policies for moves"
+        ),
+        pytest.param(
+            {"moves": {"config": {"pause": "All"}}, "enable": ["workload-rebalancer"]}, ["workload-rebalancer"], {},
+            id="none for moves without the binding scheduler",
+        ),
         pytest.param(
             {"featureGates": {"PolicyPreemption": True}, "templates": ONE_TEMPLATE},
             ["binding-scheduler", "preemption"], {}, id="policies and templates with preemption",

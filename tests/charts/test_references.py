@@ -29,7 +29,9 @@ def test_every_reference_of_a_pod_exists(case):
     for where, template in helm.pods(objects):
         spec = template["spec"]
         assert spec["serviceAccountName"] in names(objects, "ServiceAccount") | ACCOUNTS_GIVEN, where
-        assert mounted(spec, "configMap", "name") <= names(objects, "ConfigMap") | {"platform-trust"}, where
+        assert mounted(spec, "configMap", "name") <= names(objects, "ConfigMap") | {"platform-trust", "our-moves"}, (
+            where
+        )
         foreign = mounted(spec, "secret", "secretName") - names(objects, "Secret") - GIVEN
         assert all(name.endswith(MADE_BY_CERTS) for name in foreign), where
 

@@ -49,6 +49,7 @@ def test_every_value_of_the_schema_has_a_default():
         *(f"placementLimits.{name}" for name in LIMIT_NAMES),
         *(path for path in paths(SCHEMA) if path.startswith("target.componentKubeconfigSecrets.") and path.count(".") == 3),
         *(path for path in paths(SCHEMA) if path.startswith("serviceAccounts.names.")),
+        *(path for path in paths(SCHEMA) if path.startswith("controllers.moves.config.")),
         "pods.affinity.nodeAffinity", "pods.affinity.podAffinity",
     }  # fmt: skip
     groups = {path for path in paths(SCHEMA) if any(other.startswith(f"{path}.") for other in paths(SCHEMA))}

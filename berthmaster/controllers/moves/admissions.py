@@ -14,8 +14,8 @@ Versions of other writes can be observed late. An observed version older than a 
 number versions; a version that is no number counts as newer than all others.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -34,7 +34,7 @@ class _ActiveMove:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Reservation:
     """A move that a write is to begin.
 
@@ -42,13 +42,11 @@ class _Reservation:
         candidate: the move.
         guard: the resource version that the write is valid for.
         until_s: when the write can no longer happen; None while its response is awaited.
-        lost_until_s: the same for an earlier write of the move whose response was lost; None for none.
     """
 
     candidate: MoveCandidate
     guard: str
     until_s: float | None = None
-    lost_until_s: float | None = None
 
 
 class Admissions:
@@ -66,7 +64,7 @@ class Admissions:
         self._quiet_s = quiet_s
         self._quiet_until_s = leading_since_s + quiet_s
         self._active: dict[Key, _ActiveMove] = {}
-        self._reserved: dict[Key, _Reservation] = {}
+        self._reserved: dict[Key, list[_Reservation]] = {}
         self._causes: dict[Key, str] = {}
 
     def lead(self, since_s: float) -> None:
@@ -89,9 +87,7 @@ class Admissions:
             move: the move that is under way according to this version; None for none.
             version: its resource version.
         """
-        reserved = self._reserved.get(key)
-        if reserved is not None and _is_newer(version, reserved.guard):
-            del self._reserved[key]
+        self._keep(key, lambda each: not _is_newer(version, each.guard))
         known = self._active.get(key)
         if known is not None and version != known.version and not _is_newer(version, known.version):
             return
@@ -131,11 +127,7 @@ class Admissions:
             self._causes[candidate.key] = found.cause
             return found
         self._causes.pop(candidate.key, None)
-        earlier, lost_until_s = self._reserved.get(candidate.key), None
-        if earlier is not None:  # both writes may still be performed
-            candidate = _both(earlier.candidate, candidate)
-            lost_until_s = earlier.until_s
-        self._reserved[candidate.key] = _Reservation(candidate, version, lost_until_s=lost_until_s)
+        self._reserved.setdefault(candidate.key, []).append(_Reservation(candidate, version))
         return found
 
     def _answer(
@@ -151,38 +143,32 @@ class Admissions:
         return self._budgets.admit(candidate, self.active(now_s), now, totals)
 
     def refused(self, key: Key) -> None:
-        """Release a reservation whose write the API server has certainly not performed."""
-        reserved = self._reserved.pop(key, None)
-        if reserved is not None and reserved.lost_until_s is not None:
-            # The conflict may be with an earlier write of the same move.
-            self._reserved[key] = replace(reserved, until_s=reserved.lost_until_s, lost_until_s=None)
+        """Release a reservation whose write the API server has certainly not performed.
+
+        An earlier write of the binding whose response was lost stays reserved: the conflict may be with it.
+        """
+        self._keep(key, lambda each: each.until_s is not None)
 
     def lost(self, key: Key, now_s: float) -> None:
         """Keep a reservation whose write was sent and whose response is not known."""
-        reserved = self._reserved.get(key)
-        if reserved is not None:
-            self._reserved[key] = replace(reserved, until_s=now_s + self._quiet_s, lost_until_s=None)
+        for each in self._reserved.get(key, ()):
+            if each.until_s is None:
+                each.until_s = now_s + self._quiet_s
 
     def active(self, now_s: float) -> list[MoveCandidate]:
-        """Return every move that is under way or may be, once."""
-        for key in [key for key, each in self._reserved.items() if each.until_s is not None and each.until_s <= now_s]:
-            del self._reserved[key]
-        return list(self._all())
+        """Return every move that is under way or may be. A binding appears once for each of its possible moves."""
+        for key in list(self._reserved):
+            self._keep(key, lambda each: each.until_s is None or each.until_s > now_s)
+        reserved = (each.candidate for found in self._reserved.values() for each in found)
+        return [*(each.candidate for each in self._active.values()), *reserved]
 
-    def _all(self) -> Iterator[MoveCandidate]:
-        for key, active in self._active.items():
-            reserved = self._reserved.get(key)
-            yield active.candidate if reserved is None else _both(active.candidate, reserved.candidate)
-        yield from (each.candidate for key, each in self._reserved.items() if key not in self._active)
-
-
-def _both(one: MoveCandidate, other: MoveCandidate) -> MoveCandidate:
-    """Return a move that counts on the clusters of both."""
-    return replace(other, sources=_larger(one.sources, other.sources), targets=_larger(one.targets, other.targets))
-
-
-def _larger(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+    def _keep(self, key: Key, kept: Callable[[_Reservation], bool]) -> None:
+        """Remove the reservations of a binding for which a function returns false."""
+        found = [each for each in self._reserved.get(key, ()) if kept(each)]
+        if found:
+            self._reserved[key] = found
+        else:
+            self._reserved.pop(key, None)
 
 
 def _is_newer(version: str, than: str) -> bool:

@@ -136,7 +136,8 @@ def questions(rules: Iterable[AccessRule], setup: Setup) -> Iterator[AccessQuest
 def access(client: DoctorClient, setup: Setup) -> AccessFacts:
     """Ask which permissions of the controllers the client's user has."""
     denied, checked = [], 0
-    for question in questions(rules_of(setup.controllers, estimators=setup.estimators), setup):
+    rules = rules_of(setup.controllers, estimators=setup.estimators, moves=setup.moves)
+    for question in questions(rules, setup):
         checked += 1
         if not _is_allowed(client, question.attributes):
             denied.append((question.rule, question.permission))

@@ -19,6 +19,11 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 - apiGroups: [work.karmada.io]
   resources: [resourcebindings/status, clusterresourcebindings/status]
   verbs: [patch]
+{{- if include "berthmaster.movesConfigMap" . }}
+- apiGroups: [policy.karmada.io]
+  resources: [propagationpolicies, clusterpropagationpolicies]
+  verbs: [list, watch] # their annotations about moves
+{{- end }}
 {{- end }}
 {{- if include "berthmaster.controls" (list . "preemption") }}
 - apiGroups: [policy.karmada.io]

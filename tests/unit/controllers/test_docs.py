@@ -9,7 +9,7 @@ from prometheus_client import Counter
 from prometheus_client.metrics import MetricWrapperBase
 
 from berthmaster.controllers import metrics
-from berthmaster.controllers.rbac import ESTIMATORS, RULES, RUNTIME, AccessRule
+from berthmaster.controllers.rbac import ESTIMATORS, MOVES, RULES, RUNTIME, AccessRule
 from berthmaster.controllers.registry import REGISTRY
 from berthmaster.controllers.settings import GATES
 from berthmaster_cli.controllers import command
@@ -20,6 +20,7 @@ ALL_RULES = [
     *(("everything", rule) for rule in RUNTIME),
     *((f"`{name}`", rule) for name, rules in RULES.items() for rule in rules),
     ("estimators", ESTIMATORS),
+    ("moves", MOVES),
 ]
 METRICS = [each for each in vars(metrics).values() if isinstance(each, MetricWrapperBase)]
 

@@ -1,7 +1,7 @@
 import pytest
 from access_rules import role_rule
 
-from berthmaster.controllers.rbac import RULES, RUNTIME, AccessRule, rules_of
+from berthmaster.controllers.rbac import MOVES, RULES, RUNTIME, AccessRule, rules_of
 from berthmaster.controllers.registry import REGISTRY, Registration, gated, selected
 from berthmaster.controllers.settings import GATES
 from berthmaster.model.errors import InputError
@@ -65,6 +65,9 @@ def test_rules_depend_on_the_controllers():
     least = list(rules_of(["workload-rebalancer"], elects=False, estimators=True))
     assert {rule.scope for rule in least} == {"cluster"}
     assert not any("preemption" in rule.why or rule.group == "*" for rule in least)
+    assert MOVES not in everything
+    assert MOVES in rules_of(["binding-scheduler"], moves=True)
+    assert MOVES not in rules_of(["workload-rebalancer"], moves=True)
 
 
 @pytest.mark.parametrize(
