@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance import federation
 from acceptance.live import KarmadaPlane, kubeconfig
 from acceptance.planes import FAILOVER_AFTER_S, MOVES_CONFIG, ModelPlane, Plane
 from acceptance.scenes import Scene
@@ -15,6 +16,7 @@ from e2e.processes import Process, Processes
 
 from berthmaster.kube.http_client import load_client
 
+collect_ignore = [] if federation.kubeconfig() is not None else ["test_kubeadmiral.py"]
 PLANES = ("model", "karmada") if kubeconfig() is not None else ("model",)
 
 

@@ -1,0 +1,212 @@
+"""A running KubeAdmiral, named by ``KUBEADMIRAL_KUBECONFIG``, whose scheduler asks Berthmaster's webhook plugin.
+
+Member clusters are objects that the suite writes, with the status of a cluster that joined. The cluster controller of
+KubeAdmiral must not run: it would connect to them.
+"""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from acceptance.webhooks import HOST
+from e2e.control_plane import fetch
+from e2e.controllers_process import COMMAND, START_LIMIT_S
+from e2e.processes import Processes
+from kube_store import JSON
+
+from berthmaster.kube.client import APIClient, ask, ask_if_found
+from berthmaster.kube.requests import APIRequest, Collection, create, delete, merge_patch
+from berthmaster.model.errors import ApiError
+
+Value = TypeVar("Value")
+API: Final = "core.kubeadmiral.io/v1alpha1"
+LIMIT_S: Final = 60.0
+POLL_S: Final = 0.25
+SCHEDULER: Final = "kubeadmiral.io/global-scheduler"
+GROUPS: Final = "policy.berthmaster.io/cluster-affinities"
+_POLICY: Final = "kubeadmiral.io/propagation-policy-name"
+_DEPLOYMENTS: Final = {
+    "group": "apps", "version": "v1", "kind": "Deployment", "pluralName": "deployments", "scope": "Namespaced"
+}  # fmt: skip
+_LOOPBACK: Final = "127.0.0.1"
+_PLURALS: Final = {
+    "FederatedCluster": "federatedclusters", "PropagationPolicy": "propagationpolicies",
+    "SchedulingProfile": "schedulingprofiles", "Deployment": "deployments", "Namespace": "namespaces",
+    "SchedulerPluginWebhookConfiguration": "schedulerpluginwebhookconfigurations",
+}  # fmt: skip
+
+
+def kubeconfig() -> Path | None:
+    """Return the kubeconfig of the KubeAdmiral to test; None if none is named."""
+    named = os.environ.get("KUBEADMIRAL_KUBECONFIG")
+    return Path(named) if named and HOST else None
+
+
+class Federation:
+    """A namespace and member clusters of a running KubeAdmiral. ``close`` removes everything."""
+
+    def __init__(self, client: APIClient, processes: Processes, unique: str) -> None:
+        """Start the extender, and register it as a webhook plugin with a profile."""
+        self.namespace = f"bm-acceptance-{unique}"
+        self.prefix = f"bma-{unique}-"
+        self._client = client
+        self._made: list[JSON] = []
+        self._profile = f"bma-{unique}"
+        port, probe_port = processes.ports.free(), processes.ports.free()
+        command = [
+            COMMAND[0], "extender", f"--bind={HOST}:{port}", f"--probe-bind={_LOOPBACK}:{probe_port}",
+            f"--kubeconfig={kubeconfig()}", "--watch=federatedclusters",
+        ]  # fmt: skip
+        self._process = processes.start("extender", command)
+        ready = f"http://{_LOOPBACK}:{probe_port}/readyz"
+        self._process.wait_for("to be ready", lambda: fetch(ready) is not None, START_LIMIT_S)
+        self._make({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.namespace}})
+        self._register(f"http://{HOST}:{port}/kubeadmiral/v1alpha1")
+
+    def _register(self, url: str) -> None:
+        paths = {f"{step}Path": f"/{step}" for step in ("filter", "score", "select")}
+        spec = {"payloadVersions": ["v1alpha1"], "urlPrefix": url, "httpTimeout": "2s", **paths}
+        named = {"metadata": {"name": self._profile}}
+        self._make({"apiVersion": API, "kind": "SchedulerPluginWebhookConfiguration", **named, "spec": spec})
+        plugin = [{"name": self._profile, "type": "Webhook"}]
+        plugins: JSON = {step: {"enabled": plugin} for step in ("filter", "score", "select")}
+        plugins["select"]["disabled"] = [{"name": "MaxCluster"}]
+        self._make({"apiVersion": API, "kind": "SchedulingProfile", **named, "spec": {"plugins": plugins}})
+
+    def cluster(self, short: str, *taints: JSON) -> JSON:
+        """Register a member cluster that has joined."""
+        manifest = {
+            "apiVersion": API,
+            "kind": "FederatedCluster",
+            "metadata": {"name": f"{self.prefix}{short}", "labels": {"suite": self._profile}},
+            "spec": {
+                "apiEndpoint": "https://198.51.100.1:6443",
+                "secretRef": {"name": "none"},
+                "taints": list(taints),
+            },
+        }
+        self._make(manifest)
+        path = self._path(manifest)
+        now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        conditions = [
+            {"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now, "reason": "Played"}
+            for kind in ("Joined", "Ready")
+        ]
+        resources = {"cpu": "100", "memory": "1000Gi"}
+        status = {
+            "joinPerformed": True,
+            "conditions": conditions,
+            "apiResourceTypes": [_DEPLOYMENTS],
+            "resources": {"schedulableNodes": 3, "allocatable": resources, "available": resources},
+        }  # fmt: skip
+        ask(self._client, merge_patch(self._collection(manifest), path, {"status": status}, "status"))
+        return manifest
+
+    def policy(self, name: str, **spec: Any) -> JSON:
+        """Create a policy over the clusters of the suite, with the profile of the webhook."""
+        return self._make(
+            {
+                "apiVersion": API,
+                "kind": "PropagationPolicy",
+                "metadata": {"name": name, "namespace": self.namespace},
+                "spec": {
+                    "schedulingMode": "Divide",
+                    "schedulingProfile": self._profile,
+                    "clusterSelector": {"suite": self._profile},
+                    **spec,
+                },
+            }
+        )
+
+    def deployment(self, policy: str, replicas: int = 4, **groups: list[str]) -> JSON:
+        """Create a Deployment with ordered groups of clusters."""
+        container = {"name": "main", "image": "registry.example/web:1"}
+        return self._make(
+            {
+                "apiVersion": "apps/v1",
+                "kind": "Deployment",
+                "metadata": {
+                    "name": "web",
+                    "namespace": self.namespace,
+                    "labels": {_POLICY: policy},
+                    "annotations": self.groups(**groups),
+                },
+                "spec": {
+                    "replicas": replicas,
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}},
+                },
+            }
+        )
+
+    def groups(self, **groups: list[str]) -> dict[str, str]:
+        """Return the annotation that asks for ordered groups; empty without groups."""
+        terms = [
+            {"affinityName": name, "clusterNames": [f"{self.prefix}{each}" for each in shorts]}
+            for name, shorts in groups.items()
+        ]
+        return {GROUPS: json.dumps(terms)} if terms else {}
+
+    def edit(self, manifest: JSON, **patch: Any) -> None:
+        """Merge a patch into an object."""
+        ask(self._client, merge_patch(self._collection(manifest), self._path(manifest), patch))
+
+    def placement(self) -> dict[str, int]:
+        """Return the replicas of the Deployment by short name of the cluster; empty if it is not scheduled."""
+        raw = ask(self._client, APIRequest(Collection.of(API, "federatedobjects").within(self.namespace)))
+        for item in json.loads(raw)["items"]:
+            if item["spec"]["template"]["kind"] == "Deployment":
+                return self._placed(item["spec"])
+        return {}
+
+    def wait(self, what: str, check: Callable[[], Value]) -> Value:
+        """Wait until a check returns something true, and return it."""
+        end_s = time.monotonic() + LIMIT_S
+        while not (found := check()):
+            assert self._process.running, f"the extender ended:\n{self._process.tail()}"
+            assert time.monotonic() < end_s, f"after {LIMIT_S:g} s still not: {what}; placed: {self.placement()}"
+            time.sleep(POLL_S)
+        return found
+
+    def expect(self, placement: dict[str, int]) -> None:
+        """Wait until the Deployment is placed like this."""
+        self.wait(f"the placement {placement}", lambda: self.placement() == placement)
+
+    def close(self) -> None:
+        """Delete everything in reverse order, without finalizers that a controller of members would remove."""
+        for manifest in reversed(self._made):
+            request = delete(self._collection(manifest), self._path(manifest))
+            if ask_if_found(self._client, request) is not None and manifest["kind"] == "FederatedCluster":
+                with suppress(ApiError):
+                    self.edit(manifest, metadata={"finalizers": None})
+        self._process.stop()
+
+    def _placed(self, spec: JSON) -> dict[str, int]:
+        own = [each for each in spec.get("placements") or () if each["controller"] == SCHEDULER]
+        names = [one["cluster"] for each in own for one in each["placement"]]
+        replicas = {
+            one["cluster"]: patch["value"]
+            for each in spec.get("overrides") or ()
+            if each["controller"] == SCHEDULER
+            for one in each["clusters"]
+            for patch in one["patches"]
+            if patch["path"] == "/spec/replicas"
+        }
+        default = spec["template"]["spec"].get("replicas", 0)
+        return {name.removeprefix(self.prefix): replicas.get(name, default) for name in names}
+
+    def _make(self, manifest: JSON) -> JSON:
+        namespace = manifest["metadata"].get("namespace", "")
+        ask(self._client, create(self._collection(manifest), namespace, manifest))
+        self._made.append(manifest)
+        return manifest
+
+    def _collection(self, manifest: JSON) -> Collection:
+        return Collection.of(manifest["apiVersion"], _PLURALS[manifest["kind"]])
+
+    def _path(self, manifest: JSON) -> tuple[str, str]:
+        return manifest["metadata"].get("namespace", ""), manifest["metadata"]["name"]

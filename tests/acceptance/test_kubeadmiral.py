@@ -1,0 +1,66 @@
+"""KubeAdmiral's scheduler asks Berthmaster's webhook plugin. There is no model of it, so this needs a real one."""
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from acceptance.federation import Federation, kubeconfig
+from e2e.processes import Processes
+
+from berthmaster.kube.http_client import load_client
+
+TAINT = {"key": "maintenance", "effect": "NoSchedule"}
+
+
+@pytest.fixture
+def federation(processes: Processes) -> Iterator[Federation]:
+    made = Federation(load_client(kubeconfig()), processes, uuid.uuid4().hex[:8])
+    yield made
+    made.close()
+
+
+def test_the_first_group_gets_the_workload(federation: Federation):
+    federation.cluster("m1")
+    federation.cluster("m2")
+    federation.policy("web")
+    federation.deployment("web", near=["m1"], far=["m2"])
+    federation.expect({"m1": 4})
+
+
+def test_a_tainted_group_is_passed_over(federation: Federation):
+    federation.cluster("m1", TAINT)
+    federation.cluster("m2")
+    federation.policy("web")
+    federation.deployment("web", near=["m1"], far=["m2"])
+    federation.expect({"m2": 4})
+
+
+def test_scaling_stays_in_the_group(federation: Federation):
+    for name in ("m1", "m2", "m3"):
+        federation.cluster(name)
+    federation.policy("web")
+    web = federation.deployment("web", near=["m1", "m2"], far=["m3"])
+    federation.expect({"m1": 2, "m2": 2})
+    federation.edit(web, spec={"replicas": 8})
+    federation.expect({"m1": 4, "m2": 4})
+    federation.edit(web, spec={"replicas": 2})
+    federation.expect({"m1": 1, "m2": 1})
+
+
+def test_a_workload_without_groups_uses_all_clusters(federation: Federation):
+    federation.cluster("m1")
+    federation.cluster("m2")
+    federation.policy("web")
+    federation.deployment("web")
+    federation.expect({"m1": 2, "m2": 2})
+
+
+def test_a_policy_without_rescheduling_keeps_its_clusters(federation: Federation):
+    federation.cluster("m1")
+    federation.cluster("m2")
+    federation.policy("web", reschedulePolicy={"disableRescheduling": True})
+    web = federation.deployment("web", near=["m1"], far=["m2"])
+    federation.expect({"m1": 4})
+    federation.edit(web, metadata={"annotations": federation.groups(far=["m2"])})
+    federation.edit(web, spec={"replicas": 6})
+    federation.expect({"m1": 6})
