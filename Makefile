@@ -51,7 +51,7 @@ e2e: $(VENV)/.e2e ## Run the tests that need a real API server (after e2e-assets
 
 .PHONY: acceptance
 acceptance: $(VENV)/.e2e ## Run the acceptance scenarios on the Karmada that KARMADA_KUBECONFIG names
-	@if [ -z "$$KARMADA_KUBECONFIG" ]; then echo "skipped: KARMADA_KUBECONFIG names no Karmada (docs/testing.md)"; \
+	@if [ -z "$$KARMADA_KUBECONFIG$$KUBEADMIRAL_KUBECONFIG" ]; then echo "skipped: KARMADA_KUBECONFIG and KUBEADMIRAL_KUBECONFIG name no control plane (docs/testing.md)"; \
 	else $(BIN)/pytest tests/acceptance $(ARGS); fi
 
 .PHONY: helm

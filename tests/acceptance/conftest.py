@@ -17,6 +17,7 @@ from e2e.processes import Process, Processes
 from berthmaster.kube.http_client import load_client
 
 collect_ignore = [] if federation.kubeconfig() is not None else ["test_kubeadmiral.py"]
+collect_ignore += [] if kubeconfig() is not None else ["test_shadow_mode.py"]
 PLANES = ("model", "karmada") if kubeconfig() is not None else ("model",)
 
 
