@@ -48,6 +48,15 @@ API_SECONDS: Final = Histogram(
     ["verb"],
     buckets=_WORK_BUCKETS,
 )
+TARGET: Final = Gauge(
+    "berthmaster_controllers_target",
+    "1, with the version of the API server and the releases of Karmada that its definitions are from.",
+    ["kubernetes", "karmada"],
+)
+TARGET_UNKNOWN_FIELDS: Final = Gauge(
+    "berthmaster_controllers_target_unknown_fields",
+    "Placement fields in the definitions of Karmada that this version does not know.",
+)
 PREEMPTIONS: Final = Counter(
     "policy_preemption", "Takeovers of resources by policies, by result (success, error).", ["result"]
 )

@@ -23,6 +23,7 @@ from berthmaster.controllers.health import ProcessHealth
 from berthmaster.controllers.metrics import ControllerMetrics
 from berthmaster.controllers.registry import Registration
 from berthmaster.controllers.settings import ControllerSettings
+from berthmaster.controllers.target import report_target
 from berthmaster.kube.client import APIClient
 from berthmaster.kube.client_wrappers import FencedClient, MeteredClient, ReadOnlyClient, rate_limited
 from berthmaster.kube.election import Candidate
@@ -144,6 +145,7 @@ class Runtime:
         with serving_probes(self._options.probe_host, self._options.probe_port, probes):
             self._watch()
             if self._wait_until_synced() and self._wait_until_leading():
+                report_target(self._raw)
                 self._work()
                 self._stop.wait()
             self._shut_down()

@@ -147,7 +147,7 @@ def unknown_fields(kind: type[Value], raw: Mapping[str, Any]) -> list[FieldError
 
 def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bool:
     """Return whether ``unknown_fields`` would report anything. Much faster than the report."""
-    known, nested = _shape(kind)
+    known, nested = struct_shape(kind)
     if not raw.keys() <= known:
         return True
     for name, struct in nested:
@@ -163,7 +163,7 @@ def has_unknown_fields(kind: type[msgspec.Struct], raw: Mapping[str, Any]) -> bo
 
 
 @cache
-def _shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[msgspec.Struct]], ...]]:
+def struct_shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tuple[str, type[msgspec.Struct]], ...]]:
     """Return the names of a struct's fields, and the struct of each field that has one or a list of them."""
     nested = []
     for name, hint in _fields(kind).items():

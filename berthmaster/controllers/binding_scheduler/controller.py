@@ -8,6 +8,7 @@ from typing import Final
 from berthmaster.controllers.binding_scheduler.cache import BindingCache, ClusterCache
 from berthmaster.controllers.binding_scheduler.event_handlers import EventHandlers, names_scheduler
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.ignored_gates import IgnoredGates
 from berthmaster.controllers.binding_scheduler.metrics import SchedulingMetrics
 from berthmaster.controllers.binding_scheduler.queue import SchedulingQueue
 from berthmaster.controllers.binding_scheduler.reconciler import BindingReconciler
@@ -109,6 +110,7 @@ class BindingScheduler:
         self._ticker = threading.Thread(target=self._tick, name=f"{NAME}-ticker", daemon=True)
         clusters.subscribe(self._handlers.cluster_changed)
         self._bindings.subscribe(self._handlers.binding_changed)
+        self._bindings.subscribe(IgnoredGates(settings.gates).binding_changed)
         if annotations is not None:
             annotations.subscribe(self._handlers.policy_changed)
 

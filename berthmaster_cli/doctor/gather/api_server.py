@@ -1,7 +1,7 @@
 """Facts about an API server: its version, its clock, what it serves, and what a user may do."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NamedTuple
@@ -11,15 +11,13 @@ import msgspec
 from berthmaster.controllers.rbac import AccessRule, rules_of
 from berthmaster.kube.client import ask_if_found, read_body
 from berthmaster.kube.discovery import APIResourceList
+from berthmaster.kube.openapi import openapi_request, schemas_of
 from berthmaster.kube.requests import APIRequest, Collection, create
 from berthmaster.model.errors import ApiError
 from berthmaster_cli.doctor.facts import AccessFacts, ServedKinds, ServerFacts, Setup
 from berthmaster_cli.doctor.gather.client import DoctorClient, decode
 
 _NUMBER: Final = re.compile(r"\d+")
-_REFERENCE: Final = "#/components/schemas/"
-_MAX_DEPTH: Final = 24
-"""Twice the depth of a placement. A schema that refers to itself would be resolved forever."""
 _ACCESS_REVIEWS: Final = Collection.of("authorization.k8s.io/v1", "selfsubjectaccessreviews")
 _USER_REVIEWS: Final = Collection.of("authentication.k8s.io/v1", "selfsubjectreviews")
 
@@ -52,10 +50,10 @@ def server(client: DoctorClient, now: Callable[[], datetime]) -> ServerFacts:
 def kinds(client: DoctorClient, api_version: str) -> ServedKinds:
     """Read what the API server serves of an API version, with schemas if it publishes them."""
     listed = client.read_as(APIResourceList, APIRequest(f"/apis/{api_version}"))
-    body = ask_if_found(client, APIRequest(f"/openapi/v3/apis/{api_version}"))
+    body = ask_if_found(client, openapi_request(api_version))
     document = decode(dict[str, Any], body) if body is not None else {}
     plurals = frozenset(each.name for each in listed.resources if "/" not in each.name)
-    return ServedKinds(plurals, dict(_schemas(document, api_version)))
+    return ServedKinds(plurals, dict(schemas_of(document, api_version)))
 
 
 def _number(text: str) -> int:
@@ -70,33 +68,6 @@ def _ahead(dates: list[str], here: datetime) -> timedelta | None:
     except ValueError:
         return None
     return there.astimezone(UTC) + timedelta(seconds=0.5) - here if there is not None else None
-
-
-def _schemas(document: Mapping[str, Any], api_version: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    group, _, version = api_version.partition("/")
-    schemas = (document.get("components") or {}).get("schemas") or {}
-    for schema in schemas.values():
-        for kind in schema.get("x-kubernetes-group-version-kind") or []:
-            if (kind.get("group"), kind.get("version")) == (group, version):
-                yield str(kind.get("kind")), _resolved(schema, schemas, _MAX_DEPTH)
-
-
-def _resolved(schema: Any, schemas: Mapping[str, Any], depth: int) -> Any:  # noqa: ANN401 - any JSON value
-    """Replace references by the schemas that they name, down to a depth."""
-    if depth == 0 or not isinstance(schema, dict):
-        return schema
-    reference = schema.get("$ref")
-    if isinstance(reference, str):
-        return _resolved(schemas.get(reference.removeprefix(_REFERENCE)), schemas, depth - 1)
-    parts = schema.get("allOf")
-    if isinstance(parts, list) and len(parts) == 1:  # a reference that has a default beside it
-        return _resolved(parts[0], schemas, depth - 1)
-    result = dict(schema)
-    if isinstance(properties := schema.get("properties"), dict):
-        result["properties"] = {name: _resolved(each, schemas, depth - 1) for name, each in properties.items()}
-    if "items" in schema:
-        result["items"] = _resolved(schema["items"], schemas, depth - 1)
-    return result
 
 
 class AccessQuestion(NamedTuple):

@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from berthmaster.controllers.rbac import AccessRule
+from berthmaster.controllers.target import release_of, unknown_placement_fields
 from berthmaster_cli.doctor.facts import AccessFacts, Facts, Observed, ServedKinds, ServerFacts, Setup, Unobserved
 from berthmaster_cli.doctor.fields import REQUIRED_KINDS, RequiredKind
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
@@ -73,6 +74,22 @@ def definitions(facts: Facts) -> Iterator[Finding]:
         served = facts.kinds.get(kind.api_version)
         if served is not None:
             yield _kind(kind, served, facts.setup.target)
+            if kind.kind == "ResourceBinding" and not isinstance(served, Unobserved):
+                yield from _release(served)
+
+
+def _release(served: ServedKinds) -> Iterator[Finding]:
+    """Judge the release that the definition of bindings is from, and fields that this version does not know."""
+    schema = served.schemas.get("ResourceBinding")
+    if schema is None:
+        return
+    message = f"the definition of bindings is the one of Karmada {release_of(schema)}"
+    unknown = unknown_placement_fields(schema)
+    if not unknown:
+        yield ok("definitions/release", message)
+        return
+    remedy = "Upgrade Berthmaster before policies use these fields: bindings with them are held"
+    yield warning("definitions/release", f"{message}; this version does not know {', '.join(unknown)}", remedy)
 
 
 def _kind(kind: RequiredKind, served: Observed[ServedKinds], kubectl: str) -> Finding:

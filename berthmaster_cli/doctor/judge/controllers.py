@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from typing import Final
 
+from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY
 from berthmaster_cli.doctor.facts import DeploymentFacts, Facts, LeaseFacts, Setup, Unobserved
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 
@@ -82,6 +83,7 @@ def conflicts(facts: Facts) -> Iterator[Finding]:
             *_preemption(deployments, setup),
             *_rebalancing(deployments, setup),
             *_elections(deployments, setup),
+            *_gates(deployments, setup),
         ]
         yield from found or [ok(check, "no other component on the host does the same work")]
 
@@ -150,12 +152,28 @@ def _elections(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator
             yield failed("conflicts/election", message, remedy)
 
 
+def _gates(deployments: Sequence[DeploymentFacts], setup: Setup) -> Iterator[Finding]:
+    """Gates of Karmada that add fields to bindings, which our controllers would ignore."""
+    theirs = [*_running("karmada-scheduler", deployments), *_running(_KARMADA_MANAGER, deployments)]
+    for gate in (WORKLOAD_AFFINITY, MULTIPLE_POD_TEMPLATES):
+        on = [each for each in theirs if _has_gate(each, gate.name)]
+        off = [
+            each
+            for each in _running("controllers", deployments)
+            if not _has_gate(each, gate.name, by_default=gate.default)
+        ]
+        if on and off:
+            message = f"{on[0].name} has the gate {gate.name}, and {off[0].name} has not: it ignores what the gate adds"
+            remedy = f"Enable it: {setup.upgrade} --set controllers.featureGates.{gate.name}=true"
+            yield warning("conflicts/gates", message, remedy)
+
+
 def _running(component: str, deployments: Sequence[DeploymentFacts]) -> list[DeploymentFacts]:
     return [each for each in deployments if each.component == component]
 
 
-def _has_gate(deployment: DeploymentFacts, name: str) -> bool:
-    on = False
+def _has_gate(deployment: DeploymentFacts, name: str, *, by_default: bool = False) -> bool:
+    on = by_default
     for part in deployment.option("feature-gates").split(","):
         gate, _, value = part.strip().partition("=")
         if gate == name:
