@@ -101,7 +101,7 @@ def _snapshot(binding: JSON) -> JSON:
 
 def _lists(binding: JSON, template: JSON) -> bool:
     recorded = binding["metadata"].get("annotations", {}).get(DEPENDENCIES)
-    return recorded is not None and any(ident(each) == ident(template) for each in json.loads(recorded))
+    return recorded is not None and any(ident(each) == ident(template) for each in json.loads(recorded) or ())
 
 
 def _attached(needed: JSON, label: dict[str, str], snapshot: JSON) -> JSON:

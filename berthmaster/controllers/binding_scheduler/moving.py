@@ -35,7 +35,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 from berthmaster.controllers.moves.break_first import leftover_tasks, tasks_after, why_not_broken
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.context import MoveContext
-from berthmaster.controllers.moves.failback import Target
+from berthmaster.controllers.moves.failback import Target, rank
 from berthmaster.controllers.moves.lifecycle import (
     BRAKED_LOOK_S,
     MoveEvent,
@@ -182,6 +182,8 @@ class _Decider:
         """Whether a new assignment may not be what its policy prefers, and should return. No event reports that."""
         placement = decision.binding.spec.placement
         if placement is None or not placement.cluster_affinities or not decision.clusters:
+            return False
+        if rank(self._state.scheduler, placement, decision.result.group, decision.clusters) == (0, False):
             return False
         return self._moves.policy(decision.binding).settings.failback.mode != "Off"
 

@@ -61,10 +61,10 @@ def waiting_record(
     if record is not None and record.held_down(now) and record.held_down_until is not None:
         return WaitingRecord(record, ready=False, wait_s=(record.held_down_until - now).total_seconds())
     state = _begun(binding, wish, record, now)
-    if isinstance(wish.target, str):
-        return _waits(state, record, MovePhase.ELIGIBLE, f"no place: {wish.target}", _RELOOK_S)
     if wish.policy.problem:
         return _waits(state, record, MovePhase.ELIGIBLE, wish.policy.problem, _RELOOK_S)
+    if isinstance(wish.target, str):
+        return _waits(state, record, MovePhase.ELIGIBLE, f"no place: {wish.target}", _RELOOK_S)
     if wish.dry_run:
         return _waits(state, record, MovePhase.ELIGIBLE, "DryRun: it would move, and stays", _RELOOK_S)
     state = _stabilising(state, wish, record, now)

@@ -62,6 +62,8 @@ def wish_of(state: ClusterState, binding: Binding, moves: MoveContext) -> Wish |
     if not is_away(state, binding):
         return None
     policy = moves.policy(binding)
+    if policy.problem:
+        return Wish(MoveReason.FAILBACK, policy, policy.problem)
     if policy.settings.failback.mode == "Off":
         return None
     return _failback(state, binding, policy)

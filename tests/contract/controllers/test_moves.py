@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from faults import nothing
 from karmada_model.stage import Stage
-from karmada_plane import cluster, deployment, policy, selector
+from karmada_plane import cluster, deployment, policy, resource, selector
 from kube_store import JSON
 
 from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
@@ -120,6 +120,40 @@ def test_a_workload_returns_to_its_first_group_and_is_never_short_of_healthy_rep
     play.run(AFTER_S + 30)
     assert play.move is None, "the record is removed"
     assert play.stage.condition(WEB, "Moving") == {}
+
+
+def test_while_both_copies_run_the_scheduler_does_not_confirm_the_generation():
+    """Karmada's deployment-replicas-syncer would copy the sum of both to the template."""
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC)
+    play.watch()
+    play.drain("m1")
+    while play.clusters != {"m2": 4}:
+        play.run(1)
+        binding = play.stage.binding(WEB) or {}
+        confirmed = binding["status"]["schedulerObservedGeneration"] == binding["metadata"]["generation"]
+        assert confirmed is (play.clusters != {"m1": 4, "m2": 4})
+    play.run(5)
+    binding = play.stage.binding(WEB) or {}
+    assert binding["status"]["schedulerObservedGeneration"] == binding["metadata"]["generation"]
+    assert play.stage.condition(WEB, "Moving")["reason"] == "Released"
+
+
+def test_dependencies_stay_with_the_old_copies_until_these_go():
+    play = Play({"g": ["m1"], "next": ["m2"]}, STATIC, propagateDeps=True)
+    config = resource("settings", "ConfigMap")
+    volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
+    play.stage.put(config)
+    template = {**WEB["spec"]["template"], "spec": {**WEB["spec"]["template"]["spec"], "volumes": volumes}}
+    play.stage.edit(WEB, spec={"template": template})
+    play.run(60)
+    play.drain("m1")
+    seen = set()
+    for _ in range(60):
+        play.run(5)
+        running, needed = play.stage.works(WEB).keys(), play.stage.works(config).keys()
+        assert running <= needed, "a copy without its dependency"
+        seen.add(tuple(sorted(running)))
+    assert seen >= {("m1", "m2"), ("m2",)}
 
 
 @pytest.mark.parametrize(
@@ -450,6 +484,14 @@ def test_a_policy_turns_failback_on(annotations: dict[str, str], *, moves: bool)
     play.fail_over_and_back("m1")
     play.run(AFTER_S + 200)
     assert play.clusters == ({"m1": 4} if moves else {"m2": 4})
+
+
+def test_an_invalid_annotation_is_reported_on_the_binding():
+    play = Play({"primary": ["m1"], "dr": ["m2"]}, STATIC, moves=MovesConfig())
+    play.stage.edit(play.policy, metadata={"annotations": {FAILBACK: "after=soon"}})
+    play.fail_over_and_back("m1")
+    assert play.move.phase is MovePhase.ELIGIBLE
+    assert FAILBACK in play.move.message
 
 
 def test_a_workload_that_tolerates_the_drain_stays():
