@@ -9,6 +9,7 @@ from berthmaster.controllers.settings import GATES, ControllerSettings, Estimato
 from berthmaster.runtime import logs
 from berthmaster.runtime.feature_gates import MULTIPLE_POD_TEMPLATES, WORKLOAD_AFFINITY, FeatureGates, gates_help
 from berthmaster_cli.inputs import plugin_options, profile_from
+from berthmaster_cli.ledger_options import configuration_of, recorder_from, recording_options, require_extra
 from berthmaster_cli.options import (
     FILE,
     Address,
@@ -21,9 +22,11 @@ from berthmaster_cli.options import (
 
 if TYPE_CHECKING:
     from berthmaster.kube.lease import LeaseOptions
+    from berthmaster.ledger.entries import Configuration
 
 _ENVIRONMENT: Final = "BERTHMASTER_CONTROLLERS"
 _PORT: Final = click.IntRange(1, 65535)
+_CLOSE_S: Final = 5.0
 _SECONDS: Final = click.FloatRange(0, min_open=True, max=3600)
 
 _scheduling_options = option_group(
@@ -154,6 +157,7 @@ _election_options = option_group(
     "--probe-bind", type=Address(), default="0.0.0.0:9080", show_default=True,
     help="The address for /livez, /readyz and /metrics, in plain text.",
 )  # fmt: skip
+@recording_options
 @log_level_option
 @click.pass_context
 def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - click's values, each checked by its type
@@ -167,6 +171,7 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
     logs.configure(given["log_level"])
     from berthmaster.controllers.run import RunOptions, run  # noqa: PLC0415 - `--help` must not import the client
 
+    recorder = recorder_from(given, "controllers", _configuration(settings), retains=True) if _records(given) else None
     options = RunOptions(
         kubeconfig=given["kubeconfig"],
         context=given["context"],
@@ -177,8 +182,29 @@ def command(ctx: click.Context, /, **given: Any) -> None:  # noqa: ANN401 - clic
         probe_port=given["probe_bind"][1],
         settings=settings,
         read_only=given["shadow"],
+        decisions=recorder,
     )
-    ctx.exit(run(options, registrations))
+    if recorder is None:
+        ctx.exit(run(options, registrations))
+    recorder.start()
+    try:
+        code = run(options, registrations)
+    finally:
+        recorder.close(_CLOSE_S)
+    ctx.exit(code)
+
+
+def _records(given: dict[str, Any]) -> bool:
+    """Return whether decisions are recorded. Without a ledger its modules are not imported."""
+    if given["ledger_url"] is None:
+        return False
+    require_extra()
+    return True
+
+
+def _configuration(settings: ControllerSettings) -> "Configuration":
+    after_s = settings.failover_toleration_s if settings.failover == "not-ready" else None
+    return configuration_of(settings.profile, settings.gates, after_s, settings.scheduler_name)
 
 
 def _check_shadow(ctx: click.Context, given: dict[str, Any]) -> None:

@@ -19,6 +19,7 @@ from berthmaster.model.cluster import Cluster
 from berthmaster.model.decode import decode_json
 from berthmaster.model.errors import InputError
 from berthmaster.model.placement import Placement
+from berthmaster.model.unsupported import UnsupportedPlacement
 
 T = TypeVar("T")
 
@@ -240,7 +241,8 @@ def documents_of(data: bytes) -> list[bytes]:
 
 
 def _placement(document: bytes) -> Placement:
-    return decode_json(Placement, document)
+    found = decode_json(UnsupportedPlacement, document)
+    return found if found.unsupported else decode_json(Placement, document)
 
 
 def _configuration(document: bytes) -> Configuration:

@@ -115,6 +115,23 @@ class LedgerRecorder:
         """Record another fact. Never blocks, never raises."""
         self._put(Dated(self._clock.now(), note))
 
+    def flush(self, *, last: bool = False) -> None:
+        """Write what waits at once. Only for processes that do not start the thread.
+
+        Args:
+            last: whether the segment ends.
+
+        Raises:
+            InputError, LedgerError: the database cannot be written.
+        """
+        if self._queue or self._segment is not None:
+            self._open_segment()
+            self._encode()
+            self._seal()
+            self._write()
+        if last:
+            self._end(f"{self._role} {self._writer} stops")
+
     def close(self, timeout_s: float) -> None:
         """Write what waits, end the segment, and stop the thread; give up after a time."""
         self._stopping.set()

@@ -25,7 +25,8 @@ from berthmaster.scheduling.request import Request
 from berthmaster.scheduling.scheduler import Scheduler
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-Rewrite = Callable[[PastDecision], Binding]
+Rewrite = Callable[[PastDecision], Binding | None]
+"""Returns another binding for a decision; None leaves the decision out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def replay(
         since_us: the start of the range, in microseconds since 1970.
         until_us: its end.
         profile: another profile; None for the one of each decision.
-        rewrite: returns another binding for a decision; None changes none.
+        rewrite: replaces bindings; None replaces none.
 
     Raises:
         InputError: the ledger is damaged, or a plugin is missing.
@@ -160,7 +161,9 @@ def _replay_segment(
             continue
         clusters, gone = reader.fleet.changes()
         past = reader.past(entry)
+        binding = past.binding if rewrite is None else rewrite(past)
         if scene is None:
             scene = Scene(profile or profile_of(past.configuration))
         scene.update(clusters, gone)
-        yield Replayed(past, scene.decide(past, None if rewrite is None else rewrite(past)))
+        if binding is not None:
+            yield Replayed(past, scene.decide(past, binding))

@@ -2,21 +2,22 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import select
+from sqlalchemy import Row, select
 
-from berthmaster.ledger.schema import segments
+from berthmaster.ledger.schema import records, segments
 from berthmaster.ledger.store import Store
 from berthmaster.model.note import Note
 
 STEP_BATCHES: Final = 50
 _MICROSECONDS: Final = 1_000_000
+_SILENT: Final = timedelta(days=2)
 
 
 @dataclass(slots=True)
 class Retention:
-    """What to keep.
+    """What to keep. Segments go in their order, so that the chain of the others stays whole.
 
     Attributes:
         age: remove segments whose last record is older.
@@ -53,7 +54,7 @@ class Retention:
             return None
         with store.transaction() as connection:
             oldest = connection.execute(select(segments).order_by(segments.c.segment).limit(1)).one_or_none()
-        if oldest is None or oldest.segment >= own:
+        if oldest is None or oldest.segment >= own or not self._ended(store, oldest, now):
             return None
         old = oldest.last_us < (now - self.age).timestamp() * _MICROSECONDS
         if not old and store.size_bytes() <= self.size_bytes:
@@ -68,3 +69,15 @@ class Retention:
                 "records": oldest.records, "lastUs": oldest.last_us,
             },
         )  # fmt: skip
+
+    def _ended(self, store: Store, segment: Row[Any], now: datetime) -> bool:
+        """Return whether no process writes a segment any more: it ended, or it is silent for long."""
+        if segment.last_us < (now - _SILENT).timestamp() * _MICROSECONDS:
+            return True
+        with store.transaction() as connection:
+            last = connection.execute(
+                select(records.c.kind).where(
+                    records.c.segment == segment.segment, records.c.sequence == segment.records - 1
+                )
+            ).scalar_one_or_none()
+        return last == "stop"

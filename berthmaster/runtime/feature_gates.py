@@ -79,6 +79,10 @@ class FeatureGates:
     def on(self, gate: Gate) -> bool:
         return self._on[gate.name]
 
+    def as_mapping(self) -> dict[str, bool]:
+        """Return whether each gate is on, by name."""
+        return dict(self._on)
+
     def __str__(self) -> str:
         return ",".join(f"{name}={str(on).lower()}" for name, on in self._on.items())
 

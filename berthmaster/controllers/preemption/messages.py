@@ -2,10 +2,12 @@
 
 from typing import Final, Literal
 
+from berthmaster.controllers.decision_recorder import DecisionRecorder
 from berthmaster.controllers.preemption.policy_index import FoundResource
 from berthmaster.kube.events import EventContent, Recorder, Reference
-from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, Resource
+from berthmaster.model.claims import PERMANENT_ID, PRIORITY_DROP_ANNOTATION, PriorityDrop, Resource
 from berthmaster.model.errors import ApiError
+from berthmaster.model.note import Note
 from berthmaster.model.policy import Policy, PolicyReference
 
 SUCCEEDED: Final = "PreemptPolicySucceed"
@@ -20,8 +22,10 @@ class PreemptionEvents:
     In all methods, ``holder`` is the policy that claims the resource before the takeover.
     """
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, decisions: DecisionRecorder | None = None) -> None:
+        """Record to events, and takeovers and priority drops to the ledger ``decisions`` too."""
         self._recorder = recorder
+        self._decisions = decisions
 
     def took_over(
         self,
@@ -38,6 +42,7 @@ class PreemptionEvents:
         self._record(resource_reference, SUCCEEDED, note, preemptor_reference)
         self._record(preemptor_reference, SUCCEEDED, note, resource_reference)
         self._record(holder_reference, SUCCEEDED, note, resource_reference)
+        self._note("preemption", note, Reference(*resource), preemptor)
 
     def failed(
         self, preemptor: Policy, resource: Resource, found: FoundResource, holder: PolicyReference, error: ApiError
@@ -61,6 +66,19 @@ class PreemptionEvents:
             "annotation. Start the webhook with --drop-handler and the name of this controller's user"
         )
         self._record(_policy(dropped), NOT_CLEARED, note, None, "Warning", "ClearingPriorityDrop")
+
+    def drop_handled(self, dropped: Policy, drop: PriorityDrop) -> None:
+        """Record that all takeovers after a priority drop are done. It has no event: the takeovers have theirs."""
+        note = f"the priority of {dropped} fell from {drop.from_} to {drop.to}; its resources were offered again"
+        self._note("priority-drop", note, _policy(dropped), dropped)
+
+    def _note(
+        self, kind: Literal["preemption", "priority-drop"], message: str, regarding: Reference, policy: Policy
+    ) -> None:
+        if self._decisions is not None:
+            self._decisions.noted(
+                Note(kind, message, regarding.namespace, regarding.name, regarding.kind, str(policy.reference))
+            )
 
     def _record(
         self,

@@ -88,6 +88,7 @@ class PreemptionReconciler:
         if PRIORITY_DROP_ANNOTATION in after.metadata.annotations:
             self._events.not_cleared(dropped)
             return Requeue(NOT_CLEARED_WAIT_S)
+        self._events.drop_handled(dropped, drop)
         duration_ms = round((self._clock.monotonic_s() - started_s) * 1000, 3)
         values = fields(policy=str(dropped), before=drop.from_, after=drop.to, duration_ms=duration_ms)
         _LOG.info("priority drop handled", extra=values)
@@ -148,7 +149,7 @@ def controller(context: ControllerContext, workers: int = 1) -> Controller:
         return informers[policy.kind].get((policy.namespace, policy.name))
 
     store = ClaimStore(context.client, Discovery(context.client, context.clock))
-    events = PreemptionEvents(context.recorder)
+    events = PreemptionEvents(context.recorder, context.decisions)
     takeover = Takeover(store, index, observed, events, context.metrics, context.clock)
     watches = ResourceWatches(store, context.clock, index, queue.add)
     reconciler = PreemptionReconciler(store, index, watches, takeover, events, context.clock)

@@ -1,0 +1,143 @@
+"""Export records by time range, as JSON Lines or Parquet."""
+
+from collections.abc import Iterator
+from typing import Any, BinaryIO, Final
+
+import msgspec
+from sqlalchemy import select
+
+from berthmaster.ledger.entries import DecisionEntry
+from berthmaster.ledger.history import HistoryRow, row_for
+from berthmaster.ledger.past import PastDecision, SegmentReader
+from berthmaster.ledger.schema import batches
+from berthmaster.ledger.store import Store
+from berthmaster.manifests.redaction import redacted
+from berthmaster.model.decode import builtins, json_value
+from berthmaster.model.errors import InputError
+from berthmaster.model.quantity import Quantity
+
+_ROWS: Final = 1000
+
+
+class ExportedRecord(HistoryRow, frozen=True, rename="camel"):
+    """A record with everything that its decision read, without the fleet.
+
+    Attributes:
+        binding: the binding as it was read; None for other records.
+        bounds: more replicas that clusters can take, as estimators report; None if no estimator was asked.
+        version, plugins: those that decided.
+        clusters: the names of the clusters of the fleet version whose numbers or fields changed since the record
+            before, and their free and allocated amounts; empty without ``--fleet``.
+    """
+
+    binding: Any = None
+    bounds: dict[str, int] | None = None
+    version: str = ""
+    plugins: tuple[str, ...] = ()
+    clusters: list[Any] = []
+
+
+def exported(store: Store, since_us: int, until_us: int, *, redact: bool, fleet: bool) -> Iterator[ExportedRecord]:
+    """Yield the records of a time range in the order of the ledger.
+
+    Args:
+        store: the ledger.
+        since_us: the start of the range, in microseconds since 1970.
+        until_us: its end.
+        redact: whether to leave out what ``--dump --redact`` leaves out.
+        fleet: whether to add the clusters that changed.
+
+    Raises:
+        InputError: the ledger is damaged.
+        LedgerError: the database cannot be read.
+    """
+    with store.transaction() as connection:
+        found = connection.execute(
+            select(batches.c.segment, batches.c.start, batches.c.number)
+            .where(batches.c.last_us >= since_us, batches.c.first_us <= until_us)
+            .order_by(batches.c.segment, batches.c.number)
+        ).all()
+    ranges: dict[int, tuple[int, int]] = {}
+    for segment, start, number in found:
+        ranges[segment] = (ranges.get(segment, (start, 0))[0], number)
+    for segment, (first, last) in ranges.items():
+        reader = SegmentReader(store, segment)
+        for entry in reader.entries(first, last):
+            if isinstance(entry, DecisionEntry):
+                reader.follow(entry)
+            if not since_us <= entry.at_us <= until_us:
+                continue
+            row = msgspec.structs.asdict(row_for(segment, entry))
+            if not isinstance(entry, DecisionEntry):
+                yield ExportedRecord(**row)
+                continue
+            clusters, _ = reader.fleet.changes()
+            past = reader.past(entry)
+            yield ExportedRecord(
+                **row,
+                binding=_binding(past, redact=redact),
+                bounds=None if past.bounds is None else dict(past.bounds),
+                version=past.configuration.version,
+                plugins=past.configuration.plugins,
+                clusters=[_document(each, redact=redact) for each in clusters] if fleet else [],
+            )
+
+
+def _binding(past: PastDecision, *, redact: bool) -> Any:  # noqa: ANN401 - a JSON value
+    return _document(past.binding, redact=redact)
+
+
+def _document(value: object, *, redact: bool) -> Any:  # noqa: ANN401 - a JSON value
+    # The quantities of restored clusters have no text.
+    raw = json_value(msgspec.json.encode(value, enc_hook=_quantity_text))
+    return redacted(raw) if redact else raw
+
+
+def _quantity_text(value: object) -> str:
+    if isinstance(value, Quantity):
+        return value.text or value.canonical()
+    raise NotImplementedError(f"no JSON form for {type(value).__name__}")
+
+
+def write_json_lines(records: Iterator[ExportedRecord], out: BinaryIO) -> int:
+    """Write one JSON object per line, and return how many."""
+    count = 0
+    for record in records:
+        out.write(msgspec.json.encode(record) + b"\n")
+        count += 1
+    return count
+
+
+def write_parquet(records: Iterator[ExportedRecord], out: BinaryIO) -> int:
+    """Write a Parquet file, and return how many rows it has. Nested values are JSON text.
+
+    Raises:
+        InputError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+        import pyarrow.parquet as pq  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InputError("Parquet needs the extra 'parquet': pip install 'berthmaster[parquet]'") from None
+    schema = pa.schema(
+        [
+            (name, pa.int64() if name == "generation" else pa.float64() if name == "durationMs" else pa.string())
+            for name in ExportedRecord.__struct_encode_fields__
+        ]
+    )
+    count = 0
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        rows: list[dict[str, Any]] = []
+        for record in records:
+            rows.append({name: _flat(value) for name, value in builtins(record).items()})
+            count += 1
+            if len(rows) >= _ROWS:
+                writer.write_table(pa.Table.from_pylist(rows, schema))
+                rows = []
+        if rows:
+            writer.write_table(pa.Table.from_pylist(rows, schema))
+    return count
+
+
+def _flat(value: Any) -> Any:  # noqa: ANN401 - a JSON value
+    return msgspec.json.encode(value).decode() if isinstance(value, dict | list) else value

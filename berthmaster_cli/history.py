@@ -1,0 +1,173 @@
+"""``berthmaster history``: what moved when, from where to where, why, and by which policy."""
+
+import time
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+from rich.text import Text
+
+from berthmaster.model.errors import LedgerError
+from berthmaster.model.kind_names import BUILT_IN_NAMES, resolve
+from berthmaster.model.kinds import Scope, scope_of_group
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.console import (
+    complain,
+    json_line,
+    output_option,
+    print_data,
+    print_line,
+    print_table,
+    stdout,
+    styled,
+)
+from berthmaster_cli.inputs import namespace_option
+from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, microseconds, opened
+from berthmaster_cli.names import completed_types, resource_argument
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.history import HistoryRow, Query
+    from berthmaster.ledger.store import Store
+
+_COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY")
+_POLL_S: Final = 2.0
+_WATCH_PAGE: Final = 1000
+
+
+@click.command(context_settings={"auto_envvar_prefix": "BERTHMASTER_HISTORY"})
+@ledger_option
+@namespace_option
+@click.option("--since", type=MOMENT, help="Only records from this time on: a duration such as 24h, or a time.")
+@click.option("--until", type=MOMENT, help="Only records up to this time.")
+@click.option("--cluster", default="", metavar="NAME", help="Only records that change the replicas on this cluster.")
+@click.option("--policy", default="", metavar="NAME", help="Only workloads of this policy: NAME or NAMESPACE/NAME.")
+@click.option(
+    "--trigger", default="", metavar="NAME",
+    help="Only decisions with this trigger, such as Failover, or other records of this kind, such as preemption.",
+)  # fmt: skip
+@click.option("--limit", type=click.IntRange(1, 100_000), default=50, show_default=True, help="The most records.")
+@click.option("-w", "--watch", is_flag=True, help="Then print new records as they are written.")
+@output_option
+@click.argument("resource", metavar="[TYPE/NAME]", nargs=-1, shell_complete=completed_types)
+def command(
+    *,
+    ledger_url: str,
+    resource: tuple[str, ...],
+    namespace: str,
+    limit: int,
+    watch: bool,
+    output: str,
+    **given: Any,  # noqa: ANN401 - click's
+) -> None:
+    """Show what moved when, from where to where, why, and by which policy.
+
+    Reads the ledger that the controllers write. The latest records come first. TYPE/NAME is as in kubectl, for
+    example deploy/checkout.
+    """
+    from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+    if watch and output == "yaml":
+        raise click.UsageError("-w cannot be combined with -o yaml; use -o json, one object per line")
+    since_us, until_us = checked_range(given["since"], given["until"])
+    query = workload_query(resource, namespace)._replace(
+        cluster=given["cluster"], policy=given["policy"], trigger=given["trigger"], since_us=since_us, until_us=until_us
+    )
+    store = opened(ledger_url)
+    found = page(store, query, limit)
+    rows = found.rows[::-1] if watch else found.rows
+    if output == "table":
+        _print_rows(rows)
+        if found.after is not None:
+            complain(f"there are more than {limit} records; the latest are shown, see --limit and --since")
+    elif not watch:
+        print_data(found.rows, output)
+    if watch:
+        _watch(store, query, rows, output)
+
+
+def workload_query(words: Sequence[str], namespace: str) -> "Query":
+    """Return the query for a workload as a user names it; for all records of a namespace without words.
+
+    Raises:
+        click.UsageError: the words have another form.
+    """
+    from berthmaster.ledger.history import Query  # noqa: PLC0415 - the same
+
+    if not words:
+        return Query(namespace=namespace)
+    name = recorded_name(words, namespace)
+    return Query(namespace=name.namespace, resource_kind=name.kind, name=name.name)
+
+
+def recorded_name(words: Sequence[str], namespace: str) -> ResourceName:
+    """Return the name of a workload with its kind as manifests have it. Unknown kinds stay as they are written."""
+    name = resource_argument(words, namespace)
+    found = resolve(name.kind, BUILT_IN_NAMES)
+    if found is None:
+        return ResourceName(name.namespace or namespace, name.kind, name.name)
+    scoped = scope_of_group(found.group, found.kind) is Scope.CLUSTER
+    return ResourceName("" if scoped else name.namespace or namespace, found.kind, name.name)
+
+
+def _print_rows(rows: "Sequence[HistoryRow]") -> None:
+    if not rows:
+        complain("the ledger has no such records")
+        return
+    print_table(stdout(), _COLUMNS, [_cells(row) for row in rows])
+
+
+def _cells(row: "HistoryRow") -> tuple[str | Text, ...]:
+    failed = row.kind == "decision" and row.reason != "Success"
+    why = styled(f"{row.reason}: {row.message}", "red") if failed else (row.message if row.before is None else "")
+    return (
+        row.time[:19] + "Z", row.id, row.resource, row.trigger or row.kind, row.policy.rpartition(" ")[2],
+        moves_text(row), why or (f"group {row.group}" if row.group else ""),
+    )  # fmt: skip
+
+
+def moves_text(row: "HistoryRow") -> str | Text:
+    """Return what moved: ``+member2=3 -member1``, or the new number of replicas where it changed."""
+    if row.before is None or row.after is None:
+        return ""
+    parts = []
+    for name in sorted(row.before.keys() | row.after.keys()):
+        before, after = row.before.get(name), row.after.get(name)
+        if before == after:
+            continue
+        if before is None:
+            parts.append(f"+{name}={after}" if after else f"+{name}")
+        elif after is None:
+            parts.append(f"-{name}={before}" if before else f"-{name}")
+        else:
+            parts.append(f"{name} {before}→{after}")
+    return ", ".join(parts) or styled("none", "dim")
+
+
+def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output: str) -> None:
+    """Print new records until the process is interrupted."""
+    from berthmaster.ledger.history import page  # noqa: PLC0415 - the same
+
+    seen = {row.id for row in rows}
+    since_us = max((microseconds(datetime.fromisoformat(row.time)) for row in rows), default=query.since_us)
+    if output == "json":
+        for row in rows:
+            click.echo(json_line(row), nl=False)
+    while True:
+        time.sleep(_POLL_S)
+        try:
+            new = page(store, query._replace(since_us=since_us), _WATCH_PAGE).rows[::-1]
+        except LedgerError as error:
+            complain(f"the ledger cannot be read, trying again: {error}")
+            continue
+        for row in new:
+            if row.id in seen:
+                continue
+            seen.add(row.id)
+            if output == "json":
+                click.echo(json_line(row), nl=False)
+            else:
+                print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
+        if new:
+            # Records of one batch are written together, up to some seconds after they were taken.
+            since_us = max(since_us, microseconds(datetime.fromisoformat(new[-1].time)) - 60_000_000)

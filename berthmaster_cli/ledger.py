@@ -1,0 +1,120 @@
+"""``berthmaster ledger``: verify, export and shrink the ledger."""
+
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import click
+
+from berthmaster.ledger.entries import Configuration
+from berthmaster.model.errors import InputError
+from berthmaster.version import __version__
+from berthmaster_cli.console import echo, output_option, print_data
+from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened, recorder_from
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+from berthmaster_cli.options import FILE
+
+_NO_SEGMENT: Final = 2**31
+
+
+@click.group(context_settings={"auto_envvar_prefix": "BERTHMASTER_LEDGER"})
+def command() -> None:
+    """Verify, export and shrink the ledger that the controllers write."""
+
+
+@command.command(epilog="Exit codes: 0 every record is as it was written; 1 a record was changed, removed or swapped.")
+@ledger_option
+@click.option("--head", default="", metavar="DIGEST", help="Also compare the digest of everything with this one.")
+@output_option
+@click.pass_context
+def verify(ctx: click.Context, *, ledger_url: str, head: str, output: str) -> None:
+    """Read the whole ledger, and find changed, removed and swapped records.
+
+    Prints the digest of everything. Keep it elsewhere: it finds a ledger that was replaced as a whole.
+    """
+    from berthmaster.ledger.audit import audit  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+    result = audit(opened(ledger_url))
+    problems = list(result.problems)
+    if head and head != result.head:
+        problems.append(f"the digest of everything is {result.head}, and not {head}: records were added or replaced")
+    if output != "table":
+        print_data({**result._asdict(), "problems": problems}, output)
+    else:
+        for problem in problems:
+            echo(problem)
+        for gap in result.gaps:
+            echo("missing: ", gap)
+        counts = f"{result.records} records in {result.batches} batches and {result.segments} segments"
+        echo(f"{counts}: ", f"{len(problems)} problems" if problems else "as they were written")
+        echo("digest: ", result.head)
+    ctx.exit(EXIT_CHECK_FAILED if problems else 0)
+
+
+@command.command()
+@ledger_option
+@click.option("--since", type=MOMENT, help="Only records from this time on: a duration such as 7d, or a time.")
+@click.option("--until", type=MOMENT, help="Only records up to this time.")
+@click.option(
+    "--format", "form", type=click.Choice(["jsonl", "parquet"]), default="jsonl", show_default=True,
+    help="JSON Lines, or Parquet, which needs the extra berthmaster[parquet].",
+)  # fmt: skip
+@click.option("--redact", is_flag=True, help="Leave out what --dump --redact leaves out.")
+@click.option("--fleet", is_flag=True, help="Add to each decision the clusters that changed since the one before.")
+@click.option("--file", "path", type=FILE, help="Write to this file. Default: standard output.")
+def export(*, ledger_url: str, form: str, redact: bool, fleet: bool, path: Path | None, **given: Any) -> None:  # noqa: ANN401 - click's
+    """Export records, the first ones first."""
+    from berthmaster.ledger.export import exported, write_json_lines, write_parquet  # noqa: PLC0415 - the same
+
+    since_us, until_us = checked_range(given["since"], given["until"])
+    if form == "parquet" and path is None:
+        raise click.UsageError("--format parquet needs --file")
+    records = exported(opened(ledger_url), since_us, until_us, redact=redact, fleet=fleet)
+    write = write_parquet if form == "parquet" else write_json_lines
+    if path is None:
+        write(records, sys.stdout.buffer)
+        return
+    with _created(path) as out:
+        count = write(records, out)
+    echo(f"{count} records written to ", str(path), error=True)
+
+
+def _created(path: Path) -> BinaryIO:
+    try:
+        return path.open("wb")
+    except OSError as error:
+        raise InputError(f"--file {path}: {error.strerror}") from None
+
+
+@command.command()
+@ledger_option
+@click.option("--days", type=click.IntRange(1, 36_500), default=30, show_default=True, help="Remove older records.")
+@click.option(
+    "--gib", type=click.FloatRange(0, 1_000_000, min_open=True), default=5.0, show_default=True,
+    help="Remove the oldest records while the ledger is larger than this, in GiB.",
+)  # fmt: skip
+def retention(*, ledger_url: str, days: int, gib: float) -> None:
+    """Remove old records now. The controllers do the same all the time, in small steps.
+
+    Removes whole segments of records. A record in the chain says what was removed.
+    """
+    from berthmaster.ledger.retention import Retention  # noqa: PLC0415 - the same
+    from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
+
+    given = {"ledger_url": ledger_url}
+    opened(ledger_url).close()
+    recorder = recorder_from(given, "command", Configuration(__version__, ()))
+    if recorder is None:
+        return
+    store, rule, removed = open_store(ledger_url, create=True), Retention(timedelta(days=days), int(gib * 2**30)), 0
+    while True:
+        busy, note = rule.busy, rule.step(store, _NO_SEGMENT, datetime.now(UTC))
+        if note is None and not busy:
+            break
+        if note is not None:
+            removed += 1
+            recorder.noted(note)
+            recorder.flush()  # the note comes first: the chain says what is missing, even if this is interrupted
+    recorder.flush(last=True)
+    echo(f"removed {removed} segments; the ledger stores {store.size_bytes()} bytes")

@@ -1,0 +1,153 @@
+"""``berthmaster replay``: decide recorded decisions again, under another policy, other plugins or this version."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from berthmaster.controllers.binding_scheduler.decide import assignment_text
+from berthmaster.manifests import load_manifests
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.errors import InputError
+from berthmaster.model.policy import Policy, defaulted
+from berthmaster_cli.console import complain, echo, output_option, print_data, print_table, stdout
+from berthmaster_cli.inputs import plugin_options, profile_from
+from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
+from berthmaster_cli.main import EXIT_CHECK_FAILED
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.past import PastDecision
+    from berthmaster.ledger.replay import Replayed
+    from berthmaster.scheduling.profile import Profile
+
+_MAX_SHOWN: Final = 1000
+_COLUMNS: Final = ("TIME", "ID", "RESOURCE", "RECORDED", "NOW", "DIFFERENCE")
+_PLUGIN_OPTIONS: Final = ("plugins", "keep_empty", "placement_limits")
+
+
+class Difference(msgspec.Struct, frozen=True, rename="camel"):
+    """A decision that differs from the recorded one.
+
+    Attributes:
+        id, time, resource: the recorded decision.
+        differences: the parts that differ, each with the recorded and the new value.
+        recorded, now: the assignments.
+    """
+
+    id: str
+    time: str
+    resource: str
+    differences: dict[str, tuple[Any, Any]]
+    recorded: dict[str, int] | None
+    now: dict[str, int] | None
+
+
+@click.command(
+    context_settings={"auto_envvar_prefix": "BERTHMASTER_REPLAY"},
+    epilog="Exit codes: 0 done; with --check 1 if a decision differs.",
+)
+@ledger_option
+@click.option("--since", type=MOMENT, help="Only decisions from this time on: a duration such as 7d, or a time.")
+@click.option("--until", type=MOMENT, help="Only decisions up to this time.")
+@click.option(
+    "--policy", "policies", multiple=True, type=click.Path(exists=True, path_type=Path), metavar="PATH",
+    help="Policies that replace those of the same name. Only workloads that they hold are decided. Repeatable.",
+)  # fmt: skip
+@click.option("--check", is_flag=True, help="Exit with 1 if a decision differs from the recorded one.")
+@plugin_options
+@output_option
+@click.pass_context
+def command(
+    ctx: click.Context, /, *, ledger_url: str, policies: Sequence[Path], check: bool, output: str,
+    **given: Any,  # noqa: ANN401 - click's
+) -> None:  # fmt: skip
+    """Decide recorded decisions again on what they read, and show what differs.
+
+    Without --policy and plugin options, this version must decide the same, byte for byte: use --check before an
+    upgrade. Each decision starts from the recorded assignment, and not from the replayed one before it.
+    """
+    from berthmaster.ledger.history import row_for  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.replay import replay  # noqa: PLC0415 - the same
+
+    since_us, until_us = checked_range(given["since"], given["until"])
+    rewrite = _rewrite(policies) if policies else None
+    found: list[Difference] = []
+    count = differing = 0
+    for each in replay(opened(ledger_url), since_us, until_us, _profile(ctx, given), rewrite):
+        count += 1
+        if each.same:
+            continue
+        differing += 1
+        if len(found) < _MAX_SHOWN:
+            found.append(_difference(each, row_for(each.past.segment, each.past.entry).time))
+    if output == "table":
+        _print(found)
+    else:
+        print_data({"decisions": count, "differ": differing, "differences": found}, output)
+    if differing > len(found):
+        complain(f"{differing - len(found)} more decisions differ")
+    if output == "table":
+        echo(f"{count} decisions, {differing} differ")
+    if not count:
+        complain("the ledger has no decisions in this range")
+    ctx.exit(EXIT_CHECK_FAILED if check and differing else 0)
+
+
+def _profile(ctx: click.Context, given: Mapping[str, Any]) -> "Profile | None":
+    """Return the profile that options ask for; None without such an option: each decision has its own."""
+    default = click.core.ParameterSource.DEFAULT
+    if all(ctx.get_parameter_source(name) is default for name in _PLUGIN_OPTIONS):
+        return None
+    return profile_from(given, workload_affinity=True)
+
+
+def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":
+    """Return what replaces the placement of bindings that the given policies hold."""
+    policies = {each.reference: defaulted(each) for each in load_manifests([str(path) for path in paths]).policies}
+    if not policies:
+        raise InputError("--policy: the files contain no PropagationPolicy and no ClusterPropagationPolicy")
+
+    def rewritten(past: "PastDecision") -> Binding | None:
+        held_by = holder(past.binding.metadata)
+        policy: Policy | None = None if held_by is None else policies.get(held_by)
+        if policy is None:
+            return None
+        spec = msgspec.structs.replace(past.binding.spec, placement=policy.spec.placement)
+        return msgspec.structs.replace(past.binding, spec=spec)
+
+    return rewritten
+
+
+def _difference(replayed: "Replayed", time: str) -> Difference:
+    past, then, now = replayed.past, replayed.past.outcome, replayed.outcome
+    resource = past.binding.spec.resource
+    parts = {
+        name: (getattr(then, name), getattr(now, name))
+        for name in then.__struct_fields__
+        if getattr(then, name) != getattr(now, name)
+    }
+    return Difference(
+        past.id,
+        time,
+        "/".join(part for part in (resource.namespace, resource.kind, resource.name) if part),
+        {name: (msgspec.to_builtins(before), msgspec.to_builtins(after)) for name, (before, after) in parts.items()},
+        then.clusters,
+        now.clusters,
+    )
+
+
+def _print(found: Sequence[Difference]) -> None:
+    if found:
+        print_table(stdout(), _COLUMNS, list(_rows(found)))
+
+
+def _rows(found: Sequence[Difference]) -> Iterator[tuple[str, ...]]:
+    for each in found:
+        recorded, now = (
+            "stays" if clusters is None else assignment_text(clusters) for clusters in (each.recorded, each.now)
+        )
+        names = ", ".join(sorted(each.differences)) or "encoding"
+        yield each.time[:19] + "Z", each.id, each.resource, recorded, now, names
