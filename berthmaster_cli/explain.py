@@ -1,6 +1,6 @@
 """``berthmaster explain``: why a workload is placed where it is, and why not elsewhere."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -37,6 +37,7 @@ from berthmaster_cli.inputs import (
     workload_affinity_on,
 )
 from berthmaster_cli.names import completed_types, name_in, resource_argument
+from berthmaster_cli.past import asks_for_past, explained_past, past_data, past_options, print_difference, print_record
 from berthmaster_cli.present import present_options, present_world, rebalances
 from berthmaster_cli.sources import read_workload_manifests
 from berthmaster_cli.tables import TRIGGERS_HELP, assignment_text, best_first, print_group, without_zeros
@@ -55,6 +56,7 @@ _LIMIT: Final = 20
     "all in JSON and YAML.",
 )  # fmt: skip
 @duplicate_limits_option
+@past_options
 @workload_output_option
 @namespace_option
 @click.argument("resource", metavar="TYPE/NAME", nargs=-1, required=True, shell_complete=completed_types)
@@ -67,6 +69,9 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     For each group and cluster: the plugin that rejected it, or its score, current replicas, weight and result. With
     changes it explains the decision after them.
     """
+    if asks_for_past(given):
+        _show_past(resource, given, output, limit)
+        return
     remote = remote_from(given)
     changes = changes_from(given)
     if remote is not None and changes:
@@ -87,6 +92,20 @@ def command(*, resource: tuple[str, ...], limit: int | None, output: str, **give
     world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
     all_changes = [*rebalances(manifests, world), *changes] if changes else []
     _show(_explain(name, world, profile, manifests.read_at or current_time(), all_changes), output, limit)
+
+
+def _show_past(resource: Sequence[str], given: Mapping[str, Any], output: str, limit: int | None) -> None:
+    if changes_from(given):
+        raise click.UsageError("changes cannot be combined with --at, --record and --diff")
+    explained, difference = explained_past(resource, given)
+    if output in {"json", "yaml"}:
+        print_data(past_data(explained, difference), output)
+        return
+    if output != "name":
+        print_record(stdout(), explained)
+    _show(explained.explanation, output, limit)
+    if difference is not None and output != "name":
+        print_difference(difference)
 
 
 def _show(explained: Explanation, output: str, limit: int | None) -> None:

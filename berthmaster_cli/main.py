@@ -45,6 +45,7 @@ _COMMANDS: Final = {
     "simulate": ("berthmaster_cli.simulate", "Schedule the workloads of manifests, and show what changes would move."),
     "undrain": ("berthmaster_cli.moves.undrain", "Allow workloads on clusters again."),
     "webhook": ("berthmaster_cli.webhook", "Serve the admission webhook over HTTPS."),
+    "why-not": ("berthmaster_cli.why_not", "Show the smallest change under which a cluster would get a workload."),
 }
 
 

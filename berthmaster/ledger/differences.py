@@ -1,0 +1,375 @@
+"""What changed in the inputs between two decisions, and which changes made the difference."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from berthmaster.controllers.binding_scheduler.writes import targets
+from berthmaster.controllers.decision_recorder import GroupKey
+from berthmaster.ledger.answers import Recalled
+from berthmaster.ledger.past import PastDecision
+from berthmaster.ledger.replay import Scene, profile_of
+from berthmaster.model.binding import Binding
+from berthmaster.model.claims import holder
+from berthmaster.model.cluster import Cluster, ResourceSummary
+from berthmaster.model.decode import encode_json
+from berthmaster.scheduling.resources import free_amount
+
+_MAX_FOR_PAIRS: Final = 40
+_MAX_TEXT: Final = 300
+
+
+class Inputs(NamedTuple):
+    """What one decision read, in parts that can be exchanged with those of another decision."""
+
+    clusters: Mapping[str, Cluster]
+    binding: Binding
+    bounds: Mapping[str, int] | None
+    unready_since_s: Mapping[str, float]
+    peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]
+
+
+class InputChange(NamedTuple):
+    """A change between the inputs of two decisions.
+
+    Attributes:
+        subject: the name of a cluster, or ``binding``.
+        aspect: what changed, such as ``taints``.
+        before: the earlier value, as text.
+        after: the later value.
+        reverted: returns inputs with the earlier value.
+    """
+
+    subject: str
+    aspect: str
+    before: str
+    after: str
+    reverted: Callable[[Inputs], Inputs]
+
+
+class ChangeRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """An ``InputChange`` as data.
+
+    Attributes:
+        subject, aspect, before, after: as in ``InputChange``.
+        decisive: whether it is in the set that made the difference.
+    """
+
+    subject: str
+    aspect: str
+    before: str
+    after: str
+    decisive: bool
+
+
+class InputDifference(msgspec.Struct, frozen=True, rename="camel"):
+    """What changed between two decisions on a binding.
+
+    Attributes:
+        previous: the id of the earlier decision.
+        previous_time: when it was taken, in microseconds since 1970.
+        changes: all changes, the decisive ones first.
+        without: the replicas by cluster that the later decision would have given without the decisive changes.
+        smallest: whether no smaller set makes the difference. Otherwise none of its changes can be left out.
+        summary: one sentence.
+    """
+
+    previous: str
+    previous_time: int
+    changes: list[ChangeRecord]
+    without: dict[str, int] | None
+    smallest: bool
+    summary: str
+
+
+Answer = tuple[tuple[tuple[str, int], ...], str, str]
+
+
+def input_difference(previous: Recalled, current: Recalled) -> InputDifference:
+    """Compare the inputs of two decisions on a binding, and find the changes that made the difference.
+
+    The assignment is no input here: it follows from the earlier decision. The set is found by deciding again with
+    changes undone, so it says what this version does.
+
+    Raises:
+        InputError: a plugin that the later decision used is not installed.
+    """
+    before, after = _inputs(previous), _inputs(current)
+    changes = list(input_changes(before, after))
+    trial = _Trial(current.past, after)
+    decisive, smallest = _decisive(trial, changes)
+    without = None if not decisive else dict(trial.answer(decisive)[0])
+    ordered = [*decisive, *(each for each in changes if each not in decisive)]
+    return InputDifference(
+        previous.past.id,
+        previous.past.entry.at_us,
+        [
+            ChangeRecord(each.subject, each.aspect, each.before, each.after, index < len(decisive))
+            for index, each in enumerate(ordered)
+        ],
+        without,
+        smallest,
+        _summary(changes, decisive, smallest=smallest),
+    )
+
+
+def input_changes(before: Inputs, after: Inputs) -> Iterator[InputChange]:
+    """Yield the changes between two inputs: of the binding first, then of each cluster by name."""
+    yield from _binding_changes(before.binding, after.binding)
+    for name in sorted(before.clusters.keys() | after.clusters.keys()):
+        yield from _cluster_changes(name, before.clusters.get(name), after.clusters.get(name))
+    yield from _other_changes(before, after)
+
+
+def _inputs(recalled: Recalled) -> Inputs:
+    past = recalled.past
+    return Inputs(
+        {each.name: each for each in recalled.clusters}, past.binding, past.bounds, past.unready_since_s, past.peers
+    )
+
+
+class _Trial:
+    """Decides again with some changes undone."""
+
+    def __init__(self, past: PastDecision, inputs: Inputs) -> None:
+        self._past = past
+        self._inputs = inputs
+        self._scene = Scene(profile_of(past.configuration), inputs.clusters.values())
+        self.actual = self.answer([])
+
+    def answer(self, undone: Sequence[InputChange]) -> Answer:
+        inputs = self._inputs
+        for change in undone:
+            inputs = change.reverted(inputs)
+        touched = {each.subject for each in undone if each.subject in {*self._inputs.clusters, *inputs.clusters}}
+        self._put(touched, inputs.clusters)
+        past = replace(
+            self._past, bounds=inputs.bounds, unready_since_s=inputs.unready_since_s, peers=inputs.peers,
+        )  # fmt: skip
+        outcome = self._scene.decide(past, inputs.binding)
+        self._put(touched, self._inputs.clusters)
+        clusters = targets(inputs.binding) if outcome.clusters is None else outcome.clusters
+        return tuple(sorted(clusters.items())), outcome.reason, outcome.group
+
+    def flips(self, undone: Sequence[InputChange]) -> bool:
+        return self.answer(undone) != self.actual
+
+    def _put(self, names: set[str], clusters: Mapping[str, Cluster]) -> None:
+        self._scene.update(
+            [clusters[name] for name in names if name in clusters], [name for name in names if name not in clusters]
+        )
+
+
+def _decisive(trial: _Trial, changes: Sequence[InputChange]) -> tuple[list[InputChange], bool]:
+    """Return a set of changes without which the answer is another one, and whether no smaller set exists."""
+    for change in changes:
+        if trial.flips([change]):
+            return [change], True
+    if len(changes) <= _MAX_FOR_PAIRS:
+        for pair in combinations(changes, 2):
+            if trial.flips(pair):
+                return list(pair), True
+    if not trial.flips(changes):
+        return [], True
+    kept = list(changes)
+    size = len(kept) // 2
+    while size >= 1:
+        start = 0
+        while start < len(kept):
+            fewer = kept[:start] + kept[start + size :]
+            if fewer and trial.flips(fewer):
+                kept = fewer
+            else:
+                start += size
+        size //= 2
+    return kept, len(kept) <= 3 and len(changes) <= _MAX_FOR_PAIRS
+
+
+def _summary(changes: Sequence[InputChange], decisive: Sequence[InputChange], *, smallest: bool) -> str:
+    if not changes:
+        return "nothing that the decision reads changed, apart from the assignment and the time"
+    if not decisive:
+        return f"{len(changes)} inputs changed, and none of them made a difference"
+    how = "the smallest set" if smallest else "a set of which none can be left out"
+    return f"{len(changes)} inputs changed; {len(decisive)} made the difference ({how})"
+
+
+_BINDING_FIELDS: Final = (
+    ("replicas", "replicas"), ("replica_requirements", "requests"), ("placement", "placement"),
+    ("graceful_eviction_tasks", "evictions"), ("reschedule_triggered_at", "requested rescheduling"),
+    ("components", "components"), ("workload_affinity_groups", "affinity groups"), ("failover", "failover"),
+)  # fmt: skip
+
+
+def _binding_changes(before: Binding, after: Binding) -> Iterator[InputChange]:
+    for field, aspect in _BINDING_FIELDS:
+        then, now = getattr(before.spec, field), getattr(after.spec, field)
+        if then != now:
+            yield InputChange("binding", aspect, _text(then), _text(now), _with_spec(field, then))
+    was, held_by = holder(before.metadata), holder(after.metadata)
+    if was != held_by:
+        # The holder itself decides nothing: its placement does.
+        yield InputChange("binding", "policy", str(was or "none"), str(held_by or "none"), lambda inputs: inputs)
+
+
+def _with_spec(field: str, value: Any) -> Callable[[Inputs], Inputs]:  # noqa: ANN401 - the value of any field
+    def reverted(inputs: Inputs) -> Inputs:
+        spec = msgspec.structs.replace(inputs.binding.spec, **{field: value})
+        return inputs._replace(binding=msgspec.structs.replace(inputs.binding, spec=spec))
+
+    return reverted
+
+
+class _Aspect(NamedTuple):
+    """A part of a cluster: how to read it, how to put it into another version, and its text."""
+
+    name: str
+    read: Callable[[Cluster], Any]
+    put: Callable[[Cluster, Any], Cluster]
+    text: Callable[[Any], str]
+
+
+def _status_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the status
+    return msgspec.structs.replace(cluster, status=msgspec.structs.replace(cluster.status, **fields))
+
+
+def _spec_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the spec
+    return msgspec.structs.replace(cluster, spec=msgspec.structs.replace(cluster.spec, **fields))
+
+
+def _meta_with(cluster: Cluster, **fields: Any) -> Cluster:  # noqa: ANN401 - fields of the metadata
+    return msgspec.structs.replace(cluster, metadata=msgspec.structs.replace(cluster.metadata, **fields))
+
+
+_LOCATION: Final = ("provider", "region", "zone", "zones")
+_ASPECTS: Final = (
+    _Aspect(
+        "capacity",
+        lambda each: (each.status.resource_summary, each.spec.resource_models),
+        lambda each, value: _spec_with(_status_with(each, resource_summary=value[0]), resource_models=value[1]),
+        lambda value: _capacity(value[0]),
+    ),
+    _Aspect(
+        "taints",
+        lambda each: each.spec.taints,
+        lambda each, value: _spec_with(each, taints=value),
+        lambda value: ", ".join(map(str, value)) or "none",
+    ),
+    _Aspect(
+        "conditions",
+        lambda each: each.status.conditions,
+        lambda each, value: _status_with(each, conditions=value),
+        lambda value: ", ".join(f"{each.type}={each.status}" for each in value) or "none",
+    ),
+    _Aspect(
+        "labels",
+        lambda each: each.metadata.labels,
+        lambda each, value: _meta_with(each, labels=value),
+        lambda value: ", ".join(f"{key}={text}" for key, text in sorted(value.items())) or "none",
+    ),
+    _Aspect(
+        "location",
+        lambda each: tuple(getattr(each.spec, name) for name in _LOCATION),
+        lambda each, value: _spec_with(each, **dict(zip(_LOCATION, value, strict=True))),
+        lambda value: "/".join(str(part) for part in value[:3] if part) or "none",
+    ),
+    _Aspect(
+        "served kinds",
+        lambda each: each.status.api_enablements,
+        lambda each, value: _status_with(each, api_enablements=value),
+        lambda value: f"{sum(len(each.resources) for each in value)} kinds",
+    ),
+    _Aspect(
+        "deletion",
+        lambda each: each.metadata.deletion_timestamp,
+        lambda each, value: _meta_with(each, deletion_timestamp=value),
+        lambda value: "being deleted" if value is not None else "not deleted",
+    ),
+)
+
+
+def _cluster_changes(name: str, before: Cluster | None, after: Cluster | None) -> Iterator[InputChange]:
+    if before is None or after is None:
+        then, now = ("absent", "present") if before is None else ("present", "absent")
+        yield InputChange(name, "existence", then, now, _with_cluster(name, lambda _: before))
+        return
+    for aspect in _ASPECTS:
+        then, now = aspect.read(before), aspect.read(after)
+        if then != now:
+            yield InputChange(
+                name, aspect.name, *_different(aspect.text(then), aspect.text(now)),
+                _with_cluster(name, _restored(aspect, then)),
+            )  # fmt: skip
+
+
+def _with_cluster(name: str, change: Callable[[Cluster | None], Cluster | None]) -> Callable[[Inputs], Inputs]:
+    def reverted(inputs: Inputs) -> Inputs:
+        clusters = dict(inputs.clusters)
+        changed = change(clusters.pop(name, None))
+        if changed is not None:
+            clusters[name] = changed
+        return inputs._replace(clusters=clusters)
+
+    return reverted
+
+
+def _other_changes(before: Inputs, after: Inputs) -> Iterator[InputChange]:
+    if before.bounds != after.bounds:
+        yield InputChange(
+            "estimators", "bounds", _text(before.bounds), _text(after.bounds),
+            lambda inputs: inputs._replace(bounds=before.bounds),
+        )  # fmt: skip
+    if before.peers != after.peers:
+        yield InputChange(
+            "peers", "placement of the affinity groups", _peers_text(before.peers), _peers_text(after.peers),
+            lambda inputs: inputs._replace(peers=before.peers),
+        )  # fmt: skip
+    if before.unready_since_s.keys() != after.unready_since_s.keys():
+        then, now = (", ".join(sorted(each)) or "none" for each in (before.unready_since_s, after.unready_since_s))
+        yield InputChange(
+            "failover", "clusters that are not ready", then, now,
+            lambda inputs: inputs._replace(unready_since_s=before.unready_since_s),
+        )  # fmt: skip
+
+
+def _restored(aspect: _Aspect, value: Any) -> Callable[[Cluster | None], Cluster | None]:  # noqa: ANN401 - of any aspect
+    return lambda cluster: None if cluster is None else aspect.put(cluster, value)
+
+
+def _peers_text(peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]) -> str:
+    return _cut(
+        "; ".join(f"{name}: {', '.join(sorted(where))}" for each in peers.values() for name, where in each.items())
+    )
+
+
+def _capacity(summary: ResourceSummary | None) -> str:
+    if summary is None:
+        return "not reported"
+    return ", ".join(f"{name} {_amount(name, free_amount(summary, name))}" for name in sorted(summary.allocatable))
+
+
+def _amount(name: str, amount: int) -> str:
+    return f"{amount / 1000:g} free" if name == "cpu" else f"{amount} free"
+
+
+def _different(before: str, after: str) -> tuple[str, str]:
+    """Return two lists as texts, without the parts that are the same in both."""
+    if before == after:
+        return before, f"{after} (differs in details)"
+    then, now = before.split(", "), after.split(", ")
+    first = [part for part in then if part not in now]
+    second = [part for part in now if part not in then]
+    return _cut(", ".join(first) or "none"), _cut(", ".join(second) or "none")
+
+
+def _text(value: Any) -> str:  # noqa: ANN401 - any value of a field
+    if value is None:
+        return "none"
+    return _cut(str(value) if isinstance(value, int) else encode_json(value).decode())
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."

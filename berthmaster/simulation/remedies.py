@@ -1,0 +1,246 @@
+"""Small changes that may make a cluster suitable for a workload. ``why_not`` tries them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import msgspec.structs
+
+from berthmaster.model.cluster import APIEnablement, APIResource, Cluster, ResourceSummary, repelling_taints
+from berthmaster.model.meta import INT64_MAX
+from berthmaster.model.placement import ClusterAffinity, ClusterAffinityTerm, Placement, StaticClusterWeight
+from berthmaster.model.quantity import MILLI_NANOS, NANOS, Quantity
+from berthmaster.model.selector import Requirement
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.resources import CPU, PODS
+
+_SPREAD_FIELDS: Final = ("provider", "region", "zone")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A workload and the cluster in question, as they are or as changes would make them."""
+
+    request: Request
+    cluster: Cluster
+
+
+class Remedy(NamedTuple):
+    """A small change.
+
+    Attributes:
+        kind: what it changes, such as ``taint``.
+        text: the change as an instruction.
+        applied: returns the case after the change.
+    """
+
+    kind: str
+    text: str
+    applied: Callable[[Case], Case]
+
+
+def terms_of(placement: Placement) -> Sequence[ClusterAffinity | None]:
+    """Return the affinities that are tried in order; None for one that any cluster matches."""
+    return (placement.cluster_affinity,) if placement.cluster_affinities is None else placement.cluster_affinities
+
+
+def filter_remedies(case: Case, term: ClusterAffinity | None) -> list[Remedy]:
+    """Return what makes the cluster pass all filters in one group; all of them together are needed.
+
+    What no small change removes has no remedy: a deletion, and the workloads that a group must avoid.
+    """
+    request, cluster = case.request, case.cluster
+    taints = repelling_taints(cluster.spec.taints, request.placement.cluster_tolerations)
+    found = [_untainted(str(taint)) for taint in taints]
+    if (request.api_version, request.kind) not in set(cluster.enabled_kinds()):
+        found.append(Remedy("kind", f"let {cluster.name} serve {request.api_version} {request.kind}", _served))
+    if cluster.name in request.evicted_from:
+        found.append(Remedy("eviction", f"end the eviction from {cluster.name}", _not_evicted))
+    if term is not None:
+        found += _affinity_remedies(cluster, request.placement, term)
+    fields = {each.spread_by_field for each in request.placement.spread_constraints}
+    present = {"provider": cluster.spec.provider, "region": cluster.spec.region, "zone": cluster.spec.zones}
+    found += [_located(field, cluster.name) for field in _SPREAD_FIELDS if field in fields and not present[field]]
+    return found
+
+
+def _untainted(text: str) -> Remedy:
+    def applied(case: Case) -> Case:
+        kept = tuple(each for each in case.cluster.spec.taints if str(each) != text)
+        return _with_spec(case, taints=kept)
+
+    return Remedy("taint", f"remove the taint {text}, or tolerate it", applied)
+
+
+def _served(case: Case) -> Case:
+    enablements = case.cluster.status.api_enablements
+    added = APIEnablement(case.request.api_version, (APIResource("", case.request.kind),))
+    status = msgspec.structs.replace(case.cluster.status, api_enablements=(*enablements, added))
+    return replace(case, cluster=msgspec.structs.replace(case.cluster, status=status))
+
+
+def _not_evicted(case: Case) -> Case:
+    return replace(case, request=replace(case.request, evicted_from=case.request.evicted_from - {case.cluster.name}))
+
+
+def _located(field: str, name: str) -> Remedy:
+    def applied(case: Case) -> Case:
+        value = f"a {field} of its own"
+        return _with_spec(case, **({"zones": (value,)} if field == "zone" else {field: value}))
+
+    return Remedy("location", f"set the {field} of {name}", applied)
+
+
+def _affinity_remedies(cluster: Cluster, placement: Placement, term: ClusterAffinity) -> Iterator[Remedy]:
+    name = cluster.name
+    if name in term.exclude:
+        yield _with_term(
+            placement, term, f"remove {name} from exclude", exclude=tuple(each for each in term.exclude if each != name)
+        )
+    if term.cluster_names and name not in term.cluster_names:
+        yield _with_term(placement, term, f"add {name} to clusterNames", cluster_names=(*term.cluster_names, name))
+    requirements = term.label_selector.requirements() if term.label_selector is not None else ()
+    for requirement in requirements or ():
+        if not requirement.matches(cluster.metadata.labels):
+            yield from _label_remedy(requirement, name)
+    fields = term.field_selector
+    if fields is not None and fields.match_expressions:
+        yield _with_term(placement, term, f"remove the fieldSelector that {name} does not match", field_selector=None)
+
+
+def _label_remedy(requirement: Requirement, name: str) -> Iterator[Remedy]:
+    key = requirement.key
+    if requirement.operator in {"In", "Exists"}:
+        value = min(requirement.values, default="")
+        yield _labelled(f"label {name} with {key}={value}", key, value)
+    elif requirement.operator in {"NotIn", "DoesNotExist"}:
+        yield _labelled(f"remove the label {key} from {name}", key, None)
+
+
+def _labelled(text: str, key: str, value: str | None) -> Remedy:
+    def applied(case: Case) -> Case:
+        labels = {each: text for each, text in case.cluster.metadata.labels.items() if each != key}
+        if value is not None:
+            labels[key] = value
+        metadata = msgspec.structs.replace(case.cluster.metadata, labels=labels)
+        return replace(case, cluster=msgspec.structs.replace(case.cluster, metadata=metadata))
+
+    return Remedy("label", text, applied)
+
+
+def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields: object) -> Remedy:
+    """Return a remedy that changes fields of one affinity of a placement."""
+    position = next(index for index, each in enumerate(terms_of(placement)) if each is term)
+    group = f" of group {term.affinity_name}" if isinstance(term, ClusterAffinityTerm) else ""
+
+    def applied(case: Case) -> Case:
+        now = case.request.placement
+        if now.cluster_affinities is None:
+            return _with_placement(
+                case, cluster_affinity=msgspec.structs.replace(now.cluster_affinity or ClusterAffinity(), **fields)
+            )
+        terms = list(now.cluster_affinities)
+        terms[position] = msgspec.structs.replace(terms[position], **fields)
+        return _with_placement(case, cluster_affinities=tuple(terms))
+
+    return Remedy("affinity", f"{text}{group}", applied)
+
+
+def first_group(placement: Placement, position: int) -> Remedy | None:
+    """Return the remedy that makes a group the first one, and schedules anew; None without groups."""
+    if placement.cluster_affinities is None:
+        return None
+    name = placement.cluster_affinities[position].affinity_name
+
+    def applied(case: Case) -> Case:
+        terms = list(case.request.placement.cluster_affinities or ())
+        terms.insert(0, terms.pop(next(at for at, each in enumerate(terms) if each.affinity_name == name)))
+        moved = _with_placement(case, cluster_affinities=tuple(terms))
+        return replace(moved, request=replace(moved.request, fresh=True))
+
+    return Remedy("group order", f"put group {name} first, and reschedule the workload", applied)
+
+
+def rescheduled() -> Remedy:
+    """Return the remedy that assigns all replicas anew."""
+    return Remedy(
+        "rescheduling",
+        "reschedule the workload, for example by a WorkloadRebalancer",
+        lambda case: replace(case, request=replace(case.request, fresh=True)),
+    )
+
+
+def scaled(replicas: int, now: int) -> Remedy:
+    """Return the remedy of another number of replicas."""
+    return Remedy(
+        "replicas",
+        f"set {replicas} replicas instead of {now}",
+        lambda case: replace(case, request=replace(case.request, replicas=replicas)),
+    )
+
+
+def wider(placement: Placement, by: int) -> Remedy | None:
+    """Return the remedy that lets the workload spread over more groups of clusters; None if it spreads freely."""
+    if not any(each.max_groups for each in placement.spread_constraints):
+        return None
+
+    def applied(case: Case) -> Case:
+        constraints = tuple(
+            msgspec.structs.replace(each, max_groups=each.max_groups + by) if each.max_groups else each
+            for each in case.request.placement.spread_constraints
+        )
+        return _with_placement(case, spread_constraints=constraints)
+
+    return Remedy("spread constraint", f"raise maxGroups of the spread constraints by {by}", applied)
+
+
+def weighted(placement: Placement, name: str) -> Remedy | None:
+    """Return the remedy that gives the cluster a static weight; None if no static weights divide the replicas."""
+    scheduling = placement.replica_scheduling
+    preference = scheduling.weight_preference if scheduling is not None else None
+    if scheduling is None or preference is None or not preference.static_weight_list:
+        return None
+
+    def applied(case: Case) -> Case:
+        rule = StaticClusterWeight(ClusterAffinity(cluster_names=(name,)), 1)
+        changed = msgspec.structs.replace(preference, static_weight_list=(*preference.static_weight_list, rule))
+        return _with_placement(case, replica_scheduling=msgspec.structs.replace(scheduling, weight_preference=changed))
+
+    return Remedy("weight", f"give {name} a static weight of 1", applied)
+
+
+def larger(case: Case, replicas: int) -> Remedy:
+    """Return the remedy of so much more capacity that this many more replicas fit."""
+    requests = dict(case.request.requests or ())
+    amounts = {**{name: amount * replicas for name, amount in requests.items()}, PODS: replicas}
+    listed = ", ".join(f"{_amount_text(name, amount)} {name}" for name, amount in amounts.items())
+
+    def applied(case: Case) -> Case:
+        summary = case.cluster.status.resource_summary or ResourceSummary()
+        allocatable = dict(summary.allocatable)
+        for name, amount in amounts.items():
+            before = allocatable[name].nanos if name in allocatable else 0
+            nanos = before + amount * (MILLI_NANOS if name == CPU else NANOS)
+            allocatable[name] = Quantity(min(nanos, INT64_MAX * NANOS), "")
+        summary = msgspec.structs.replace(summary, allocatable=allocatable, allocatable_modelings=())
+        status = msgspec.structs.replace(case.cluster.status, resource_summary=summary)
+        bounds = case.request.bounds
+        if bounds is not None and case.cluster.name in bounds:
+            bounds = {**bounds, case.cluster.name: bounds[case.cluster.name] + replicas}
+        return Case(replace(case.request, bounds=bounds), msgspec.structs.replace(case.cluster, status=status))
+
+    return Remedy("capacity", f"add {listed} to {case.cluster.name}", applied)
+
+
+def _amount_text(name: str, amount: int) -> str:
+    return Quantity(amount * (MILLI_NANOS if name == CPU else NANOS), "1Ki" if name == "memory" else "").canonical()
+
+
+def _with_spec(case: Case, **fields: object) -> Case:
+    spec = msgspec.structs.replace(case.cluster.spec, **fields)
+    return replace(case, cluster=msgspec.structs.replace(case.cluster, spec=spec))
+
+
+def _with_placement(case: Case, **fields: object) -> Case:
+    placement = msgspec.structs.replace(case.request.placement, **fields)
+    return replace(case, request=replace(case.request, placement=placement))

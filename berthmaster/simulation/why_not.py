@@ -1,0 +1,192 @@
+"""Why a workload does not run on a cluster: the smallest change under which it would, confirmed by deciding again."""
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.model.errors import InputError, name_list
+from berthmaster.scheduling.diagnosis import explain
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.remedies import (
+    Case,
+    Remedy,
+    filter_remedies,
+    first_group,
+    larger,
+    rescheduled,
+    scaled,
+    terms_of,
+    weighted,
+    wider,
+)
+
+_MOST_EXTRA: Final = 2**20
+_MOST_SCALES: Final = 64
+_MOST_GROUPS: Final = 64
+
+
+class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
+    """Why a workload does not run on a cluster.
+
+    Attributes:
+        cluster: the cluster.
+        taken: whether a decision takes the cluster without any change.
+        reasons: why not: for each group that was tried, what rejected the cluster or preferred others.
+        changes: the smallest set of changes that was found; empty if none helps or none is needed.
+        clusters: the replicas by cluster after the changes; the decision without changes if none were found.
+        unknown: what was not tried, and what no change of this kind can help. One sentence each.
+    """
+
+    cluster: str
+    taken: bool
+    reasons: list[str]
+    changes: list[str]
+    clusters: dict[str, int]
+    unknown: list[str] = []
+
+
+def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
+    """Find the smallest change under which a workload would be on a cluster.
+
+    Tries changes of the cluster and of the workload, alone and together: taints, labels, names, kinds, evictions,
+    locations, capacity, group order, replicas, spread constraints, rescheduling. The answer is confirmed: the changed
+    decision takes the cluster, and no part of the change can be left out.
+
+    Args:
+        scheduler: decides. Its fleet is changed and restored.
+        request: the workload.
+        cluster: the cluster.
+
+    Raises:
+        InputError: there is no such cluster.
+    """
+    found = scheduler.fleet.get(cluster)
+    if found is None:
+        known = name_list(sorted(scheduler.fleet.row_of))
+        raise InputError(f"there is no cluster {cluster!r}; known are {known}")
+    search = _Search(scheduler, request, found)
+    decided = search.assignment(())
+    if cluster in decided:
+        return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
+    reasons = search.reasons()
+    unknown = _limits(found)
+    best = search.smallest()
+    if best is None:
+        unknown.append("no combination of the changes that were tried helps")
+        return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=decided, unknown=unknown)
+    changes = [each.text for each in best]
+    return WhyNot(cluster, taken=False, reasons=reasons, changes=changes, clusters=search.assignment(best))
+
+
+def _limits(cluster: Cluster) -> list[str]:
+    return [f"{cluster.name} is being deleted, which no change helps"] if cluster.deleting else []
+
+
+class _Search:
+    """Tries changes on one workload and one cluster."""
+
+    def __init__(self, scheduler: Scheduler, request: Request, cluster: Cluster) -> None:
+        self._scheduler = scheduler
+        self._case = Case(request, cluster)
+
+    def assignment(self, remedies: Sequence[Remedy]) -> dict[str, int]:
+        """Return the decision after changes."""
+        case = self._case
+        for remedy in remedies:
+            case = remedy.applied(case)
+        fleet = self._scheduler.fleet
+        fleet.apply(case.cluster)
+        try:
+            return self._scheduler.schedule(case.request).assignment
+        finally:
+            fleet.apply(self._case.cluster)
+
+    def reasons(self) -> list[str]:
+        """Return why the cluster is not taken, one sentence for each group that was tried."""
+        request, name = self._case.request, self._case.cluster.name
+        diagnosis = explain(self._scheduler, request, self._scheduler.schedule(request))
+        found = []
+        for group in diagnosis.groups:
+            prefix = f"group {group.group}: " if group.group else ""
+            for each in group.clusters:
+                if each.cluster == name:
+                    why = "; ".join(f"{name} {rejection.reason}" for rejection in each.rejections) or each.reason
+                    found.append(f"{prefix}{why}")
+        if diagnosis.untried:
+            found.append(f"groups {', '.join(diagnosis.untried)} were not tried: a group before them fits")
+        return found
+
+    def smallest(self) -> list[Remedy] | None:
+        """Return the smallest set of changes that helps; None if none does."""
+        best: list[Remedy] | None = None
+        terms = terms_of(self._case.request.placement)[:_MOST_GROUPS] or (None,)
+        for position, term in enumerate(terms):
+            needed = filter_remedies(self._case, term)
+            if best is not None and len(needed) > len(best):
+                continue
+            for more in self._additions(needed, position):
+                if best is not None and len(needed) + len(more) >= len(best):
+                    continue
+                if self._takes([*needed, *more]):
+                    best = self._reduced([*needed, *more])
+        return best
+
+    def _takes(self, remedies: Sequence[Remedy]) -> bool:
+        return self._case.cluster.name in self.assignment(remedies)
+
+    def _reduced(self, remedies: list[Remedy]) -> list[Remedy]:
+        """Return the remedies without those that can be left out."""
+        for remedy in list(remedies):
+            fewer = [each for each in remedies if each is not remedy]
+            if self._takes(fewer):
+                remedies = fewer
+        return remedies
+
+    def _additions(self, needed: list[Remedy], position: int) -> Iterator[list[Remedy]]:
+        """Yield what may be needed beside the filters of a group, the smallest additions first."""
+        yield []
+        placement, replicas = self._case.request.placement, self._case.request.replicas
+        order = first_group(placement, position)
+        orders = [] if order is None else [order]
+        spreads = [each for by in (1, len(self._scheduler.fleet)) if (each := wider(placement, by)) is not None]
+        weight = weighted(placement, self._case.cluster.name)
+        weights = [] if weight is None else [weight]
+        basic = [*orders, rescheduled(), *spreads, *weights]
+        yield from ([each] for each in basic)
+        for start in chain([[]], ([each] for each in basic)):
+            if (extra := self._least_capacity([*needed, *start])) is not None:
+                yield [*start, extra]
+            if (scale := self._nearest_scale([*needed, *start], replicas)) is not None:
+                yield [*start, scale]
+        for first in (*orders, rescheduled()):
+            yield from ([first, each] for each in (*spreads, *weights))
+
+    def _least_capacity(self, before: list[Remedy]) -> Remedy | None:
+        """Return the least capacity that helps, in whole replicas; None if no capacity does."""
+        most = 1
+        while not self._takes([*before, larger(self._case, most)]):
+            most *= 4
+            if most > _MOST_EXTRA:
+                return None
+        least = most // 4
+        while most - least > 1:
+            middle = (least + most) // 2
+            if self._takes([*before, larger(self._case, middle)]):
+                most = middle
+            else:
+                least = middle
+        return larger(self._case, most)
+
+    def _nearest_scale(self, before: list[Remedy], now: int) -> Remedy | None:
+        """Return the number of replicas nearest to the present one that helps, fewer first; None if none does."""
+        if not self._case.request.divides_replicas:
+            return None
+        fewer = [now - step for step in range(1, min(now, _MOST_SCALES))]
+        for replicas in fewer:
+            if self._takes([*before, scaled(replicas, now)]):
+                return scaled(replicas, now)
+        return None

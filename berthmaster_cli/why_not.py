@@ -1,0 +1,120 @@
+"""``berthmaster why-not``: the smallest change under which a cluster would get a workload."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from berthmaster.model.errors import InputError
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.run import peers_of, run
+from berthmaster.simulation.why_not import WhyNot, why_not
+from berthmaster.simulation.world import ResourceName
+from berthmaster_cli.console import output_option, print_data, print_line, stdout, styled
+from berthmaster_cli.history import workload_query
+from berthmaster_cli.inputs import (
+    current_time,
+    live_options,
+    namespace_option,
+    profile_from,
+    scheduling_options,
+    workload_affinity_on,
+)
+from berthmaster_cli.ledger_options import ENVIRONMENT, MOMENT, microseconds, opened, optional_ledger_option
+from berthmaster_cli.names import completed_types, resource_argument
+from berthmaster_cli.present import present_options, present_world
+from berthmaster_cli.sources import read_workload_manifests
+from berthmaster_cli.tables import assignment_text, without_zeros
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+
+@click.command()
+@click.option(
+    "-f", "--filename", "paths", multiple=True, type=click.Path(allow_dash=True), metavar="PATH",
+    help="Read manifests instead of a control plane: a file, a folder, or - for standard input. Repeatable.",
+)  # fmt: skip
+@live_options
+@scheduling_options
+@present_options
+@optional_ledger_option
+@click.option("--at", type=MOMENT, help="Answer for the last decision up to this time, from the ledger.")
+@output_option
+@namespace_option
+@click.argument("words", metavar="TYPE/NAME CLUSTER", nargs=-1, required=True, shell_complete=completed_types)
+def command(*, words: tuple[str, ...], at: "datetime | None", output: str, **given: Any) -> None:  # noqa: ANN401 - click's
+    """Show the smallest change under which a cluster would get a workload.
+
+    Tries taints, labels, capacity, group order, replicas and more, alone and together. The answer is confirmed by
+    deciding again. Reads a control plane; with -f it reads manifests, with --at the ledger. Changes nothing.
+    """
+    resource, cluster = _arguments(words)
+    answer = _past(resource, cluster, at, given) if at is not None else _present(resource, cluster, given)
+    if output != "table":
+        print_data(answer, output)
+    else:
+        _print(answer)
+
+
+def _arguments(words: Sequence[str]) -> tuple[Sequence[str], str]:
+    if len(words) not in {2, 3}:
+        raise click.UsageError("accepted are TYPE/NAME CLUSTER and TYPE NAME CLUSTER")
+    return words[:-1], words[-1]
+
+
+def _past(resource: Sequence[str], cluster: str, at: "datetime", given: Mapping[str, Any]) -> WhyNot:
+    if given["ledger_url"] is None:
+        raise click.UsageError(f"--at needs --ledger, or {ENVIRONMENT}")
+    if given["paths"] or given["live"] or given["kubeconfig"] is not None or given["context"] is not None:
+        raise click.UsageError("--at cannot be combined with -f, --live, --kubeconfig or --context")
+    from berthmaster.ledger import answers  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+    from berthmaster.ledger.replay import Scene, profile_of  # noqa: PLC0415 - the same
+
+    query = workload_query(resource, given["namespace"])._replace(until_us=microseconds(at))
+    past, clusters = answers.recall(opened(given["ledger_url"]), query)
+    scene = Scene(profile_of(past.configuration), clusters)
+    return why_not(scene.scheduler, scene.request(past), cluster)
+
+
+def _present(resource: Sequence[str], cluster: str, given: Mapping[str, Any]) -> WhyNot:
+    workload_affinity = workload_affinity_on(given["feature_gates"])
+    name = resource_argument(resource, given["namespace"])
+    manifests, replica_paths, name = read_workload_manifests(given, name, workload_affinity=workload_affinity)
+    if manifests.federation.clusters:
+        raise InputError("why-not answers for Karmada only; `explain` shows what KubeAdmiral's plugins say")
+    profile = profile_from(given, workload_affinity=workload_affinity)
+    world = present_world(manifests, replica_paths, given, workload_affinity=workload_affinity)
+    settled, results = run(world, profile, manifests.read_at or current_time())
+    found = [result for result in results if name.matches(result.workload.resource)]
+    if len(found) != 1:
+        raise InputError(_not_one(name, len(found)))
+    binding = found[0].workload.binding
+    if binding is None or found[0].unscheduled is not None:
+        reason = found[0].unscheduled.message if found[0].unscheduled is not None else "it has no binding"
+        raise InputError(f"no scheduler places {name}: {reason}")
+    scheduler = Scheduler(Fleet(settled.clusters.values()), profile, peers_of(settled))
+    return why_not(scheduler, Request.of(binding), cluster)
+
+
+def _not_one(name: ResourceName, count: int) -> str:
+    return f"{name} is ambiguous; name it as NAMESPACE/KIND/NAME" if count else f"there is no {name}"
+
+
+def _print(answer: WhyNot) -> None:
+    console = stdout()
+    clusters = assignment_text(without_zeros(answer.clusters)) or "no cluster"
+    if answer.taken:
+        print_line(console, styled(f"{answer.cluster} is taken", "bold green"), f": {clusters}")
+        return
+    for reason in answer.reasons:
+        print_line(console, reason)
+    if answer.changes:
+        print_line(console, styled(f"{answer.cluster} would be taken with:", "bold"))
+        for change in answer.changes:
+            print_line(console, "  ", styled(change, "green"))
+        print_line(console, "then: ", clusters)
+    for text in answer.unknown:
+        print_line(console, styled(text, "yellow"))
