@@ -8,11 +8,14 @@ import click
 import msgspec
 
 from berthmaster.controllers.binding_scheduler.decide import assignment_text
-from berthmaster.manifests import load_manifests
+from berthmaster.manifests import read_documents
+from berthmaster.manifests.document import Document
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
-from berthmaster.model.errors import InputError
+from berthmaster.model.decode import convert
+from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.unsupported import checked_placement
 from berthmaster_cli.console import complain, echo, output_option, print_data, print_table, stdout
 from berthmaster_cli.inputs import plugin_options, profile_from
 from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option, opened
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 
 _MAX_SHOWN: Final = 1000
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "RECORDED", "NOW", "DIFFERENCE")
+_POLICIES: Final = frozenset({"PropagationPolicy", "ClusterPropagationPolicy"})
 _PLUGIN_OPTIONS: Final = ("plugins", "keep_empty", "placement_limits")
 
 
@@ -106,7 +110,9 @@ def _profile(ctx: click.Context, given: Mapping[str, Any]) -> "Profile | None":
 
 def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]":
     """Return what replaces the placement of bindings that the given policies hold."""
-    policies = {each.reference: defaulted(each) for each in load_manifests([str(path) for path in paths]).policies}
+    documents = read_documents([str(path) for path in paths])
+    found = [_policy(each) for each in documents if each.raw["kind"] in _POLICIES]
+    policies = {each.reference: each for each in found}
     if not policies:
         raise InputError("--policy: the files contain no PropagationPolicy and no ClusterPropagationPolicy")
 
@@ -119,6 +125,20 @@ def _rewrite(paths: Sequence[Path]) -> "Callable[[PastDecision], Binding | None]
         return msgspec.structs.replace(past.binding, spec=spec)
 
     return rewritten
+
+
+def _policy(document: Document) -> Policy:
+    """Return a policy with its defaults.
+
+    Raises:
+        ManifestError: the document is no valid policy.
+    """
+    try:
+        policy = defaulted(convert(Policy, document.raw))
+        placement = checked_placement(policy.spec.placement, document.raw.get("spec", {}).get("placement"))
+    except FieldError as error:
+        raise document.error(error) from None
+    return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=placement))
 
 
 def _difference(replayed: "Replayed", time: str) -> Difference:

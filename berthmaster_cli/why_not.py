@@ -116,5 +116,7 @@ def _print(answer: WhyNot) -> None:
         for change in answer.changes:
             print_line(console, "  ", styled(change, "green"))
         print_line(console, "then: ", clusters)
+    for other in answer.alternatives:
+        print_line(console, "or with: ", "; ".join(other))
     for text in answer.unknown:
         print_line(console, styled(text, "yellow"))

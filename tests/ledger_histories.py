@@ -82,6 +82,8 @@ def recorder_at(url: str, clock: FakeClock, **options) -> LedgerRecorder:
 def finish(recorder: LedgerRecorder) -> None:
     """Write what waits and end the segment, without a thread."""
     recorder._finish()
+    if recorder._store is not None:
+        recorder._store.close()
 
 
 @cache

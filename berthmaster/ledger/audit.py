@@ -136,12 +136,12 @@ class _SegmentAudit:
         if digest != row.digest:
             yield "it was changed, or it does not continue the batch before it"
         stated = (row.first_record, row.records, row.first_us, row.last_us, row.first_document, row.document_count)
-        held = (self._records, len(rows), rows[0].at_us, rows[-1].at_us, self._documents, documents)
+        held = (self._records, len(rows), sealed.first_us, sealed.last_us, self._documents, documents)
         if stated != held or [each.sequence for each in rows] != list(
             range(rows[0].sequence, rows[0].sequence + len(rows))
         ):
             yield "its numbers or times were changed"
-        self._digest, self._last_us = row.digest, rows[-1].at_us
+        self._digest, self._last_us = row.digest, max(self._last_us, sealed.last_us)
         self._records = rows[0].sequence + len(rows)
         self._documents = row.first_document + documents
         self._bytes += len(row.payload) + len(row.documents)

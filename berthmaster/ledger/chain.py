@@ -20,10 +20,9 @@ def opening_digest(previous: bytes, segment: int, role: str, writer: str, opened
 
 def batch_digest(previous: bytes, batch: SealedBatch) -> bytes:
     """Return the digest of a segment after a batch."""
-    first, last = batch.rows[0], batch.rows[-1]
     return _digest(
         previous, b"batch", batch.number, batch.start, batch.first_document, batch.document_count, len(batch.rows),
-        first.sequence, first.at_us, last.at_us, batch.payload, batch.documents,
+        batch.rows[0].sequence, batch.first_us, batch.last_us, batch.payload, batch.documents,
     )  # fmt: skip
 
 

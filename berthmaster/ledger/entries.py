@@ -140,6 +140,16 @@ class SealedBatch(NamedTuple):
     rows: list[RecordRow]
     clusters: list[str]
 
+    @property
+    def first_us(self) -> int:
+        """The earliest time of a record. Records of several threads are nearly, and not quite, in the order of time."""
+        return min(row.at_us for row in self.rows)
+
+    @property
+    def last_us(self) -> int:
+        """The latest time of a record."""
+        return max(row.at_us for row in self.rows)
+
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(list[Entry])

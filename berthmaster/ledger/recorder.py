@@ -192,7 +192,7 @@ class LedgerRecorder:
             if not self._is_long(self._batch):
                 return
             self._end("the next segment continues")
-        now = self._clock.now()
+        now = min([self._clock.now(), *(each.at for each in list(self._queue)[:1])])
         self._segment, unended = self._store.open_segment(self._role, self._writer, microseconds(now))
         self._batch = BatchWriter(self._configuration)
         self._opened_us, self._segment_bytes, self._ending = microseconds(now), 0, False

@@ -50,10 +50,12 @@ class OpenSegment:
     Attributes:
         segment: its number.
         digest: its digest after the last batch.
+        last_us: the latest time of a record.
     """
 
     segment: int
     digest: bytes
+    last_us: int = 0
 
 
 class Store:
@@ -110,7 +112,7 @@ class Store:
                     digest=opening, batches=0, records=0, last_us=opened_us, bytes=0,
                 )
             )  # fmt: skip
-        return OpenSegment(number, opening), unended
+        return OpenSegment(number, opening, opened_us), unended
 
     def append(self, opened: OpenSegment, batch: SealedBatch) -> None:
         """Write a batch, all of it or nothing.
@@ -119,25 +121,25 @@ class Store:
             SegmentLostError: the segment is not there any more.
         """
         digest = batch_digest(opened.digest, batch)
-        first, last = batch.rows[0], batch.rows[-1]
+        last_us = max(opened.last_us, batch.last_us)
         with self.transaction() as connection:
             changed = connection.execute(
                 _APPEND,
                 {
                     "own": opened.segment, "before": opened.digest, "after": digest, "added": len(batch.rows),
-                    "at": last.at_us, "size": len(batch.payload) + len(batch.documents),
+                    "at": last_us, "size": len(batch.payload) + len(batch.documents),
                 },
             )  # fmt: skip
             if changed.rowcount != 1:
                 found = select(segments.c.digest).where(segments.c.segment == opened.segment)
                 if connection.execute(found).scalar_one_or_none() == digest:
-                    opened.digest = digest  # the response to an earlier attempt was lost
+                    opened.digest, opened.last_us = digest, last_us  # the response to an earlier attempt was lost
                     return
                 raise SegmentLostError(f"segment {opened.segment} is not in the ledger as it was written")
             connection.execute(
                 insert(batches).values(
-                    segment=opened.segment, number=batch.number, start=batch.start, first_record=first.sequence,
-                    records=len(batch.rows), first_us=first.at_us, last_us=last.at_us,
+                    segment=opened.segment, number=batch.number, start=batch.start, first_record=batch.rows[0].sequence,
+                    records=len(batch.rows), first_us=batch.first_us, last_us=batch.last_us,
                     first_document=batch.first_document, document_count=batch.document_count,
                     payload=batch.payload, documents=batch.documents, digest=digest,
                 )
@@ -151,7 +153,7 @@ class Store:
                     insert(touched),
                     [{"cluster": name, "segment": opened.segment, "batch": batch.number} for name in batch.clusters],
                 )
-        opened.digest = digest
+        opened.digest, opened.last_us = digest, last_us
 
     def size_bytes(self) -> int:
         """Return how much the database stores, without free space in its file."""

@@ -148,7 +148,7 @@ def _with_term(placement: Placement, term: ClusterAffinity, text: str, **fields:
 
 def first_group(placement: Placement, position: int) -> Remedy | None:
     """Return the remedy that makes a group the first one, and schedules anew; None without groups."""
-    if placement.cluster_affinities is None:
+    if not placement.cluster_affinities:
         return None
     name = placement.cluster_affinities[position].affinity_name
 

@@ -25,8 +25,13 @@ from berthmaster.simulation.remedies import (
 )
 
 _MOST_EXTRA: Final = 2**20
-_MOST_SCALES: Final = 64
+_MOST_SCALES: Final = 16
 _MOST_GROUPS: Final = 64
+_MOST_CHANGES: Final = 64
+_MOST_SHOWN: Final = 5
+_SLACK: Final = 1
+"""How many more changes than the smallest set so far are tried: some of them may turn out to be unnecessary."""
+_EDITS: Final = frozenset({"affinity", "label", "location", "weight"})
 
 
 class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
@@ -37,6 +42,7 @@ class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
         taken: whether a decision takes the cluster without any change.
         reasons: why not: for each group that was tried, what rejected the cluster or preferred others.
         changes: the smallest set of changes that was found; empty if none helps or none is needed.
+        alternatives: other sets of the same size that help as well.
         clusters: the replicas by cluster after the changes; the decision without changes if none were found.
         unknown: what was not tried, and what no change of this kind can help. One sentence each.
     """
@@ -47,6 +53,7 @@ class WhyNot(msgspec.Struct, frozen=True, rename="camel"):
     changes: list[str]
     clusters: dict[str, int]
     unknown: list[str] = []
+    alternatives: list[list[str]] = []
 
 
 def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
@@ -74,12 +81,20 @@ def why_not(scheduler: Scheduler, request: Request, cluster: str) -> WhyNot:
         return WhyNot(cluster, taken=True, reasons=[], changes=[], clusters=decided)
     reasons = search.reasons()
     unknown = _limits(found)
-    best = search.smallest()
-    if best is None:
+    smallest = search.smallest()
+    if not smallest:
         unknown.append("no combination of the changes that were tried helps")
         return WhyNot(cluster, taken=False, reasons=reasons, changes=[], clusters=decided, unknown=unknown)
-    changes = [each.text for each in best]
-    return WhyNot(cluster, taken=False, reasons=reasons, changes=changes, clusters=search.assignment(best))
+    best, *others = [[each.text for each in remedies] for remedies in smallest]
+    return WhyNot(
+        cluster, taken=False, reasons=reasons, changes=best, clusters=search.assignment(smallest[0]), unknown=unknown,
+        alternatives=others,
+    )  # fmt: skip
+
+
+def _edits(remedies: Sequence[Remedy]) -> int:
+    """Return how many changes edit what selects clusters: they can concern other workloads as well."""
+    return sum(each.kind in _EDITS for each in remedies)
 
 
 def _limits(cluster: Cluster) -> list[str]:
@@ -92,6 +107,7 @@ class _Search:
     def __init__(self, scheduler: Scheduler, request: Request, cluster: Cluster) -> None:
         self._scheduler = scheduler
         self._case = Case(request, cluster)
+        self._least = _MOST_CHANGES
 
     def assignment(self, remedies: Sequence[Remedy]) -> dict[str, int]:
         """Return the decision after changes."""
@@ -120,20 +136,19 @@ class _Search:
             found.append(f"groups {', '.join(diagnosis.untried)} were not tried: a group before them fits")
         return found
 
-    def smallest(self) -> list[Remedy] | None:
-        """Return the smallest set of changes that helps; None if none does."""
-        best: list[Remedy] | None = None
+    def smallest(self) -> list[list[Remedy]]:
+        """Return the smallest sets of changes that help, those that edit the fewest selectors first."""
+        found: dict[tuple[str, ...], list[Remedy]] = {}
         terms = terms_of(self._case.request.placement)[:_MOST_GROUPS] or (None,)
         for position, term in enumerate(terms):
             needed = filter_remedies(self._case, term)
-            if best is not None and len(needed) > len(best):
-                continue
             for more in self._additions(needed, position):
-                if best is not None and len(needed) + len(more) >= len(best):
-                    continue
-                if self._takes([*needed, *more]):
-                    best = self._reduced([*needed, *more])
-        return best
+                if len(needed) + len(more) <= self._least + _SLACK and self._takes([*needed, *more]):
+                    reduced = self._reduced([*needed, *more])
+                    self._least = min(self._least, len(reduced))
+                    found.setdefault(tuple(sorted(each.text for each in reduced)), reduced)
+        smallest = [each for each in found.values() if len(each) == self._least]
+        return sorted(smallest, key=_edits)[:_MOST_SHOWN]
 
     def _takes(self, remedies: Sequence[Remedy]) -> bool:
         return self._case.cluster.name in self.assignment(remedies)
@@ -158,6 +173,8 @@ class _Search:
         basic = [*orders, rescheduled(), *spreads, *weights]
         yield from ([each] for each in basic)
         for start in chain([[]], ([each] for each in basic)):
+            if len(needed) + len(start) + 1 > self._least:
+                continue  # these searches take many decisions
             if (extra := self._least_capacity([*needed, *start])) is not None:
                 yield [*start, extra]
             if (scale := self._nearest_scale([*needed, *start], replicas)) is not None:

@@ -1,0 +1,197 @@
+"""The commands that read the ledger: history, explain --at, why-not --at, replay, ledger."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import msgspec
+import pytest
+from builders import cluster
+from click.testing import CliRunner, Result
+from decisions import AGGREGATED, asked
+from fake_clock import FakeClock
+from ledger_histories import Scheduling, finish, of_shop, recorder_at, sqlite_url
+
+from berthmaster.model.errors import InputError
+from berthmaster_cli.main import main
+
+POLICY = """
+apiVersion: policy.karmada.io/v1alpha1
+kind: PropagationPolicy
+metadata: {name: web, namespace: shop}
+spec:
+  resourceSelectors: [{apiVersion: apps/v1, kind: Deployment}]
+  placement: {clusterAffinity: {clusterNames: [m2]}, replicaScheduling: {replicaSchedulingType: Duplicated}}
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A folder with a ledger: web goes to m1, and to m2 once m1 is tainted and web grows."""
+    folder = tmp_path_factory.mktemp("ledger")
+    clock = FakeClock()
+    recorder = recorder_at(sqlite_url(folder), clock)
+    scheduling = Scheduling(recorder, clock)
+    for number in range(1, 4):
+        scheduling.clusters.update_cluster(cluster(f"m{number}", cpu=10 - number, pods=20))
+    binding = of_shop("web", asked(requests={"cpu": 1}, replicas=4, scheduling=AGGREGATED))
+    annotations = {"propagationpolicy.karmada.io/namespace": "shop", "propagationpolicy.karmada.io/name": "web"}
+    binding = msgspec.structs.replace(
+        binding, metadata=msgspec.structs.replace(binding.metadata, annotations=annotations)
+    )
+    scheduling.put(binding)
+    clock.pass_by(3600)
+    scheduling.clusters.update_cluster(cluster("m3", cpu=6, pods=20))
+    scheduling.clusters.update_cluster(cluster("m1", cpu=9, pods=20, taints=["full:NoSchedule"]))
+    known = scheduling.bindings["shop", "web-deployment"]
+    scheduling.put(msgspec.structs.replace(known, spec=msgspec.structs.replace(known.spec, replicas=10)))
+    finish(recorder)
+    return folder
+
+
+@pytest.fixture
+def run(folder):
+    def run(*arguments: str, url: str | None = None) -> Result:
+        ledger = url or f"sqlite:///{folder / 'ledger.db'}"
+        at = 2 if arguments[0] == "ledger" else 1
+        words = [*arguments[:at], "--ledger", ledger, *arguments[at:]]
+        return CliRunner().invoke(main, words, standalone_mode=False)
+
+    return run
+
+
+def lines(result: Result) -> list[list[str]]:
+    if result.exception is not None:
+        raise result.exception
+    return [line.split() for line in result.output.splitlines()]
+
+
+def test_history_shows_what_moved_the_latest_first(run):
+    rows = lines(run("history", "deploy/web", "-n", "shop"))
+    assert rows[0] == ["TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES"]
+    assert rows[1][1:] == ["1.2", "shop/Deployment/web", "Scale", "shop/web", "m1", "4→6,", "+m2=4"]
+    assert rows[2][1:] == ["1.1", "shop/Deployment/web", "First", "shop/web", "+m1=4"]
+
+
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        (["--cluster", "m2"], ["1.2"]),
+        (["--policy", "web"], ["1.2", "1.1"]),
+        (["--policy", "shop/web"], ["1.2", "1.1"]),
+        (["--policy", "other"], []),
+        (["--trigger", "Scale"], ["1.2"]),
+        (["--trigger", "stop"], ["1.3"]),
+        (["--since", "2026-01-01T01:00"], ["1.3", "1.2"]),
+        (["--until", "2026-01-01T01:00"], ["1.1", "1.0"]),
+        (["--limit", "1"], ["1.3"]),
+        (["-n", "other"], []),
+    ],
+)
+def test_history_finds(run, options, ids):
+    assert [row["id"] for row in json.loads(run("history", *options, "-o", "json").stdout)] == ids
+
+
+def test_explain_shows_the_fleet_as_it_was(run):
+    first = run("explain", "deploy/web", "-n", "shop", "--at", "2026-01-01T00:30").output
+    later = run("explain", "deploy/web", "-n", "shop", "--at", "2026-01-01T02:00").output
+    assert "scheduled to m1=4" in first
+    assert re.search(r"m3 .* 7 \(cpu\)", first)
+    assert re.search(r"m3 .* 6 \(cpu\)", later)
+
+
+def test_explain_shows_which_change_made_the_difference(run):
+    found = json.loads(run("explain", "deploy/web", "-n", "shop", "--record", "1.2", "--diff", "-o", "json").stdout)
+    difference = found["difference"]
+    assert found["reproduced"] is True
+    assert [(each["subject"], each["aspect"]) for each in difference["changes"] if each["decisive"]] == [
+        ("binding", "replicas")
+    ]
+    assert difference["without"] == {"m1": 4}
+    assert {(each["subject"], each["aspect"], each["after"]) for each in difference["changes"]} >= {
+        ("m1", "taints", "full:NoSchedule"), ("m3", "capacity", "cpu 6 free"),
+    }  # fmt: skip
+
+
+def test_explain_prints_the_difference(run):
+    text = run("explain", "deploy/web", "-n", "shop", "--diff").output
+    assert "1 made the difference (the smallest set)" in text
+    assert "without the changes marked *: m1=4" in text
+
+
+def test_why_not_answers_for_the_past(run):
+    words = lines(run("why-not", "deploy/web", "m3", "-n", "shop", "--at", "2026-01-01T02:00"))
+    assert ["m3", "would", "be", "taken", "with:"] in words
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["explain", "deploy/other", "-n", "shop", "--at", "1h"], "no such decision"),
+        (["explain", "deploy/web", "-n", "shop", "--record", "1.1", "--diff"], "no decision on this binding before"),
+        (["explain", "deploy/web", "-n", "shop", "--record", "9.9"], "no record 9.9"),
+        (["explain", "deploy/other", "-n", "shop", "--record", "1.1"], "is about shop/Deployment/web"),
+        (["explain", "deploy/web", "--record", "x"], "is not the id of a record"),
+        (["why-not", "deploy/web", "m9", "-n", "shop", "--at", "1s"], "there is no cluster"),
+        (["history", "--since", "1h", "--until", "2h"], "is before"),
+    ],
+)
+def test_a_question_without_an_answer_is_refused(run, arguments, problem):
+    with pytest.raises(InputError, match=problem):
+        lines(run(*arguments))
+
+
+def test_a_replay_on_this_version_differs_nowhere(run):
+    result = run("replay", "--check")
+    assert (result.output, result.return_value) == ("2 decisions, 0 differ\n", 0)
+
+
+def test_a_replay_under_another_policy_shows_what_it_would_have_decided(run, tmp_path):
+    (tmp_path / "policy.yaml").write_text(POLICY)
+    result = run("replay", "--check", "--policy", str(tmp_path / "policy.yaml"), "-o", "json")
+    assert result.exception is None, result.exception
+    found = json.loads(result.stdout)
+    assert [each["now"] for each in found["differences"]] == [{"m2": 4}, {"m2": 10}]
+    assert result.return_value == 1
+
+
+def test_a_replay_with_other_plugins_shows_what_they_would_have_decided(run):
+    found = json.loads(run("replay", "--plugins", "*,-TaintToleration", "-o", "json").stdout)
+    assert (found["decisions"], found["differ"]) == (2, 0)
+
+
+def test_verify_reports_a_changed_record(run, folder, tmp_path):
+    path = tmp_path / "changed.db"
+    path.write_bytes((folder / "ledger.db").read_bytes())
+    assert run("ledger", "verify").return_value == 0
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE records SET name = 'other' WHERE sequence = 1")
+    connection.close()
+    result = run("ledger", "verify", url=f"sqlite:///{path}")
+    assert result.return_value == 1
+    assert "were changed, removed or swapped" in result.output
+
+
+def test_verify_compares_the_digest_that_was_kept_elsewhere(run):
+    head = json.loads(run("ledger", "verify", "-o", "json").stdout)["head"]
+    assert run("ledger", "verify", "--head", head).return_value == 0
+    assert run("ledger", "verify", "--head", "0" * 64).return_value == 1
+
+
+def test_export_writes_what_decisions_read(run):
+    rows = [json.loads(line) for line in run("ledger", "export", "--fleet").stdout.splitlines()]
+    assert [row["kind"] for row in rows] == ["start", "decision", "decision", "stop"]
+    assert rows[1]["binding"]["spec"]["replicas"] == 4
+    assert [each["metadata"]["name"] for each in rows[2]["clusters"]] == ["m1", "m3"]
+    assert rows[2]["clusters"][1]["status"]["resourceSummary"]["allocatable"] == {"pods": "20", "cpu": "6"}
+
+
+def test_retention_removes_ended_segments(run, folder, tmp_path):
+    path = tmp_path / "old.db"
+    path.write_bytes((folder / "ledger.db").read_bytes())
+    url = f"sqlite:///{path}"
+    assert "removed 1 segments" in run("ledger", "retention", "--gib", "0.000000001", url=url).output
+    rows = json.loads(run("history", "-o", "json", url=url).stdout)
+    assert [row["kind"] for row in rows] == ["stop", "retention", "start"]
+    assert run("ledger", "verify", url=url).return_value == 0

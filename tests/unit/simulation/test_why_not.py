@@ -1,0 +1,131 @@
+"""The smallest change under which a cluster gets a workload, confirmed by deciding again."""
+
+import pytest
+import strategies as draws
+from builders import cluster
+from decisions import AGGREGATED, asked, spread, static
+from hypothesis import given, settings
+
+from berthmaster.model.cluster import Cluster
+from berthmaster.scheduling.fleet import Fleet
+from berthmaster.scheduling.karmada.profile import karmada_profile
+from berthmaster.scheduling.request import Request
+from berthmaster.scheduling.scheduler import Scheduler
+from berthmaster.simulation.why_not import WhyNot, why_not
+
+NAMED = {"clusterAffinity": {"clusterNames": ["a"]}}
+
+
+def scheduler_of(*clusters: Cluster) -> Scheduler:
+    return Scheduler(Fleet(clusters), karmada_profile())
+
+
+def answer(name: str, *clusters: Cluster, **fields: object) -> WhyNot:
+    return why_not(scheduler_of(*clusters), Request.of(asked(**fields)), name)
+
+
+def groups(*names: str) -> list[dict[str, object]]:
+    return [{"affinityName": name, "clusterNames": [name]} for name in names]
+
+
+CASES = {
+    "it is taken already": ([cluster("a")], {}, []),
+    "a taint": ([cluster("a", taints=["gpu:NoSchedule"])], {}, ["remove the taint gpu:NoSchedule, or tolerate it"]),
+    "two taints": (
+        [cluster("a", taints=["x:NoSchedule", "y:NoExecute", "z:PreferNoSchedule"])],
+        {},
+        ["remove the taint x:NoSchedule, or tolerate it", "remove the taint y:NoExecute, or tolerate it"],
+    ),
+    "a label": (
+        [cluster("a")],
+        {"clusterAffinity": {"labelSelector": {"matchLabels": {"env": "prod"}}}},
+        ["label a with env=prod"],
+    ),
+    "a label that must not be there": (
+        [cluster("a", labels={"env": "dev"})],
+        {"clusterAffinity": {"labelSelector": {"matchExpressions": [{"key": "env", "operator": "DoesNotExist"}]}}},
+        ["remove the label env from a"],
+    ),
+    "a name": (
+        [cluster("a"), cluster("b")],
+        {"clusterAffinity": {"clusterNames": ["b"]}},
+        ["add a to clusterNames"],
+    ),
+    "an exclusion": ([cluster("a")], {"clusterAffinity": {"exclude": ["a"]}}, ["remove a from exclude"]),
+    "a kind": ([cluster("a", serves=())], {}, ["let a serve apps/v1 Deployment"]),
+    "the order of groups": (
+        [cluster("a"), cluster("b")],
+        {"groups": groups("b", "a")},
+        ["put group a first, and reschedule the workload"],
+    ),
+    "a spread constraint": (
+        [cluster("a"), cluster("b", cpu=9, pods=9)],
+        {"spread": [spread("cluster", 1, 1)], "replicas": 2},
+        ["raise maxGroups of the spread constraints by 1"],
+    ),
+    "a field of a spread constraint": (
+        [cluster("a"), cluster("b", region="r")],
+        {"spread": [spread("region", 1, 2)]},
+        ["set the region of a"],
+    ),
+    "a static weight": (
+        [cluster("a"), cluster("b")],
+        {"scheduling": static(("b", 1)), "replicas": 2},
+        ["give a a static weight of 1"],
+    ),
+    "capacity": (
+        [cluster("a", cpu=1, pods=9), cluster("b", cpu=3, pods=9)],
+        {"scheduling": AGGREGATED, "replicas": 2, "requests": {"cpu": 1}},
+        ["add 2 cpu, 2 pods to a"],
+    ),
+    "a resource that it lacks": (
+        [cluster("a", cpu=2, pods=2, memory="1Gi")],
+        {"scheduling": AGGREGATED, "replicas": 3, "requests": {"other": 1}},
+        ["add 3 other, 3 pods to a"],
+    ),
+    "several changes together": (
+        [cluster("a", taints=["gpu:NoSchedule"]), cluster("b")],
+        {"groups": groups("b", "a")},
+        ["remove the taint gpu:NoSchedule, or tolerate it", "put group a first, and reschedule the workload"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("clusters", "fields", "changes"), CASES.values(), ids=CASES)
+def test_the_smallest_change_is(clusters, fields, changes):
+    found = answer("a", *clusters, **fields)
+    assert found.changes == changes
+    assert "a" in found.clusters
+    assert found.taken is (not changes)
+
+
+def test_a_cluster_that_is_being_deleted_has_no_remedy():
+    found = answer("a", cluster("a", deleting=True))
+    assert found.changes == []
+    assert found.unknown == [
+        "a is being deleted, which no change helps", "no combination of the changes that were tried helps",
+    ]  # fmt: skip
+
+
+@settings(max_examples=15)
+@given(draws.fleets(min_size=2, max_size=4), draws.bindings())
+def test_the_changes_are_confirmed_and_the_fleet_stays_as_it_was(clusters, binding):
+    scheduler, request = scheduler_of(*clusters), Request.of(binding)
+    before = scheduler.schedule(request).assignment
+    found = why_not(scheduler, request, clusters[0].name)
+    assert found.taken is (clusters[0].name in before)
+    assert (clusters[0].name in found.clusters) is (found.taken or bool(found.changes))
+    assert scheduler.schedule(request).assignment == before
+
+
+def test_alternatives_of_the_same_size_are_listed():
+    found = answer(
+        "a", cluster("a", cpu=2, pods=9), cluster("b", cpu=9, pods=9), scheduling=AGGREGATED, replicas=6,
+        requests={"cpu": 1}, spread=[spread("cluster", 1, 1)],
+    )  # fmt: skip
+    assert found.changes == ["add 7 cpu, 7 pods to a"]
+
+
+def test_fewer_replicas_are_an_alternative_to_capacity():
+    found = answer("a", cluster("a", cpu=2, pods=9), scheduling=AGGREGATED, replicas=3, requests={"cpu": 1})
+    assert [found.changes, *found.alternatives] == [["add 1 cpu, 1 pods to a"], ["set 2 replicas instead of 3"]]
