@@ -1,5 +1,6 @@
 """``berthmaster history``: what moved when, from where to where, why, and by which policy."""
 
+import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -152,7 +153,7 @@ def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output:
     since_us = max((microseconds(datetime.fromisoformat(row.time)) for row in rows), default=query.since_us)
     if output == "json":
         for row in rows:
-            click.echo(json_line(row), nl=False)
+            _write(row)
     while True:
         time.sleep(_POLL_S)
         try:
@@ -165,9 +166,14 @@ def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output:
                 continue
             seen.add(row.id)
             if output == "json":
-                click.echo(json_line(row), nl=False)
+                _write(row)
             else:
                 print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
         if new:
             # Records of one batch are written together, up to some seconds after they were taken.
             since_us = max(since_us, microseconds(datetime.fromisoformat(new[-1].time)) - 60_000_000)
+
+
+def _write(row: "HistoryRow") -> None:
+    sys.stdout.buffer.write(json_line(row))
+    sys.stdout.buffer.flush()

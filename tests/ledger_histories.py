@@ -16,6 +16,10 @@ from berthmaster.controllers.binding_scheduler.decide import outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import Version, status_write
 from berthmaster.controllers.decision_recorder import DecisionRecord
+from berthmaster.controllers.moves.admissions import Admissions
+from berthmaster.controllers.moves.budgets import Budgets
+from berthmaster.controllers.moves.config import MovesConfig, MoveSettings, SourceSettings
+from berthmaster.controllers.moves.supervisor import FixedControl, MoveSupervisor
 from berthmaster.ledger.entries import Configuration
 from berthmaster.ledger.recorder import LedgerRecorder
 from berthmaster.ledger.store import Store, open_store
@@ -24,6 +28,9 @@ from berthmaster.model.note import Note
 from berthmaster.scheduling.karmada.profile import built_in, karmada_profile
 
 FAILOVER_AFTER_S = 60.0
+MOVES = MovesConfig(
+    defaults=MoveSettings(failback=SourceSettings("On", after_s=5, headroom_percent=0), soak_s=1, deadline_s=30)
+)
 PLUGINS = built_in(workload_affinity=True)
 CONFIGURATION = Configuration("test", tuple(PLUGINS.names), failover_after_s=FAILOVER_AFTER_S)
 
@@ -40,8 +47,10 @@ class Scheduling:
 
     def __init__(self, recorder: LedgerRecorder | None, clock: FakeClock, ask=None) -> None:
         self.clock = clock
+        control = FixedControl(Admissions(Budgets(MOVES), clock.monotonic_s() - 120), MOVES)
+        self.moves = MoveSupervisor(control, clock, "berthmaster")
         self.clusters = ClusterCache(
-            karmada_profile(PLUGINS), clock, FailoverOptions(FAILOVER_AFTER_S), ask, keeps_inputs=True
+            karmada_profile(PLUGINS), clock, FailoverOptions(FAILOVER_AFTER_S), ask, keeps_inputs=True, moves=self.moves
         )
         self.recorder = recorder
         self.bindings: dict[tuple[str, str], Binding] = {}
@@ -65,6 +74,7 @@ class Scheduling:
         if status:
             after = status.applied(after, Version(f"{self._version}s", self._version))
         self.bindings[namespace, name] = after
+        self.moves.observe((namespace, name), after)
         if decision.inputs is not None:
             record = DecisionRecord(now, "r", binding, decision.inputs, outcome_of(decision), 0.001)
             self.recorded.append(record)

@@ -7,12 +7,31 @@ from typing import Protocol
 
 import msgspec
 
-from berthmaster.model.binding import Binding, GracefulEvictionTask
+from berthmaster.model.binding import Binding, GracefulEvictionTask, TargetCluster
 from berthmaster.model.cluster import Cluster
 from berthmaster.model.note import Note
 
 GroupKey = tuple[str, str]
 """The kind of a workload affinity group (``affinity`` or ``anti-affinity``), and its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveInputs:
+    """What a decision asked about moves, and the answers.
+
+    Attributes:
+        now: the time of day.
+        producer: the ``producer`` of eviction tasks.
+        braked: why the storm brake stops moves; empty if it does not.
+        policy: what applies to the binding, as JSON; empty if the decision did not ask.
+        admissions: the answers of the budgets in order: reason, seconds to wait and cause; None for an admission.
+    """
+
+    now: datetime
+    producer: str
+    braked: str
+    policy: bytes
+    admissions: tuple[tuple[str, float, str] | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +44,7 @@ class DecisionInputs:
         unready_since_s: the monotonic time since which a cluster is not ready, by name. Empty if failover is off.
         bounds: more replicas that clusters can take, as estimators report, without assumed ones; None if not asked.
         peers: for each affinity group of the binding, the clusters of each other workload, by its binding's name.
+        moves: what it asked about moves; None without moves.
     """
 
     clusters: Sequence[Cluster | None]
@@ -32,6 +52,7 @@ class DecisionInputs:
     unready_since_s: Mapping[str, float]
     bounds: Mapping[str, int] | None
     peers: Mapping[GroupKey, Mapping[str, frozenset[str]]]
+    moves: MoveInputs | None = None
 
 
 class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
@@ -46,6 +67,8 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
         evictions: all graceful eviction tasks; None if they do not change.
         refresh: whether the time of the last scheduling changes.
         requeue_after_s: when to reconcile the binding again; None for never.
+        targets: the assignment as it is written, with components; None if it does not change.
+        event: the event of a move: its reason and its message; empty for none.
     """
 
     trigger: str
@@ -58,6 +81,8 @@ class DecisionOutcome(msgspec.Struct, frozen=True, array_like=True):
     evictions: tuple[GracefulEvictionTask, ...] | None
     refresh: bool
     requeue_after_s: float | None
+    targets: tuple[TargetCluster, ...] | None = None
+    event: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,11 @@ from berthmaster.model.binding import APPLIED_PLACEMENT, Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json, encode_json
 from berthmaster.model.meta import ObjectMeta
+from berthmaster.model.move import MOVE
 from berthmaster.model.note import Note
+from berthmaster.scheduling.karmada.trigger import Trigger
 
-BATCH_RECORDS: Final = 64
+BATCH_RECORDS: Final = 128
 _BATCH_BYTES: Final = 2**20
 _WHOLE_AFTER: Final = 12
 """A whole version is written after this many times as many changes as there are clusters: it costs about a twelfth."""
@@ -98,6 +100,7 @@ class BatchWriter:
             peers=self._number_of(_encoded_peers(record)) if inputs.peers else NO_DOCUMENT,
             bounds=bounds,
             unknown_bounds=unknown,
+            moves=inputs.moves,
             whole=whole,
             fleet=fleet,
             version=self._fleet.version,
@@ -193,13 +196,19 @@ def decision_row(entry: DecisionEntry, binding: Binding) -> RecordRow:
         entry.sequence,
         entry.at_us,
         "decision",
-        entry.outcome.trigger,
+        trigger_of(entry),
         "NotWritten" if entry.error else entry.outcome.reason,
         resource.namespace,
         resource.kind,
         resource.name,
         str(policy or ""),
     )
+
+
+def trigger_of(entry: DecisionEntry) -> str:
+    """Return the trigger of a decision; ``Move`` for a step of a move, which has no trigger of its own."""
+    trigger = entry.outcome.trigger
+    return "Move" if trigger == Trigger.NONE.value and MOVE in entry.outcome.annotations else trigger
 
 
 def note_row(entry: NoteEntry) -> RecordRow:

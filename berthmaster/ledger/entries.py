@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from berthmaster.controllers.decision_recorder import DecisionOutcome
+from berthmaster.controllers.decision_recorder import DecisionOutcome, MoveInputs
 from berthmaster.model.errors import InputError
 from berthmaster.model.limits import DEFAULT_LIMITS, PlacementLimits
 from berthmaster.model.note import Note
@@ -54,6 +54,7 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
         peers: the document with the clusters of the workloads in the binding's affinity groups.
         bounds: more replicas that clusters can take, as estimators report, by slot; None if no estimator was asked.
         unknown_bounds: the same for names that are no cluster of the fleet.
+        moves: what the decision asked about moves; None without moves.
         whole: whether ``fleet`` is a whole version, and no delta.
         fleet: the fleet version, as a delta on the decision before.
         version: the digest of the fleet version.
@@ -75,6 +76,7 @@ class DecisionEntry(msgspec.Struct, frozen=True, array_like=True, tag="decision"
     peers: int
     bounds: bytes | None
     unknown_bounds: dict[str, int]
+    moves: MoveInputs | None
     whole: bool
     fleet: bytes
     version: bytes

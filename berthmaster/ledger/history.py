@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from sqlalchemy import Select, and_, or_, select
 
-from berthmaster.ledger.batches import changed_clusters
+from berthmaster.ledger.batches import changed_clusters, trigger_of
 from berthmaster.ledger.entries import DecisionEntry, Entry, decode_entries
 from berthmaster.ledger.past import unpacked
 from berthmaster.ledger.schema import batches, records, touched
@@ -79,9 +79,9 @@ class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
         time: when, in RFC 3339 with microseconds.
         kind: ``decision``, or the kind of a note.
         namespace, resource_kind, name: the workload, or the object of a note.
-        trigger: the trigger of a decision.
+        trigger: the trigger of a decision; ``Move`` for a step of a move.
         reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
-        message: the message of the condition, the error of the write, or the message of a note.
+        message: the message of the condition, the error of the write, the event of a move, or the message of a note.
         policy: the policy that holds the workload: kind, namespace and name.
         group: the affinity group of the assignment.
         before, after: the replicas by cluster; equal if nothing moved. None for notes.
@@ -201,9 +201,9 @@ def row_for(segment: int, entry: Entry) -> HistoryRow:
         resource.namespace,
         resource.kind,
         resource.name,
-        trigger=outcome.trigger,
+        trigger=trigger_of(entry),
         reason="NotWritten" if entry.error else outcome.reason,
-        message=entry.error or outcome.message,
+        message=entry.error or outcome.event or outcome.message,
         policy=str(holder(meta) or ""),
         group=outcome.group,
         before=before,

@@ -7,8 +7,11 @@ from typing import Final
 import msgspec
 from sqlalchemy import select
 
-from berthmaster.controllers.binding_scheduler.decide import ClusterState, decide, outcome_of
+from berthmaster.controllers.binding_scheduler.decide import ClusterState, outcome_of
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.move_trace import context_of
+from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
+from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.controllers.decision_recorder import DecisionOutcome
 from berthmaster.ledger.entries import Configuration, DecisionEntry
 from berthmaster.ledger.past import PastDecision, SegmentReader
@@ -67,22 +70,27 @@ class Scene:
     """A fleet as it was, and a scheduler on it. The clusters can change from decision to decision."""
 
     def __init__(self, profile: Profile, clusters: Iterable[Cluster] = ()) -> None:
-        self.scheduler = Scheduler(Fleet(clusters), profile)
+        self.scheduler = Scheduler(Fleet(), profile)
+        self._draining: set[str] = set()
+        self.update(clusters, ())
 
     def update(self, clusters: Iterable[Cluster], gone: Iterable[str]) -> None:
         """Apply the changes between two fleet versions."""
         for name in gone:
             self.scheduler.fleet.remove(name)
+            self._draining.discard(name)
         for cluster in clusters:
             self.scheduler.fleet.apply(cluster)
+            (self._draining.add if is_draining(cluster) else self._draining.discard)(cluster.name)
 
     def decide(self, past: PastDecision, binding: Binding | None = None) -> DecisionOutcome:
         """Decide again on what a recorded decision read; ``binding`` replaces its binding."""
         self.scheduler.peers = peers_of(past)
         configuration = past.configuration
         failover = FailoverOptions(configuration.failover_after_s, configuration.producer)
-        state = ClusterState(self.scheduler, past.unready_since_s, failover)
-        return outcome_of(decide(state, binding or past.binding, past.entry.now_s, past.bounds))
+        state = ClusterState(self.scheduler, past.unready_since_s, failover, self._draining)
+        moves = None if past.entry.moves is None else context_of(past.entry.moves)
+        return outcome_of(decide_with_moves(state, binding or past.binding, past.entry.now_s, past.bounds, moves))
 
     def request(self, past: PastDecision) -> Request:
         """Return the request of a recorded decision, and make its peers those of the scheduler."""

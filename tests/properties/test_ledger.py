@@ -7,7 +7,7 @@ from pathlib import Path
 
 import strategies as draws
 from fake_clock import FakeClock
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from ledger_histories import Scheduling, all_times, filled, finish, of_shop, opened, recorder_at, sqlite_url
 from msgspec.structs import replace
@@ -16,6 +16,8 @@ from berthmaster.ledger.audit import audit
 from berthmaster.ledger.replay import replay
 from berthmaster.model.binding import WorkloadAffinityGroups
 
+UNSHRUNK = [Phase.explicit, Phase.reuse, Phase.generate]
+"""A history has many parts, and shrinking one takes minutes."""
 _NAMES = st.sampled_from(["web", "api", "cart", "search"])
 _BOUNDS = st.none() | st.dictionaries(st.sampled_from([*draws.NAMES[:3], "gone"]), st.integers(0, 5))
 
@@ -65,7 +67,7 @@ def run(scheduling, recorder, history, bounds):
                 recorder.step()
 
 
-@settings(max_examples=15)
+@settings(max_examples=15, phases=UNSHRUNK)
 @given(draws.fleets(min_size=2, max_size=6), st.lists(steps(), min_size=3, max_size=25))
 def test_a_replay_gives_every_decision_byte_for_byte(fleet, history):
     clock, bounds = FakeClock(), {"now": None}

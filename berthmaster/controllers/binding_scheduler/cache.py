@@ -15,6 +15,7 @@ from berthmaster.controllers.binding_scheduler.decide import (
     trigger_for,
 )
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
+from berthmaster.controllers.binding_scheduler.move_trace import MoveTrace
 from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
 from berthmaster.controllers.binding_scheduler.wishes import is_draining
 from berthmaster.controllers.binding_scheduler.writes import effective, targets
@@ -323,9 +324,11 @@ class ClusterCache:
                 taken = self._equivalents(Request.of(binding), bounds)
                 bounds = {name: max(0, bound - taken[name]) for name, bound in bounds.items()}
             moves = self._moves.context(key) if self._moves is not None else None
+            trace = MoveTrace(moves) if self._keeps_inputs and moves is not None else None
+            moves = trace.context if trace is not None else moves
             decision = decide_with_moves(self._state, binding, now_s, bounds, moves, explain=explain)
             if self._keeps_inputs and decision.is_news:
-                decision.inputs = self._inputs(decision.request, now_s)
+                decision.inputs = self._inputs(decision.request, now_s, bounds, trace)
             if decision.clusters is not None:
                 decision.assumed_before = self._assume(key, decision, decision.clusters, now_s)
             return decision
@@ -353,6 +356,9 @@ class ClusterCache:
         self.adopt(key, before, after)
 
     def _inputs(self, request: Request, now_s: float) -> DecisionInputs:
+    def _inputs(
+        self, request: Request, now_s: float, bounds: Mapping[str, int] | None, moves: MoveTrace | None
+    ) -> DecisionInputs:
         """Return what a decision read. Clusters are immutable, so a list of them is a snapshot of the fleet."""
         groups = ((AFFINITY, request.affinity_group), (ANTI_AFFINITY, request.anti_affinity_group))
         peers = self._scheduler.peers
@@ -360,12 +366,13 @@ class ClusterCache:
             self._scheduler.fleet.clusters.copy(),
             now_s,
             dict(self._unready_since_s) if self._state.failover.after_s is not None else {},
-            request.bounds,
+            bounds,
             {
                 (kind, group): peers.of(kind, request.namespace, group, except_for=request.name)
                 for kind, group in groups
                 if group
             },
+            None if moves is None else moves.inputs(),
         )
 
     def _bounds(self, binding: Binding) -> Mapping[str, int] | None:

@@ -120,7 +120,7 @@ class BindingDecision:
         if self.in_move:
             return False
         known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
-        return self.attempted and (self.result.ok or self.result.message not in known)
+        return self.write is not None or (self.attempted and (self.result.ok or self.result.message not in known))
 
     @property
     def waits_for_capacity(self) -> bool:
@@ -217,6 +217,8 @@ def outcome_of(decision: BindingDecision) -> DecisionOutcome:
         None if write is None else write.evictions,
         decision.refresh,
         decision.requeue_after_s,
+        None if write is None else write.clusters,
+        "" if decision.move_event is None else f"{decision.move_event.reason}: {decision.move_event.note}",
     )
 
 

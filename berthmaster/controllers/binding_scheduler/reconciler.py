@@ -132,8 +132,8 @@ class BindingReconciler:
             self._finish("error", key, decision, started_s, error)
             self._record_decision(binding, decision, started_s, str(error))
             raise
+        self._record_decision(binding, decision, started_s)
         if decision.attempted:
-            self._record_decision(binding, decision, started_s)
             self._finish("scheduled" if decision.result.ok else "unschedulable", key, decision, started_s)
         else:
             _STEPS.debug("unchanged", extra=fields(binding=_name(key), trigger=decision.trigger.value))

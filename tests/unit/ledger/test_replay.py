@@ -1,0 +1,140 @@
+"""A recorded decision is decided again with all that it read: moves, estimators, peers, failover, unknown parts."""
+
+import msgspec
+import pytest
+from builders import cluster
+from decisions import AGGREGATED, asked
+from fake_clock import FakeClock
+from ledger_histories import Scheduling, all_times, finish, of_shop, opened, recorder_at, sqlite_url, wanted
+
+from berthmaster.ledger.replay import replay
+from berthmaster.model.binding import WorkloadAffinityGroups
+from berthmaster.model.cluster import AllocatableModeling
+from berthmaster.model.move import move_of
+from berthmaster.model.unsupported import UnsupportedPlacement
+
+GROUPS = [{"affinityName": "a", "clusterNames": ["a"]}, {"affinityName": "b", "clusterNames": ["b"]}]
+
+
+class History:
+    """A recorded history. ``check`` ends it and replays it.
+
+    Attributes:
+        bounds: the answers of estimators; None asks none.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.clock = FakeClock()
+        self.bounds: dict[str, int] | None = None
+        self._url = url
+        self._recorder = recorder_at(url, self.clock)
+        self.scheduling = Scheduling(self._recorder, self.clock, lambda _query: self.bounds)
+
+    def up(self, **cpu: int) -> None:
+        for name, cores in cpu.items():
+            self.scheduling.clusters.update_cluster(cluster(name, cpu=cores, pods=110))
+
+    def check(self, decisions: int) -> list:
+        finish(self._recorder)
+        store = opened(self._url)
+        replayed = list(replay(store, *all_times()))
+        store.close()
+        assert [each.same for each in replayed] == [True] * decisions
+        return [each.past for each in replayed]
+
+
+@pytest.fixture
+def history(tmp_path) -> History:
+    return History(sqlite_url(tmp_path))
+
+
+def test_a_move_with_its_phases(history):
+    history.up(a=1, b=20)
+    history.scheduling.put(of_shop("web", asked(groups=GROUPS, requests={"cpu": 1}, replicas=4, scheduling=AGGREGATED)))
+    history.up(a=20)
+    key = "shop", "web-deployment"
+    for _ in range(12):
+        history.clock.pass_by(5)
+        history.scheduling.reconcile(*key)
+    phases = [move_of(binding) for binding in [history.scheduling.bindings[key]]]
+    assert phases[0] is not None
+    found = history.check(len(history.scheduling.recorded))
+    assert any(each.outcome.event.startswith("MoveStarted") for each in found)
+    assert any(each.entry.moves.admissions for each in found)
+
+
+def test_answers_of_estimators(history):
+    history.up(a=10, b=10)
+    history.bounds = {"a": 1, "b": 3, "unknown": 7}
+    history.scheduling.put(wanted("web", replicas=4))
+    [past] = history.check(1)
+    assert past.outcome.clusters == {"a": 1, "b": 3}
+    assert past.bounds == history.bounds
+
+
+def test_assumed_replicas(history):
+    history.up(a=10, b=9)
+    for number in range(4):
+        history.scheduling.put(wanted(f"w{number}", replicas=4))
+    found = history.check(4)
+    assert [each.outcome.clusters for each in found] == [{"a": 4}, {"b": 4}, {"a": 4}, {"b": 4}]
+
+
+def test_peers_of_an_affinity_group(history):
+    history.up(a=10, b=10)
+    for name in ("one", "two"):
+        binding = wanted(name)
+        spec = msgspec.structs.replace(binding.spec, workload_affinity_groups=WorkloadAffinityGroups("", "app=x"))
+        history.scheduling.put(msgspec.structs.replace(binding, spec=spec))
+    found = history.check(2)
+    assert found[1].peers == {("anti-affinity", "app=x"): {"one-deployment": frozenset(found[0].outcome.clusters)}}
+    assert found[0].outcome.clusters.keys() != found[1].outcome.clusters.keys()
+
+
+def test_failover(history):
+    history.up(a=10, b=9)
+    history.scheduling.put(wanted("web", replicas=2))
+    history.scheduling.clusters.update_cluster(cluster("a", cpu=10, pods=110, ready=False))
+    history.clock.pass_by(61)
+    history.scheduling.reconcile("shop", "web-deployment")
+    found = history.check(2)
+    assert found[1].outcome.clusters == {"b": 2}
+    assert found[1].unready_since_s.keys() == {"a"}
+
+
+def test_a_placement_with_unknown_parts(history):
+    history.up(a=10)
+    binding = wanted("web")
+    fields = {name: getattr(binding.spec.placement, name) for name in binding.spec.placement.__struct_fields__}
+    placement = UnsupportedPlacement(**fields, unsupported=("spec.placement.new: unknown field",))
+    history.scheduling.put(
+        msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
+    )
+    [past] = history.check(1)
+    assert past.outcome.reason == "UnsupportedPlacement"
+
+
+def test_clusters_with_resource_models(history):
+    models = [{"cpu": 1, "memory": "1Gi"}, {"cpu": 8, "memory": "32Gi"}]
+    modeled = cluster("a", cpu=100, memory="400Gi", pods=500, models=models)
+    counts = [{"grade": 0, "count": 3}, {"grade": 1, "count": 2}]
+    summary = modeled.status.resource_summary
+    summary = msgspec.structs.replace(
+        summary, allocatable_modelings=tuple(AllocatableModeling(**each) for each in counts)
+    )
+    status = msgspec.structs.replace(modeled.status, resource_summary=summary)
+    history.scheduling.clusters.update_cluster(msgspec.structs.replace(modeled, status=status))
+    for number in range(3):
+        history.scheduling.put(wanted(f"w{number}", replicas=3))
+    assert [each.outcome.clusters for each in history.check(3)] == [{"a": 3}] * 3
+
+
+def test_clusters_that_come_and_go(history):
+    history.up(a=10, b=9)
+    history.scheduling.put(wanted("one"))
+    history.scheduling.clusters.remove_cluster("a")
+    history.up(c=30)
+    history.scheduling.put(wanted("two"))
+    history.scheduling.clusters.remove_cluster("b")
+    history.scheduling.put(wanted("three"))
+    assert [each.outcome.clusters for each in history.check(3)] == [{"a": 1}, {"c": 1}, {"c": 1}]
