@@ -175,10 +175,7 @@ def main(*, decisions: int, clusters: int, changing: float, size_decisions: int,
         times_s = fill(sized, Fleet(clusters), size_decisions, round(clusters * changing), 1)
         store = open_store(sized, create=True)
         print(f"{store.size_bytes() / size_decisions:8.0f} bytes a decision, {clusters * changing:.0f} clusters change")
-        for what, seconds in zip(("decide", "hand over", "encode and write"), times_s, strict=True):
-            print(
-                f"{seconds / size_decisions * 1e6:8.1f} us a decision to {what}, {clusters * changing:.0f} clusters change"
-            )
+        show_costs(times_s, size_decisions, f"{clusters * changing:.0f} clusters change")
         store.close()
         many = url or f"sqlite:///{folder / 'many.db'}"
         started_s = time.perf_counter()

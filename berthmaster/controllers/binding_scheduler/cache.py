@@ -355,7 +355,6 @@ class ClusterCache:
             self.forget(key, became_healthy(before, after))
         self.adopt(key, before, after)
 
-    def _inputs(self, request: Request, now_s: float) -> DecisionInputs:
     def _inputs(
         self, request: Request, now_s: float, bounds: Mapping[str, int] | None, moves: MoveTrace | None
     ) -> DecisionInputs:
