@@ -187,6 +187,10 @@ class KubeInMemory(KubeStore):
         self.before(request)
         if request.path in ("/api", "/apis"):
             return _json(self.served.aggregated(request.path))
+        if request.path == "/version":
+            return _json({"gitVersion": "v1.36.0"})
+        if request.path.startswith("/openapi/"):
+            raise ApiError(404, "NotFound", "no schemas are published")
         place = Place.of(request.path)
         with self.changed:
             if request.method == "GET" and "watch" in dict(request.query):

@@ -31,7 +31,7 @@ from berthmaster.kube.events import EventContent, EventRecorder, Reference
 from berthmaster.kube.http_client import load_client
 from berthmaster.kube.lease import Lease, LeaseOptions
 from berthmaster.runtime.clock import Clock, SystemClock
-from berthmaster.runtime.logs import fields
+from berthmaster.runtime.logs import fields, log_exceptions
 from berthmaster.runtime.metrics import own_exposition
 from berthmaster.runtime.stopping import Stop
 from berthmaster.serving.probe_server import serving_probes
@@ -145,7 +145,8 @@ class Runtime:
         with serving_probes(self._options.probe_host, self._options.probe_port, probes):
             self._watch()
             if self._wait_until_synced() and self._wait_until_leading():
-                report_target(self._raw)
+                # No controller depends on it.
+                log_exceptions(lambda: report_target(self._raw), _LOG, "the control plane cannot be described")
                 self._work()
                 self._stop.wait()
             self._shut_down()

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from berthmaster.controllers.metrics import TARGET, TARGET_UNKNOWN_FIELDS
-from berthmaster.kube.client import APIClient, ask
+from berthmaster.kube.client import APIClient, ask, ask_if_found
 from berthmaster.kube.openapi import openapi_request, schemas_of, subschema
 from berthmaster.kube.requests import APIRequest
 from berthmaster.kube.responses import decode_response
@@ -57,9 +57,10 @@ def read_target(client: APIClient) -> KarmadaTarget:
         ApiError: a request failed, or its response cannot be decoded.
     """
     version = decode_response(_Version, ask(client, APIRequest("/version")), "GET /version")
-    document = decode_response(
-        dict[str, Any], ask(client, openapi_request(BINDING_API)), f"the schemas of {BINDING_API}"
-    )
+    body = ask_if_found(client, openapi_request(BINDING_API))
+    if body is None:
+        return KarmadaTarget(version.git_version, UNKNOWN)
+    document = decode_response(dict[str, Any], body, f"the schemas of {BINDING_API}")
     schema = dict(schemas_of(document, BINDING_API)).get("ResourceBinding")
     if schema is None:
         return KarmadaTarget(version.git_version, UNKNOWN)
