@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -17,7 +18,7 @@ from berthmaster.controllers.binding_scheduler.decide import (
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.move_trace import MoveTrace
 from berthmaster.controllers.binding_scheduler.moving import decide_with_moves
-from berthmaster.controllers.binding_scheduler.wishes import is_draining
+from berthmaster.controllers.binding_scheduler.wishes import about_to_move, is_draining
 from berthmaster.controllers.binding_scheduler.writes import effective, targets
 from berthmaster.controllers.controller_context import ControllerContext
 from berthmaster.controllers.decision_recorder import DecisionInputs
@@ -380,9 +381,12 @@ class ClusterCache:
             return None
         binding = effective(as_moved(binding))
         with self._lock:
+            request = Request.of(binding)
             if not needs_decision(self._state, binding, self._clock.monotonic_s()):
-                return None
-            query = query_of(self._scheduler, Request.of(binding), binding.spec)
+                if self._moves is None or not about_to_move(self._state, binding, self._clock.now()):
+                    return None
+                request = replace(request, fresh=True)  # a move may go to any group
+            query = query_of(self._scheduler, request, binding.spec)
         return None if query is None else self._ask(query)
 
     def _assume(

@@ -35,7 +35,7 @@ from berthmaster.controllers.binding_scheduler.writes import (
 from berthmaster.controllers.moves.break_first import leftover_tasks, tasks_after, why_not_broken
 from berthmaster.controllers.moves.config import MoveSettings
 from berthmaster.controllers.moves.context import MoveContext
-from berthmaster.controllers.moves.failback import Target, rank
+from berthmaster.controllers.moves.failback import Target, earlier_target, rank
 from berthmaster.controllers.moves.lifecycle import (
     BRAKED_LOOK_S,
     MoveEvent,
@@ -139,7 +139,7 @@ class _Decider:
             return self._plainly_changed(decision, record)
         if not decision.result.ok:
             return decision
-        wish = wish_of(self._state, binding, self._moves)
+        wish = wish_of(self._state, binding, self._moves, self._bounds)
         if wish is None:
             return self._recorded(binding, decision, ended_record(record, self._now))
         return self._wished(binding, decision, wish, record)
@@ -286,6 +286,8 @@ class _Decider:
             lost = frozenset()
         trigger = Trigger.FAILOVER if lost else trigger_for(self._state, moved)
         found, tasks = self._target_now(moved, move, trigger, lost)
+        if trigger is Trigger.NONE and self._is_stalled(move):
+            found = self._back_to_its_group(binding, move) or found
         if isinstance(found, str):
             step = self._without_target(binding, move, found)
         elif found.clusters != move.target:
@@ -299,6 +301,7 @@ class _Decider:
                 self._moves.producer,
                 braked=self._moves.braked,
                 returnable=self._can_return(move),
+                unready=self._state.unready_since_s,
             )
         if tasks and step.tasks is None:
             step = replace(step, tasks=(*binding.spec.graceful_eviction_tasks, *tasks))
@@ -339,6 +342,16 @@ class _Decider:
         if decision.clusters is None:
             return same, ()
         return Target(dict(decision.clusters), decision.result.group), ()
+
+    def _is_stalled(self, move: MoveState) -> bool:
+        return move.reason is MoveReason.FAILOVER and move.phase is MovePhase.SURGING and move.until is None
+
+    def _back_to_its_group(self, binding: Binding, move: MoveState) -> Target | None:
+        """Return an earlier group that can hold a stalled failover; None without one. All its copies count as there."""
+        running = without_move(binding, targets(binding), move.target_group)
+        avoided = frozenset(self._state.unready_since_s) | frozenset(self._state.draining)
+        found = earlier_target(self._state.scheduler, running, avoided, 0)
+        return found if isinstance(found, Target) else None
 
     def _without_target(self, binding: Binding, move: MoveState, why: str) -> Step:
         """Roll back a move whose target does not exist any more; keep both if there is nothing to return to."""

@@ -3,8 +3,8 @@
 docs/moves.md has the rules.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,7 +18,7 @@ from berthmaster.controllers.moves.failback import Target, earlier_target, rank
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, repelling_taints
 from berthmaster.model.meta import Timestamp
-from berthmaster.model.move import DRAINING, MoveReason, MoveStrategy
+from berthmaster.model.move import DRAINING, MovePhase, MoveReason, MoveStrategy, move_of
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.request import Request
 
@@ -46,19 +46,22 @@ class Wish:
     stable_since: Timestamp | None = None
 
 
-def wish_of(state: ClusterState, binding: Binding, moves: MoveContext) -> Wish | None:
+def wish_of(
+    state: ClusterState, binding: Binding, moves: MoveContext, bounds: Mapping[str, int] | None = None
+) -> Wish | None:
     """Return why a binding should move; None if it should not. A drain comes before a failback.
 
     Args:
         state: the clusters.
         binding: the effective binding. No move of it is under way.
         moves: the configuration.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
     """
     draining = draining_clusters(state, binding)
     if draining:
         policy = moves.policy(binding)
         if policy.settings.drain.mode != "Off":
-            return _drain(state, binding, policy, draining)
+            return _drain(state, binding, policy, draining, bounds)
     if not is_away(state, binding):
         return None
     policy = moves.policy(binding)
@@ -66,7 +69,15 @@ def wish_of(state: ClusterState, binding: Binding, moves: MoveContext) -> Wish |
         return Wish(MoveReason.FAILBACK, policy, policy.problem)
     if policy.settings.failback.mode == "Off":
         return None
-    return _failback(state, binding, policy)
+    return _failback(state, binding, policy, bounds)
+
+
+def about_to_move(state: ClusterState, binding: Binding, now: Timestamp) -> bool:
+    """Whether the next decision may begin a move of a binding at rest. Only then are its estimators asked."""
+    record = move_of(binding)
+    if record is not None and record.phase is MovePhase.STABILISING:
+        return record.until is None or record.until <= now
+    return bool(draining_clusters(state, binding))
 
 
 def draining_clusters(state: ClusterState, binding: Binding) -> frozenset[str]:
@@ -110,10 +121,16 @@ def is_better(state: ClusterState, binding: Binding, reason: MoveReason, found: 
     return True
 
 
-def _drain(state: ClusterState, binding: Binding, policy: PolicyMoves, draining: frozenset[str]) -> Wish:
+def _drain(
+    state: ClusterState,
+    binding: Binding,
+    policy: PolicyMoves,
+    draining: frozenset[str],
+    bounds: Mapping[str, int] | None,
+) -> Wish:
     """Ask for a move of the replicas on clusters that are being drained."""
     settings = policy.settings
-    found = replacement(state.scheduler, Request.of(binding), draining)
+    found = replacement(state.scheduler, replace(Request.of(binding), bounds=bounds), draining)
     target = Target(found.clusters, found.group) if isinstance(found, Replacement) else found
     return Wish(
         MoveReason.DRAIN,
@@ -124,11 +141,11 @@ def _drain(state: ClusterState, binding: Binding, policy: PolicyMoves, draining:
     )
 
 
-def _failback(state: ClusterState, binding: Binding, policy: PolicyMoves) -> Wish:
+def _failback(state: ClusterState, binding: Binding, policy: PolicyMoves, bounds: Mapping[str, int] | None) -> Wish:
     """Ask for a return to the best earlier group."""
     settings = policy.settings
     avoided = frozenset(state.unready_since_s) | frozenset(state.draining)
-    found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent)
+    found = earlier_target(state.scheduler, binding, avoided, settings.failback.headroom_percent, bounds)
     if isinstance(found, Target) and found.clusters == targets(binding):
         found = f"group {found.group} would use the same clusters"
     return Wish(

@@ -4,7 +4,7 @@
 the rules.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from typing import Any, Final
 
 from berthmaster.model.binding import AggregatedStatusItem, Binding
@@ -20,13 +20,16 @@ _COUNTED: Final = frozenset({"Deployment", "StatefulSet", "ReplicaSet"})
 """The kinds whose status leaves out a number of replicas only if it is 0."""
 
 
-def unhealthy_copies(binding: Binding, state: MoveState, now: Timestamp) -> dict[str, str]:
+def unhealthy_copies(
+    binding: Binding, state: MoveState, now: Timestamp, unready: Container[str] = ()
+) -> dict[str, str]:
     """Return the clusters of the target whose copies are not healthy yet, and why.
 
     Args:
         binding: the binding with its reported status.
         state: a move in the phase Surging or Soaking.
         now: the time of day.
+        unready: the clusters that are not ready. What they reported last does not count.
     """
     if state.phase is MovePhase.SURGING and seconds_since(state.since, now) < STATUS_LAG_S:
         return dict.fromkeys(state.target, "its status may be older than the move")
@@ -34,6 +37,8 @@ def unhealthy_copies(binding: Binding, state: MoveState, now: Timestamp) -> dict
     newest = max((_number(each.status, "resourceTemplateGeneration") for each in items.values()), default=0)
     problems = {
         name: _problem(items.get(name), replicas, newest, binding.spec.resource.kind)
+        if name not in unready
+        else "its cluster is not ready"
         for name, replicas in state.target.items()
     }
     return {name: why for name, why in problems.items() if why}

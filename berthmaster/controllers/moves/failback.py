@@ -47,7 +47,11 @@ def rank(scheduler: Scheduler, placement: Placement, group: str, clusters: Mappi
 
 
 def earlier_target(
-    scheduler: Scheduler, binding: Binding, avoided: frozenset[str], headroom_percent: int
+    scheduler: Scheduler,
+    binding: Binding,
+    avoided: frozenset[str],
+    headroom_percent: int,
+    bounds: Mapping[str, int] | None = None,
 ) -> Target | str:
     """Return the best earlier group that can hold a workload, by full decisions; a text says why none can.
 
@@ -56,11 +60,12 @@ def earlier_target(
         binding: the binding, with the effective group of its assignment.
         avoided: clusters that get nothing, for example those that are not ready.
         headroom_percent: the capacity beyond the replicas that must be free, in percent of them.
+        bounds: more replicas that clusters can take, as their estimators report; None if none was asked.
     """
     placement = binding.spec.placement
     if placement is None:
         return "it has no placement"
-    request = replace(Request.of(binding), fresh=True)
+    request = replace(Request.of(binding), fresh=True, bounds=bounds)
     request = replace(request, evicted_from=request.evicted_from | avoided)
     more = -(-request.replicas * (100 + headroom_percent) // 100)
     problems = []

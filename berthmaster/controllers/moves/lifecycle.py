@@ -4,7 +4,7 @@ docs/moves.md describes the phases and the rules. Each function returns a ``Step
 writes state, clusters and tasks together.
 """
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
@@ -96,6 +96,7 @@ def advanced(
     *,
     braked: str = "",
     returnable: bool = True,
+    unready: Container[str] = (),
 ) -> Step:
     """Return the next step of a move under way; its state is the given one if nothing changes.
 
@@ -107,6 +108,7 @@ def advanced(
         producer: the ``producer`` of eviction tasks.
         braked: why the storm brake stops moves; empty if it does not.
         returnable: whether the source is whole, so that a failed move can be rolled back.
+        unready: the clusters that are not ready.
     """
     if braked:
         return _braked(state, settings, now, braked)
@@ -116,9 +118,9 @@ def advanced(
         case MovePhase.ADMITTED:
             return _breaking(binding, state, settings, now, producer)
         case MovePhase.SURGING:
-            step = _surging(binding, state, settings, now)
+            step = _surging(binding, state, settings, now, unready)
         case _:
-            step = _soaking(binding, state, settings, now, producer)
+            step = _soaking(binding, state, settings, now, producer, unready)
     if isinstance(step, Step):
         return step
     if returnable:
@@ -284,9 +286,11 @@ def _breaking(binding: Binding, state: MoveState, settings: MoveSettings, now: T
     return Step(state, wait_s=max(1.0, TERMINATION_S - waited_s) if not present else _wait(state, now))
 
 
-def _surging(binding: Binding, state: MoveState, settings: MoveSettings, now: Timestamp) -> Step | str:
+def _surging(
+    binding: Binding, state: MoveState, settings: MoveSettings, now: Timestamp, unready: Container[str]
+) -> Step | str:
     """Wait until the new copies are healthy. A text says why the move has failed."""
-    problems = unhealthy_copies(binding, state, now)
+    problems = unhealthy_copies(binding, state, now, unready)
     if not problems:
         state = _entered(state, MovePhase.SOAKING, now, settings.soak_s)
         state = msgspec.structs.replace(state, template=_template(binding), message="")
@@ -297,12 +301,14 @@ def _surging(binding: Binding, state: MoveState, settings: MoveSettings, now: Ti
     return f"not healthy in time: {_problems(problems)}"
 
 
-def _soaking(binding: Binding, state: MoveState, settings: MoveSettings, now: Timestamp, producer: str) -> Step | str:
+def _soaking(
+    binding: Binding, state: MoveState, settings: MoveSettings, now: Timestamp, producer: str, unready: Container[str]
+) -> Step | str:
     """Release the old copies when the new ones stayed healthy. A text says why the move has failed."""
     if state.template != _template(binding):
         state = _entered(state, MovePhase.SURGING, now, settings.deadline_s)
         return Step(msgspec.structs.replace(state, template=_template(binding)), wait_s=_wait(state, now))
-    problems = unhealthy_copies(binding, state, now)
+    problems = unhealthy_copies(binding, state, now, unready)
     if problems:
         return f"unhealthy while soaking: {_problems(problems)}"
     if state.until is not None and now < state.until:

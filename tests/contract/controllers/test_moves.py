@@ -222,6 +222,16 @@ def test_a_new_copy_that_becomes_unhealthy_while_soaking_rolls_the_move_back():
     assert play.lowest == REPLICAS
 
 
+def test_the_old_copies_stay_if_the_cluster_of_the_new_ones_is_lost_while_soaking():
+    play = returning()
+    while play.move.phase is MovePhase.SURGING:
+        play.run(1)
+    play.stage.model.members.lose("m1")
+    play.run(100)
+    assert (play.move.phase, play.clusters) == (MovePhase.ROLLED_BACK, {"m2": 4})
+    assert "not ready" in play.move.message
+
+
 def test_a_failover_after_a_failback_is_a_flap_and_holds_the_binding_down():
     play = returning()
     play.run(150)
@@ -347,6 +357,22 @@ def test_a_failover_to_another_group_keeps_the_healthy_old_copies_until_the_new_
     play.run(200)
     assert set(play.clusters) <= {"m3", "m4"}
     assert play.lowest >= kept
+
+
+def test_a_failover_that_never_becomes_healthy_returns_when_its_group_can_hold_everything_again():
+    play = Play({"primary": ["m1", "m2"], "dr": ["m3"]}, DYNAMIC)
+    kept = play.clusters["m2"]
+    full = {"resourceSummary": {"allocatable": {"cpu": "0", "pods": "0"}}}
+    play.stage.edit(cluster("m2"), status=full)
+    play.stage.model.members.break_workload("m3", "web")
+    play.stage.model.members.lose("m1")
+    play.run(1300)
+    assert play.clusters == {"m2": kept, "m3": 4}
+    assert play.events[-1] == "MoveStalled"
+    play.stage.model.members.recover("m1")
+    play.run(1000)
+    assert play.clusters.keys() <= {"m1", "m2"}
+    assert (sum(play.clusters.values()), play.healthy) == (4, 4)
 
 
 def test_a_hundred_failures_of_one_cluster_within_an_hour_cause_at_most_two_moves():
