@@ -8,6 +8,7 @@ from berthmaster.model.binding import Binding, ObjectReference
 from berthmaster.model.claims import PERMANENT_ID, Resource, permanent_id
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy, PolicyReference, ResourceSelector
+from berthmaster.model.selector import LabelSelector
 from berthmaster.scheduling.context import Peers
 from berthmaster.scheduling.fleet import Fleet
 from berthmaster.scheduling.profile import Profile
@@ -52,7 +53,7 @@ class PlanIndex:
         self._order: dict[WorkloadKey, int] = {}
         self._held: dict[PolicyReference, set[WorkloadKey]] = {}
         self._bound: dict[str, set[WorkloadKey]] = {}
-        self._kinds: dict[tuple[str, str], dict[str, set[WorkloadKey]]] = {}
+        self._kinds: dict[tuple[str, str], _KindIndex] = {}
         self._companions: set[WorkloadKey] = set()
         self._policies: dict[PolicyReference, Policy] = {}
         self.update(world)
@@ -133,11 +134,14 @@ class PlanIndex:
         return peers
 
     def _selected(self, selector: ResourceSelector, policy: Policy) -> Iterable[WorkloadKey]:
+        """Return the workloads that a selector can match, and those whose labels are not known."""
         namespace = selector.namespace or ("" if policy.cluster_scoped else policy.metadata.namespace)
-        kinds = self._kinds.get((selector.api_version, selector.kind), {})
         if selector.name and namespace:
             return ((group_of(selector.api_version), selector.kind, namespace, selector.name),)
-        found = chain.from_iterable(kinds.values()) if not namespace else kinds.get(namespace, ())
+        kind = self._kinds.get((selector.api_version, selector.kind))
+        if kind is None:
+            return ()
+        found = kind.candidates(namespace, selector.label_selector if not selector.name else None)
         return (key for key in found if key[3] == selector.name) if selector.name else found
 
     def _add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
@@ -146,7 +150,7 @@ class PlanIndex:
         for policy_id in _ids(workload):
             self._bound.setdefault(policy_id, set()).add(key)
         kind = workload.resource.api_version, workload.resource.kind
-        self._kinds.setdefault(kind, {}).setdefault(workload.resource.namespace, set()).add(key)
+        self._kinds.setdefault(kind, _KindIndex()).add(key, workload)
         if is_companion(workload):
             self._companions.add(key)
         self.replicas.update(_replicas(workload))
@@ -156,7 +160,7 @@ class PlanIndex:
             self._held[workload.held_by].discard(key)
         for policy_id in _ids(workload):
             self._bound[policy_id].discard(key)
-        self._kinds[workload.resource.api_version, workload.resource.kind][workload.resource.namespace].discard(key)
+        self._kinds[workload.resource.api_version, workload.resource.kind].remove(key, workload)
         self._companions.discard(key)
         self.replicas.subtract(_replicas(workload))
 
@@ -167,6 +171,47 @@ class PlanIndex:
         for name, cluster in world.clusters.items():
             if self.world.clusters.get(name) is not cluster:
                 fleet.apply(cluster)
+
+
+class _KindIndex:
+    """The workloads of one kind, by namespace and by label."""
+
+    __slots__ = ("_labelled", "_namespaces", "_unlabelled")
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, set[WorkloadKey]] = {}
+        self._labelled: dict[tuple[str, str], set[WorkloadKey]] = {}
+        self._unlabelled: set[WorkloadKey] = set()
+
+    def add(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
+        self._namespaces.setdefault(key[2], set()).add(key)
+        if workload.template is None:
+            self._unlabelled.add(key)
+        for label in _labels(workload):
+            self._labelled.setdefault(label, set()).add(key)
+
+    def remove(self, key: WorkloadKey, workload: SimulatedWorkload) -> None:
+        self._namespaces[key[2]].discard(key)
+        self._unlabelled.discard(key)
+        for label in _labels(workload):
+            self._labelled[label].discard(key)
+
+    def candidates(self, namespace: str, labels: LabelSelector | None) -> Iterator[WorkloadKey]:
+        """Yield the workloads of a namespace, or of all if it is empty, that can have the labels of a selector."""
+        if labels is not None and labels.match_labels:
+            sets = (self._labelled.get(each, set()) for each in labels.match_labels.items())
+            smallest: set[WorkloadKey] = min(sets, key=len)
+            found = chain(smallest, self._unlabelled)
+            yield from (key for key in found if namespace in {"", key[2]})
+        elif namespace:
+            yield from self._namespaces.get(namespace, ())
+        else:
+            yield from chain.from_iterable(self._namespaces.values())
+
+
+def _labels(workload: SimulatedWorkload) -> Iterable[tuple[str, str]]:
+    labels = ((workload.template or {}).get("metadata") or {}).get("labels")
+    return labels.items() if isinstance(labels, dict) else ()
 
 
 def fresh_scheduler(world: World, profile: Profile, peers: Peers) -> Scheduler:

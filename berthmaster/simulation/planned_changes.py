@@ -8,7 +8,7 @@ from berthmaster.model.holding import PolicyCatalog
 from berthmaster.model.policy import Policy, PolicyReference
 from berthmaster.simulation.change_set import ChangeSet, with_clusters
 from berthmaster.simulation.plan_index import PlanIndex, WorkloadKey, key_of
-from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter
+from berthmaster.simulation.policy_edit import Detector, PolicyEdit, labels_matter, may_concern
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload
 from berthmaster.simulation.world import World
 
@@ -93,7 +93,7 @@ def _edit(
 ) -> None:
     detector = Detector(edit, PolicyCatalog(policies), workload_affinity=index.world.workload_affinity)
     unlabelled, uncounted = [], []
-    for key in index.sorted([*index.concerned(edit, detector), *found.after]):
+    for key in index.sorted([*index.concerned(edit, detector), *may_concern(edit, found.after.items())]):
         check()
         workload = found.after[key] if key in found.after else index.get(key)
         if workload is None:

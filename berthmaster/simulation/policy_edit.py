@@ -13,6 +13,7 @@ The rules (karmada ``pkg/detector``):
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from berthmaster.model.binding import Binding, binding_of
 from berthmaster.model.claims import (
@@ -40,6 +41,9 @@ from berthmaster.simulation.claim_records import (
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.present import LAZY, dependencies_for
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
+
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +222,19 @@ class Detector:
             workload_affinity=self._workload_affinity,
         )
         return bound_by(desired, claim.policy)
+
+
+def may_concern(edit: PolicyEdit, workloads: Iterable[tuple[K, SimulatedWorkload | None]]) -> Iterator[K]:
+    """Yield the keys of the workloads that an edit can concern. It is fast, and yields too many."""
+    reference = edit.reference
+    policy_id = permanent_id(edit.before) if edit.before is not None else ""
+    for key, workload in workloads:
+        if workload is None:
+            continue
+        binding = workload.binding
+        recorded_id = bool(policy_id) and binding is not None and policy_id in binding.metadata.labels.values()
+        if edit.after is not None or workload.held_by == reference or recorded_id:
+            yield key
 
 
 def labels_matter(edit: PolicyEdit, workload: SimulatedWorkload) -> bool:

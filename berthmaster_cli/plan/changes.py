@@ -8,7 +8,7 @@ import msgspec.structs
 from berthmaster.interpreters.worker import ScriptProcess
 from berthmaster.manifests import Document, Manifests
 from berthmaster.manifests.loader import objects_of
-from berthmaster.model.errors import FieldError
+from berthmaster.model.errors import FieldError, InputError
 from berthmaster.model.interpretation import check_replica_paths
 from berthmaster.model.kinds import group_of
 from berthmaster.model.policy import Policy
@@ -75,15 +75,19 @@ def change_set(
 
     Raises:
         ManifestError: a field of a workload that affects decisions is invalid.
+        InputError: a policy would be both applied and deleted.
     """
     stored = {each.reference: each for each in manifests.policies}
     written = dict(zip((each.reference for each in objects.policies), objects.policy_documents, strict=True))
     overrides = [each.document for each in objects.ignored if each.document.kind in _OVERRIDES]
+    for reference in removed.policies:
+        if reference in written:
+            raise InputError(f"--delete {reference}: a file of -f would apply it; leave one of them out")
     return ChangeSet(
         policies=tuple(
             _with_scheduler(each, stored.get(each.reference), written[each.reference]) for each in objects.policies
         ),
-        deleted_policies=tuple(each for each in removed.policies if each not in written),
+        deleted_policies=removed.policies,
         clusters=tuple(objects.clusters),
         deleted_clusters=removed.clusters,
         workloads=tuple(_workloads(objects, manifests, replica_paths, workload_affinity=workload_affinity)),

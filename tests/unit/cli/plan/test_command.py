@@ -159,6 +159,7 @@ NOTHING = [to("web", "a")]
         pytest.param("--max-moves many", None, (), 1, "is not a valid integer range", id="bad usage"),
         pytest.param("--delete pp/wep", None, (), 1, "there is no such PropagationPolicy; did you mean web?",
                      id="an unknown policy"),
+        pytest.param("--delete pp/web", None, (), 1, "a file of -f would apply it", id="applied and deleted"),
         pytest.param("--prune", None, (), 1, "--prune and -l go together", id="prune without a selector"),
     ],
 )  # fmt: skip
