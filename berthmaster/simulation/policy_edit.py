@@ -42,7 +42,6 @@ from berthmaster.simulation.eligibility import LOST, UNCLAIMED
 from berthmaster.simulation.present import LAZY, dependencies_for
 from berthmaster.simulation.workload import NotScheduled, SimulatedWorkload, Unscheduled
 
-
 K = TypeVar("K")
 
 
