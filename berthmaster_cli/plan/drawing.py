@@ -168,8 +168,8 @@ def _nodes(bars: Mapping[str, _Bar], sums: Mapping[str, int], *, end: bool) -> I
         middle = bar.top + bar.height / 2 + 4
         yield f'<rect x="{x}" y="{bar.top:.1f}" width="{_BAR}" height="{bar.height:.1f}"/>'
         yield (
-            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}">{_text(shown)} '
-            f'<tspan class="amount">{sums[name]}</tspan><title>{_text(label)}</title></text>'
+            f'<text x="{at}" y="{middle:.1f}" text-anchor="{anchor}">{_text(shown)}: {sums[name]}'
+            f"<title>{_text(label)}</title></text>"
         )
 
 

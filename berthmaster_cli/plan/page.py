@@ -23,7 +23,7 @@ th, td { text-align: left; vertical-align: top; padding: .3rem .7rem .3rem 0; bo
 th { color: var(--dim); font-weight: 600; white-space: nowrap; } .number { text-align: right; }
 code { font: .9em ui-monospace, monospace; overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: auto; max-height: 40rem; background: var(--soft); border-radius: .5rem; }
-svg text { fill: var(--ink); font-size: 12px; } svg .amount { fill: var(--dim); } svg rect { fill: var(--dim); }
+svg text { fill: var(--ink); font-size: 12px; } svg rect { fill: var(--dim); }
 svg path { fill-opacity: .35; } path.move { fill: var(--move); } path.new { fill: var(--new); } path.gone {
   fill: var(--gone); }
 @media print { body { padding: 0; max-width: none; font-size: 11px; } tr, svg { break-inside: avoid; }
