@@ -92,9 +92,9 @@ class Federation:
         self._make(manifest)
         path = self._path(manifest)
         now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        said = {"status": "True", "reason": "Played", "message": "played"}
         conditions = [
-            {"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now, "reason": "Played"}
-            for kind in ("Joined", "Ready")
+            {"type": kind, "lastProbeTime": now, "lastTransitionTime": now, **said} for kind in ("Joined", "Ready")
         ]
         resources = {"cpu": "100", "memory": "1000Gi"}
         status = {
@@ -155,13 +155,19 @@ class Federation:
         """Merge a patch into an object."""
         ask(self._client, merge_patch(self._collection(manifest), self._path(manifest), patch))
 
+    def template(self) -> JSON:
+        """Return the template of the Deployment in its FederatedObject; empty if there is none."""
+        return dict(self._federated().get("template", {}))
+
     def placement(self) -> dict[str, int]:
         """Return the replicas of the Deployment by short name of the cluster; empty if it is not scheduled."""
+        spec = self._federated()
+        return self._placed(spec) if spec else {}
+
+    def _federated(self) -> JSON:
         raw = ask(self._client, APIRequest(Collection.of(API, "federatedobjects").within(self.namespace)))
-        for item in json.loads(raw)["items"]:
-            if item["spec"]["template"]["kind"] == "Deployment":
-                return self._placed(item["spec"])
-        return {}
+        specs = [item["spec"] for item in json.loads(raw)["items"]]
+        return next((dict(spec) for spec in specs if spec["template"]["kind"] == "Deployment"), {})
 
     def wait(self, what: str, check: Callable[[], Value]) -> Value:
         """Wait until a check returns something true, and return it."""
