@@ -46,7 +46,7 @@ def berthmaster(unique: str, processes: Processes) -> Process:
         f"--kubeconfig={kubeconfig()}",
         *([f"--context={context}"] if context else []),
         f"--scheduler-name={scheduler_name(unique)}",
-        "--controllers=binding-scheduler",
+        f"--controllers={os.environ.get('ACCEPTANCE_CONTROLLERS', 'binding-scheduler')}",
         f"--probe-bind={HOST}:{port}",
         "--leader-elect-namespace=default",
         f"--leader-elect-name={scheduler_name(unique)}",
