@@ -21,7 +21,7 @@ class Hook:
     """One webhook: what it is asked about, and where.
 
     Attributes:
-        path: below the webhook's URL; its first word is ``mutate`` or ``validate``.
+        path: below the webhook's URL; its first word is ``mutate``, ``validate`` or ``impact``.
         group, resource: which objects, in any version.
         operations: which requests.
     """
@@ -33,8 +33,9 @@ class Hook:
 
     @property
     def verb(self) -> str:
-        """``mutate`` or ``validate``."""
-        return self.path.lstrip("/").partition("-")[0]
+        """``mutate`` or ``validate``. The reviews of impacts mutate, too: they drop an annotation."""
+        word = self.path.lstrip("/").partition("-")[0]
+        return "mutate" if word == "impact" else word
 
     def entry(self, name: str, url: str, authority: bytes) -> dict[str, Any]:
         """Its place in a webhook configuration."""
