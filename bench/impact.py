@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 from controllers_memory import dressed
-from karmada_plane import policy, selector, serve_karmada
+from karmada_plane import DIVIDED, policy, selector, serve_karmada
 from kube_in_memory import KubeInMemory
 from live import objects
 
@@ -66,7 +66,7 @@ class Plane:
 
 def edited(team: int, members: range) -> dict[str, Any]:
     """Return the policy of a namespace, which now places what it holds on some clusters only."""
-    placement = {"clusterAffinity": {"clusterNames": [f"member{number}" for number in members]}}
+    placement = {**DIVIDED, "clusterAffinity": {"clusterNames": [f"member{number}" for number in members]}}
     return policy("everything", selector(), namespace=f"team{team}", placement=placement)
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 from berthmaster.model.errors import FieldError, shown
@@ -102,6 +103,7 @@ def _by_kind(kinds: Mapping[str, str], scope: Scope) -> dict[tuple[str, str], Sc
 _SCOPES: Final = {**_by_kind(_CLUSTER_KINDS, Scope.CLUSTER), **_by_kind(_NAMESPACED_KINDS, Scope.NAMESPACED)}
 
 
+@lru_cache(maxsize=1024)
 def group_of(api_version: str) -> str:
     """Return the API group of an ``apiVersion``; empty for the core group."""
     group, slash, _ = api_version.partition("/")

@@ -68,6 +68,13 @@ class PlanIndex:
             InputError: the fleet is full.
         """
         self._update_clusters(world)
+        if world.workloads is not self.world.workloads:
+            self._update_workloads(world)
+        if world.policies is not self.world.policies:
+            self._policies = {each.reference: each for each in world.policies}
+        self.world = world
+
+    def _update_workloads(self, world: World) -> None:
         known = self._workloads
         current = {key_of(each.resource): each for each in world.workloads}
         for key in known.keys() - current.keys():
@@ -80,9 +87,6 @@ class PlanIndex:
                 self._add(key, workload)
         self._workloads = current
         self._order = {key: position for position, key in enumerate(current)}
-        if world.policies is not self.world.policies:
-            self._policies = {each.reference: each for each in world.policies}
-        self.world = world
 
     def get(self, key: WorkloadKey) -> SimulatedWorkload | None:
         return self._workloads.get(key)

@@ -60,11 +60,15 @@ class TemplateWatches:
     Args:
         clock: the clock of the informers.
         contacted: called after each message of the server, and after an attempt to start watches.
+
+    Attributes:
+        version: another object after each change of a template.
     """
 
     def __init__(self, clock: Clock, contacted: Callable[[], None]) -> None:
         self._clock = clock
         self._report = contacted
+        self.version = object()
         self._changed = threading.Condition()
         self._named: frozenset[KindName] = frozenset()
         self._asked: OrderedDict[KindName, float] = OrderedDict()
@@ -112,6 +116,9 @@ class TemplateWatches:
             self._update_wanted()
             self._changed.wait_for(lambda: not any(map(self._is_pending, kinds)), timeout_s)
         return next(filter(None, map(self._why_unknown, kinds)), "")
+
+    def _template_changed(self, _key: Key, _before: Document | None, _after: Document | None) -> None:
+        self.version = object()
 
     def _update_wanted(self) -> None:
         """Update the wanted kinds. The caller holds the lock."""
@@ -193,6 +200,7 @@ class TemplateWatches:
             return
         for kind in self._running.keys() - wanted:
             self._running.pop(kind).stop()
+            self.version = object()
         refused, unserved = {}, set()
         for kind in sorted(wanted - self._running.keys()):
             reason = self._begin(client, discovery, kind)
@@ -214,8 +222,10 @@ class TemplateWatches:
         if served is None:
             return f"{kind} {_UNSERVED}"
         informer: Informer[Document] = Informer(served.collection, partial(read_template, kind), self._clock)
+        informer.subscribe(self._template_changed)
         informer.on_contact(self._contacted)
         self._running[kind] = informer
+        self.version = object()
         informer.start(MetadataOnlyClient(client) if metadata_suffices(*kind) else client)
         return ""
 

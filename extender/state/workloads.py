@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from berthmaster.kube.informer import Informer
+from berthmaster.kube.requests import Key
 from berthmaster.manifests import Document, Manifests
 from berthmaster.model.binding import Binding, ObjectReference, binding_name
 from berthmaster.model.claims import PERMANENT_ID
@@ -58,6 +59,14 @@ class _Built(NamedTuple):
     binding: Binding | None
     workload: SimulatedWorkload | None
     gap: str = ""
+
+
+class _KnownWorkloads(NamedTuple):
+    """The workloads of one version of bindings and templates, with one set of policies."""
+
+    version: tuple[object, object]
+    policies: Sequence[Policy]
+    workloads: list[SimulatedWorkload]
 
 
 class KindCounts:
@@ -114,6 +123,10 @@ class ObservedWorkloads:
         self._paths = replica_paths
         self._pairing = self._paired_with(())
         self._building = threading.Lock()
+        self._changed = object()
+        self._known: _KnownWorkloads | None = None
+        for each in bindings:
+            each.subscribe(self._binding_changed)
 
     def __len__(self) -> int:
         return sum(map(len, self._bindings))
@@ -153,20 +166,34 @@ class ObservedWorkloads:
             claimants: policies, with their defaults, that are not among the others and may claim resources.
         """
         with self._building:
-            pairing = self._pairing_for(policies)
-            bindings = {_identity(each.spec.resource): each for each in self._all_bindings()}
-            current: dict[_Identity, _Built] = {}
-            for identity, template in self._identities(bindings):
-                if identity in current:
-                    continue  # the same object in another version of its API group, or its binding
-                known, binding = pairing.built.get(identity), bindings.get(identity)
-                if known is None or known.template is not template or known.binding is not binding:
-                    check()
-                    known = pairing.built[identity] = pairing.build(template, binding)
-                current[identity] = known
-            pairing.built = current
-            found = [each.workload for each in current.values() if each.workload is not None]
+            pairing, version = self._pairing_for(policies), self._version()
+            found = self._known.workloads if self._known is not None and self._known.version == version else None
+            if found is None or self._known is None or self._known.policies is not policies:
+                found = self._built(pairing, check)
+                self._known = _KnownWorkloads(version, policies, found)
             return found + list(_unclaimed(pairing, claimants, check)) if claimants else found
+
+    def _built(self, pairing: "_Pairing", check: Callable[[], None]) -> list[SimulatedWorkload]:
+        """Return all workloads. Only what changed is built again."""
+        bindings = {_identity(each.spec.resource): each for each in self._all_bindings()}
+        current: dict[_Identity, _Built] = {}
+        for identity, template in self._identities(bindings):
+            if identity in current:
+                continue  # the same object in another version of its API group, or its binding
+            known, binding = pairing.built.get(identity), bindings.get(identity)
+            if known is None or known.template is not template or known.binding is not binding:
+                check()
+                known = pairing.built[identity] = pairing.build(template, binding)
+            current[identity] = known
+        pairing.built = current
+        return [each.workload for each in current.values() if each.workload is not None]
+
+    def _version(self) -> tuple[object, object]:
+        """Return a value that differs after each change of a binding or a template."""
+        return self._changed, self._templates.version if self._templates is not None else None
+
+    def _binding_changed(self, _key: Key, _before: Binding | None, _after: Binding | None) -> None:
+        self._changed = object()  # unlike a counter, it is never again what it was, whatever threads do
 
     def unknown(self, policies: Sequence[Policy], timeout_s: float) -> str:
         """Return why the resources that policies select are not known; empty if they are.

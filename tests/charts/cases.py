@@ -17,6 +17,9 @@ KUBEADMIRAL: Final[Values] = {
     },
 }
 
+EVERYTHING: Final = ["clusters", "policies", "bindings", "workloads"]
+IMPACT: Final[Values] = {"enabled": True, "token": "0123456789abcdef"}
+
 CASES: Final[dict[str, Values]] = {
     "default": {},
     "single": {"mode": "single"},
@@ -26,6 +29,19 @@ CASES: Final[dict[str, Values]] = {
     "registration-off": {"registration": {"enabled": False}},
     "extender": {"extender": EXTENDER},
     "extender-live": {"extender": {**EXTENDER, "watch": ["clusters", "policies", "bindings", "workloads"]}},
+    "impact": {"webhook": {"impact": IMPACT}, "extender": {"enabled": True, "watch": EVERYTHING}},
+    "impact-gate": {
+        "mode": "single",
+        "networkPolicy": {"apiServerPorts": [6443], "extenderFrom": [{"namespaceSelector": {"matchLabels": {"a": "b"}}}]},
+        "webhook": {
+            "rules": {"blast-radius": "deny"},
+            "impact": {
+                **IMPACT, "events": True, "blastRadius": {"moved": 5, "deleted": 0}, "timeoutMilliseconds": 200,
+                "exemptUsers": ["alice"], "exemptGroups": ["oncall"], "clientCertificateSecretName": "webhook-client",
+            },
+        },
+        "extender": {"enabled": True, "watch": EVERYTHING, "auth": {"clientCASecretName": "extender-client-ca"}},
+    },
     "extender-only": {
         "webhook": {"enabled": False}, "controllers": {"enabled": False},
         "extender": {

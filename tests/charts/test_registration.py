@@ -4,13 +4,16 @@ from urllib.parse import urlsplit
 
 import pytest
 import yaml
-from charts.cases import CASES
+from charts.cases import CASES, IMPACT
 
 from charts import helm
 from extender.app import all_routes
-from webhook.admission.reviews import ROUTES
+from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
-EVERYTHING = {"webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}}}
+EVERYTHING = {
+    "webhook": {"reviews": {"karmada": True, "kubeAdmiral": True}, "impact": IMPACT},
+    "extender": CASES["impact"]["extender"],
+}
 WEBHOOK_KINDS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 VERBS = {"MutatingWebhookConfiguration": "mutate", "ValidatingWebhookConfiguration": "validate"}
 
@@ -47,8 +50,9 @@ def test_only_policies_are_ever_covered(case):
         [rule] = entry["rules"]
         [group], [resource] = rule["apiGroups"], rule["resources"]
         assert (group, resource) in known
-        assert rule["operations"] == ["CREATE", "UPDATE"]
-        assert path_of(entry).startswith(f"/{VERBS[kind]}-")
+        deletes = path_of(entry) in IMPACT_PATHS
+        assert rule["operations"] == ["CREATE", "UPDATE", *(["DELETE"] if deletes else [])]
+        assert path_of(entry).startswith("/impact-" if deletes else f"/{VERBS[kind]}-")
         assert rule["scope"] == ("Namespaced" if resource == "propagationpolicies" else "Cluster")
 
 
@@ -59,7 +63,9 @@ def test_entries_are_named_once_and_promise_no_effects(case):
     assert len(names) == len(set(names))
     for _, entry in entries:
         assert entry["name"].endswith(".berthmaster.io")
-        assert (entry["sideEffects"], entry["admissionReviewVersions"]) == ("None", ["v1"])
+        recorded = path_of(entry) in IMPACT_PATHS and case == "impact-gate"
+        effects = "NoneOnDryRun" if recorded else "None"
+        assert (entry["sideEffects"], entry["admissionReviewVersions"]) == (effects, ["v1"])
         assert "caBundle" not in entry["clientConfig"], "`register` and `certs run` own that field"
 
 
@@ -70,6 +76,12 @@ def test_settings_reach_every_entry():
             assert entry[key] == wanted[key]
         assert entry["matchPolicy"] == "Equivalent"
         assert entry.get("reinvocationPolicy") == ("IfNeeded" if kind.startswith("Mutating") else None)
+
+
+def test_impacts_come_after_the_defaults_once_and_block_nothing():
+    entries = [entry for kind, entry in webhooks(helm.render(CASES["impact"])) if kind == WEBHOOK_KINDS[0]]
+    assert [path_of(entry) in IMPACT_PATHS for entry in entries] == [False, False, True, True]
+    assert {(entry["failurePolicy"], entry["reinvocationPolicy"]) for entry in entries[2:]} == {("Ignore", "Never")}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +140,8 @@ def test_kubeadmirals_plugin_calls_paths_that_the_extender_serves():
     where = urlsplit(spec["urlPrefix"])
     assert where.hostname == f"berthmaster-extender.{helm.NAMESPACE}.svc"
     served = {route.path for route in all_routes() if route.protocol == "kubeadmiral"}
-    assert {where.path + spec[f"{point}Path"] for point in ("filter", "score", "select")} == served
+    called = {where.path + spec[f"{point}Path"] for point in ("filter", "score", "select")}
+    assert served - called == {f"{where.path}/schedule"}, "which only people and programs call"
     assert spec["tlsConfig"] == {"certData": "Y2VydA==", "keyData": "a2V5"}
     [profile] = helm.of_kind(helm.registration(objects), "SchedulingProfile")
     for point in ("filter", "score", "select"):

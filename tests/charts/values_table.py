@@ -50,7 +50,9 @@ def accepted(known: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """What a schema accepts, in words."""
     if "$ref" in known:
         name = known["$ref"].rpartition("/")[2]
-        return {"strings": "texts by name", "optionalName": "name or empty", "intOrPercent": "number or percentage",
+        return {"strings": "texts by name", "optionalName": "name or empty",
+                "numberOrEmpty": "number or empty", "percentOrEmpty": "0 to 100 or empty",
+                "intOrPercent": "number or percentage",
                 "labelSelector": "label selector", "arguments": "list of texts"}.get(name, name)  # fmt: skip
     if "enum" in known:
         return ", ".join(f"`{each}`" if each else "empty" for each in known["enum"])

@@ -7,7 +7,7 @@ from typing import Any, Final
 from berthmaster_cli.doctor.facts import DeploymentFacts, DryRunFacts, Facts, Setup, Unobserved, WebhookFacts
 from berthmaster_cli.doctor.finding import Finding, failed, ok, skipped, warning
 from berthmaster_cli.doctor.judge.call_failures import denying_webhook, failed_webhook, failure_of
-from webhook.admission.reviews import ROUTES
+from webhook.admission.reviews import IMPACT_PATHS, ROUTES
 
 SHORTEST_S: Final = 2.0
 """A shorter timeout leaves no time for a new connection to a busy machine."""
@@ -16,7 +16,8 @@ LONGEST_S: Final = 10.0
 MARGIN_S: Final = 1.0
 """What the slowest dry run should leave of timeoutSeconds, though it includes two calls, one for each configuration."""
 _GROUPS: Final = frozenset({"policy.karmada.io", "apps.karmada.io"})
-WANTED: Final = {path: route for path, route in ROUTES.items() if route.group in _GROUPS}
+WANTED: Final = {path: route for path, route in ROUTES.items() if route.group in _GROUPS and path not in IMPACT_PATHS}
+"""The reviews that every release registers. Those of impacts are optional, and must never refuse a policy."""
 _PLURALS: Final = {
     "PropagationPolicy": "propagationpolicies", "ClusterPropagationPolicy": "clusterpropagationpolicies",
     "WorkloadRebalancer": "workloadrebalancers",
@@ -65,7 +66,7 @@ def _copies(ours: Sequence[WebhookFacts], setup: Setup) -> Iterator[Finding]:
     by_review = defaultdict(list)
     for webhook in ours:
         for resource in webhook.resources:
-            by_review[webhook.kind, resource].append(webhook)
+            by_review[webhook.kind, resource, webhook.path in IMPACT_PATHS].append(webhook)
     copies = next((webhooks for webhooks in by_review.values() if len(webhooks) > 1), None)
     if copies is None:
         return
@@ -89,7 +90,7 @@ def _urls(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
 
 def _failure_policy(ours: Sequence[WebhookFacts], setup: Setup) -> Finding:
     check = "registration/failure-policy"
-    opened = [webhook.name for webhook in ours if not webhook.fails_closed]
+    opened = [webhook.name for webhook in ours if not webhook.fails_closed and webhook.path not in IMPACT_PATHS]
     if opened:
         message = f"policies are not reviewed while the webhook is unavailable: {_list(opened)}"
         remedy = f"Set it to Fail once the webhook responds: {setup.upgrade} --set webhook.failurePolicy=Fail"

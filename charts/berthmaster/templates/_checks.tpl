@@ -19,11 +19,25 @@
 {{- if and .Values.webhook.enabled (not (or .Values.webhook.reviews.karmada .Values.webhook.reviews.kubeAdmiral)) -}}
 {{- fail "webhook.reviews: no kind is reviewed; set karmada or kubeAdmiral, or webhook.enabled: false" -}}
 {{- end -}}
+{{- if and .Values.webhook.enabled .Values.webhook.impact.enabled -}}
+{{- if not .Values.webhook.reviews.karmada -}}
+{{- fail "webhook.impact.enabled needs webhook.reviews.karmada: impacts are those of Karmada's policies" -}}
+{{- end -}}
+{{- if not (and .Values.extender.enabled (has "workloads" .Values.extender.watch)) -}}
+{{- fail "webhook.impact.enabled needs extender.enabled and extender.watch: [clusters, policies, bindings, workloads]: the extender computes the impact" -}}
+{{- end -}}
+{{- if and .Values.extender.auth.clientCASecretName (not .Values.webhook.impact.clientCertificateSecretName) -}}
+{{- fail "webhook.impact: the extender requires client certificates; name a Secret with tls.crt and tls.key in webhook.impact.clientCertificateSecretName" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.webhook.enabled (not .Values.webhook.impact.enabled) (has (get .Values.webhook.rules "blast-radius" | default "off") (list "warn" "deny")) -}}
+{{- fail "webhook.rules.blast-radius needs webhook.impact.enabled: the extender computes the impact" -}}
+{{- end -}}
 {{- if and (eq .Values.certificates.source "own") (or .Values.webhook.enabled .Values.extender.enabled) (not .Values.certs.enabled) -}}
 {{- fail "certificates.source own needs certs.enabled; enable it, or choose another source" -}}
 {{- end -}}
 {{- with .Values.extender -}}
-{{- if and .enabled (not (or .auth.tokenSecretName .auth.clientCASecretName .auth.insecure)) -}}
+{{- if and .enabled (not (or (include "berthmaster.tokenSecret" $ | fromJson).name .auth.clientCASecretName .auth.insecure)) -}}
 {{- fail "extender.auth: name a Secret with tokens or a client CA, or set insecure: true to serve without authentication" -}}
 {{- end -}}
 {{- if and .enabled .kubeAdmiral.register .auth.tokenSecretName -}}

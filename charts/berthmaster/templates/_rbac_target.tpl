@@ -117,6 +117,16 @@ berthmaster.targetRolesOf.COMPONENT the rules within namespaces, as a list of {n
 
 {{- define "berthmaster.targetRolesOf.extender" -}}{{- end -}}
 
+{{- define "berthmaster.targetRules.webhook" -}}
+{{- if and .Values.webhook.impact.enabled .Values.webhook.impact.events }}
+- apiGroups: [events.k8s.io]
+  resources: [events]
+  verbs: [create, patch] # about policies, which are in any namespace
+{{- end }}
+{{- end -}}
+
+{{- define "berthmaster.targetRolesOf.webhook" -}}{{- end -}}
+
 {{- define "berthmaster.targetRules.certs" -}}
 {{- include "berthmaster.registeredRules" (list . "get" "patch") }}
 {{- end -}}
@@ -235,7 +245,7 @@ name: {{ index $root.Values.target.users (index . 1) | quote }}
 
 {{/* All roles and role bindings in the target, as documents. */}}
 {{- define "berthmaster.targetRBAC" -}}
-{{- range $component := append (without (include "berthmaster.components" . | fromJson).list "webhook" "register") "register" }}
+{{- range $component := append (without (include "berthmaster.components" . | fromJson).list "register") "register" }}
 {{- $rules := include (printf "berthmaster.targetRules.%s" $component) $ }}
 {{- if trim $rules }}
 {{ include "berthmaster.role" (dict "root" $ "component" $component "kind" "Cluster" "suffix" "-target" "rules" $rules "subject" (include "berthmaster.targetSubject" (list $ $component))) }}

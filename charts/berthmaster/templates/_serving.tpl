@@ -75,3 +75,19 @@ spec:
 - --placement-limits={{ join "," $limits }}
 {{- end }}
 {{- end }}
+
+{{- define "berthmaster.impactSecret" -}}
+{{- include "berthmaster.fullname" . }}-impact
+{{- end -}}
+
+{{- /* The Secret and key of the tokens that the extender accepts, as JSON; an empty name for none. The webhook sends the first token. */ -}}
+{{- define "berthmaster.tokenSecret" -}}
+{{- $auth := .Values.extender.auth -}}
+{{- if $auth.tokenSecretName -}}
+{{- dict "name" $auth.tokenSecretName "key" $auth.tokenSecretKey | toJson -}}
+{{- else if and .Values.webhook.enabled .Values.webhook.impact.enabled (not $auth.clientCASecretName) (not $auth.insecure) -}}
+{{- dict "name" (include "berthmaster.impactSecret" .) "key" "tokens" | toJson -}}
+{{- else -}}
+{{- dict "name" "" "key" "" | toJson -}}
+{{- end -}}
+{{- end -}}

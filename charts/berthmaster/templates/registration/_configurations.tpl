@@ -4,11 +4,15 @@
 {{- if and .Values.extender.enabled .Values.extender.kubeAdmiral.register -}}yes{{- end -}}
 {{- end -}}
 
-{{/* All reviews as a YAML list of path, name, group, resource, scope. tests/charts compares it with the routes of the webhook. */}}
+{{/* All reviews as a YAML list of verb, path, group, resource, scope; with impact, the review asks the extender for the impact of a change. tests/charts compares it with the routes of the webhook. */}}
 {{- define "berthmaster.reviews" -}}
 {{- if .Values.webhook.reviews.karmada }}
 - {verb: mutate, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
 - {verb: mutate, path: clusterpropagationpolicy, group: policy.karmada.io, resource: clusterpropagationpolicies, scope: Cluster}
+{{- if .Values.webhook.impact.enabled }}
+- {verb: mutate, impact: true, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
+- {verb: mutate, impact: true, path: clusterpropagationpolicy, group: policy.karmada.io, resource: clusterpropagationpolicies, scope: Cluster}
+{{- end }}
 - {verb: validate, path: propagationpolicy, group: policy.karmada.io, resource: propagationpolicies, scope: Namespaced}
 - {verb: validate, path: clusterpropagationpolicy, group: policy.karmada.io, resource: clusterpropagationpolicies, scope: Cluster}
 - {verb: validate, path: workloadrebalancer, group: apps.karmada.io, resource: workloadrebalancers, scope: Cluster}
@@ -36,30 +40,32 @@ metadata:
 webhooks:
   {{- range include "berthmaster.reviews" $root | fromYamlArray }}
   {{- if eq .verb $verb }}
-  - name: {{ .path }}.berthmaster.io
+  {{- $path := printf "%s-%s" (ternary "impact" $verb (not (not .impact))) .path }}
+  - name: {{ ternary "impact-" "" (not (not .impact)) }}{{ .path }}.berthmaster.io
     admissionReviewVersions: [v1]
     clientConfig:
       {{- if eq $form "url" }}
-      url: https://{{ include "berthmaster.address" (list $root "webhook") }}/{{ $verb }}-{{ .path }}
+      url: https://{{ include "berthmaster.address" (list $root "webhook") }}/{{ $path }}
       {{- else }}
       service:
         name: {{ include "berthmaster.fullname" $root }}-webhook
         namespace: {{ $root.Release.Namespace }}
         port: 443
-        path: /{{ $verb }}-{{ .path }}
+        path: /{{ $path }}
       {{- end }}
     rules:
-      - operations: [CREATE, UPDATE]
+      - operations: [CREATE, UPDATE{{ if .impact }}, DELETE{{ end }}]
         apiGroups: [{{ .group }}]
         apiVersions: ["*"]
         resources: [{{ .resource }}]
         scope: {{ .scope }}
-    failurePolicy: {{ $values.failurePolicy }}
+    failurePolicy: {{ ternary "Ignore" $values.failurePolicy (not (not .impact)) }}
     matchPolicy: {{ $values.matchPolicy }}
     {{- if eq $verb "mutate" }}
-    reinvocationPolicy: {{ $values.reinvocationPolicy }}
+    {{- /* A second review of an impact would miss the annotation that the first one dropped. */}}
+    reinvocationPolicy: {{ ternary "Never" $values.reinvocationPolicy (not (not .impact)) }}
     {{- end }}
-    sideEffects: None
+    sideEffects: {{ ternary "NoneOnDryRun" "None" (not (not (and .impact $values.impact.events))) }}
     timeoutSeconds: {{ $values.timeoutSeconds }}
     {{- with $values.namespaceSelector }}
     namespaceSelector:
