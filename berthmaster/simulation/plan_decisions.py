@@ -5,6 +5,8 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final
 
+import msgspec.structs
+
 from berthmaster.model.binding import Binding
 from berthmaster.model.policy import DEFAULT_SCHEDULER
 from berthmaster.scheduling.diagnosis import explain
@@ -221,12 +223,23 @@ def _workloads_after(
     index: PlanIndex, concerned: dict[WorkloadKey, PlannedWorkload]
 ) -> dict[WorkloadKey, SimulatedWorkload]:
     found = _workloads_before(index)
+    gone = set()
     for key, planned in concerned.items():
-        if planned.after is None:
-            found.pop(key, None)
-        else:
+        if planned.after is not None:
             found[key] = planned.after.workload
-    return found
+        elif (binding := found.pop(key).binding) is not None:
+            gone.add((binding.metadata.namespace, binding.metadata.name))
+    return {key: _without_leaders(each, gone) for key, each in found.items()} if gone else found
+
+
+def _without_leaders(workload: SimulatedWorkload, gone: set[tuple[str, str]]) -> SimulatedWorkload:
+    """Return a dependency that does not follow the workloads that are deleted, by namespace and name of a binding."""
+    binding = workload.binding
+    if binding is None or not binding.spec.required_by:
+        return workload
+    kept = tuple(each for each in binding.spec.required_by if (each.namespace, each.name) not in gone)
+    spec = msgspec.structs.replace(binding.spec, required_by=kept)
+    return replace(workload, binding=msgspec.structs.replace(binding, spec=spec))
 
 
 def _followed(workloads: dict[WorkloadKey, SimulatedWorkload]) -> dict[WorkloadKey, SimulatedWorkload]:

@@ -48,7 +48,7 @@ def why_moved(before: SimulatedWorkload | None, result: WorkloadResult) -> str:
         case Trigger.NONE:
             if result.companions.follows:
                 return f"it follows {', '.join(result.companions.follows)}"
-            return cause or "it follows the workloads that need it"
+            return cause or "no workload needs it any more"
 
 
 def why_stays(before: SimulatedWorkload | None, result: WorkloadResult, *, has_event: bool) -> tuple[StayReason, str]:

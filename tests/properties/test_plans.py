@@ -6,7 +6,7 @@
 import pytest
 from edited_fleet import EditedFleet
 
-FLEETS = 9
+FLEETS = 14
 EDITS = 11
 
 

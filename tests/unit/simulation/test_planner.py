@@ -228,21 +228,37 @@ def test_a_changed_template_is_scheduled_again():
     assert (move.after, move.trigger, move.reason) == ({"a": 5}, Trigger.SCALE, "its replicas change from 2 to 5")
 
 
-def test_dependencies_follow():
-    leading = to("a", propagateDeps=True)
-    needs = '[{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"settings"}]'
-    template = stored_template(held_by=leading)
+LEADING = to("a", propagateDeps=True)
+NEEDS = '[{"apiVersion":"v1","kind":"ConfigMap","namespace":"default","name":"settings"}]'
+
+
+def with_settings():
+    """A Deployment, and a ConfigMap that follows it."""
+    template = stored_template(held_by=LEADING)
     bound = stored_binding(
-        template, {"a": 2}, policy=leading, annotations={"resourcebinding.karmada.io/dependencies": needs}
+        template, {"a": 2}, policy=LEADING, annotations={"resourcebinding.karmada.io/dependencies": NEEDS}
     )
-    settings = stored_template({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings",
-                                "namespace": "default"}})  # fmt: skip
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "default"}}
     snapshot = {"namespace": "default", "name": "web-deployment", "clusters": [{"name": "a", "replicas": 2}]}
-    follows = stored_binding(settings, {}, replicas=None, requiredBy=[snapshot])
-    found = planned(leading, template, bound, settings, follows, edit=[to("b", propagateDeps=True)])
-    moved = {each.resource: each for each in found.moves}
-    assert moved["default/ConfigMap/settings"].deleted == ["a"]
-    assert moved["default/ConfigMap/settings"].reason == "it follows default/Deployment/web"
+    settings = stored_template(config)
+    return LEADING, template, bound, settings, stored_binding(settings, {}, replicas=None, requiredBy=[snapshot])
+
+
+@pytest.mark.parametrize(
+    ("changes", "after"),
+    [
+        pytest.param({"edit": [to("b", propagateDeps=True)]}, {"b": 0}, id="its workload moves"),
+        pytest.param({"edit": [to("a")]}, {}, id="its workload does not propagate dependencies any more"),
+        pytest.param(
+            {"deleted_workloads": (ResourceName("default", "Deployment", "web"),)}, {}, id="its workload is deleted"
+        ),
+    ],
+)
+def test_a_dependency_follows(changes, after):
+    moved = {each.resource: each for each in planned(*with_settings(), **changes).moves}
+    settings = moved["default/ConfigMap/settings"]
+    assert (settings.before, settings.after, settings.deleted) == ({"a": 0}, after, ["a"])
+    assert settings.reason == ("it follows default/Deployment/web" if after else "no workload needs it any more")
 
 
 def test_unknown_labels_are_a_gap():
