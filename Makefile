@@ -170,6 +170,10 @@ pins: $(VENV)/.dev ## Compile requirements/*.txt from pyproject.toml
 	@$(PIP) install "uv>=0.5,<1"
 	@sh requirements/compile.sh $(BIN)/uv
 
+.PHONY: wheels
+wheels: $(BIN)/python ## Check that a wheel of every dependency exists for amd64 and arm64 (needs the network)
+	@$(BIN)/python packaging/wheels.py $(ARGS)
+
 .PHONY: clean
 clean: ## Remove the virtual environment and all caches
 	@rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage
