@@ -11,7 +11,8 @@ from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Node, cluster_of_node
 from berthmaster.model.decode import decode_json
 from berthmaster.model.kubeadmiral import FederatedCluster, as_cluster
-from berthmaster.model.policy import Policy, defaulted
+from berthmaster.model.policy import defaulted
+from berthmaster.model.unsupported import decode_checked_binding, decode_checked_policy
 from berthmaster.model.validation import binding_errors
 
 T = TypeVar("T")
@@ -37,13 +38,13 @@ FEDERATED_CLUSTERS = Watched(
     lambda raw: as_cluster(decode_json(FederatedCluster, raw)),
 )
 KARMADA_POLICIES = tuple(
-    Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_json(Policy, raw)))
+    Watched(Collection.of("policy.karmada.io/v1alpha1", plural), lambda raw: defaulted(decode_checked_policy(raw)))
     for plural in ("propagationpolicies", "clusterpropagationpolicies")
 )
 
 
 KARMADA_BINDINGS = tuple(
-    Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_json(Binding, raw)))
+    Watched(Collection.of("work.karmada.io/v1alpha2", plural), lambda raw: _reduced(decode_checked_binding(raw)))
     for plural in ("resourcebindings", "clusterresourcebindings")
 )
 """Bindings without what members report, and without their version: no decision reads either, and both change often."""

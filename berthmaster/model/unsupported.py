@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from berthmaster.model.binding import Binding
-from berthmaster.model.decode import decode_json, has_unknown_fields, unknown_fields
+from berthmaster.model.decode import decode_json, has_unknown_fields, json_value, unknown_fields
 from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
+from berthmaster.model.policy import Policy
 
 PLACEMENT: Final = "spec.placement"
 _MAX_SHOWN: Final = 5
@@ -97,6 +98,41 @@ def decode_held_binding(document: bytes) -> Binding | None:
         placement = UnsupportedPlacement(unsupported=(str(error.below(PLACEMENT)),))
         return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=placement))
     return None
+
+
+def decode_checked_binding(document: bytes) -> Binding:
+    """Decode a binding; one with unknown parts in its placement has an ``UnsupportedPlacement``.
+
+    Raises:
+        FieldError: another part of the binding is invalid.
+    """
+    try:
+        binding = decode_json(Binding, document)
+    except FieldError:
+        held = decode_held_binding(document)
+        if held is None:
+            raise
+        return held
+    placement = binding.spec.placement
+    if placement is None:
+        return binding
+    checked = checked_placement(placement, json_value(placement_text(document)))
+    if checked is placement:
+        return binding
+    return msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=checked))
+
+
+def decode_checked_policy(document: bytes) -> Policy:
+    """Decode a policy; one with unknown fields in its placement has an ``UnsupportedPlacement``.
+
+    Raises:
+        FieldError: the policy is invalid.
+    """
+    policy = decode_json(Policy, document)
+    checked = checked_placement(policy.spec.placement, json_value(placement_text(document)))
+    if checked is policy.spec.placement:
+        return policy
+    return msgspec.structs.replace(policy, spec=msgspec.structs.replace(policy.spec, placement=checked))
 
 
 def _unsupported(placement: Placement, parts: tuple[str, ...]) -> UnsupportedPlacement:

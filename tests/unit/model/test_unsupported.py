@@ -6,9 +6,12 @@ import pytest
 
 from berthmaster.model.binding import Binding
 from berthmaster.model.decode import convert, decode_json, encode_json, has_unknown_fields, unknown_fields
+from berthmaster.model.errors import FieldError
 from berthmaster.model.placement import Placement
 from berthmaster.model.unsupported import (
     checked_placement,
+    decode_checked_binding,
+    decode_checked_policy,
     decode_held_binding,
     placement_text,
     unsupported_message,
@@ -118,3 +121,28 @@ def test_a_held_binding_is_never_equal_to_a_supported_one():
 
 def test_a_message_names_only_the_first_parts():
     assert unsupported_message(tuple(map(str, range(9)))).endswith("0; 1; 2; 3; 4; and 4 more")
+
+
+@pytest.mark.parametrize(
+    ("placement", "held"),
+    [
+        pytest.param({"clusterAffinity": {}}, False, id="known"),
+        pytest.param({"racks": 1}, True, id="an unknown field"),
+        pytest.param({"replicaScheduling": {"replicaSchedulingType": "Mirrored"}}, True, id="an unknown value"),
+    ],
+)
+def test_a_checked_binding(placement, held):
+    assert bool(unsupported_parts(decode_checked_binding(binding(**placement)).spec.placement)) == held
+
+
+def test_a_binding_that_is_invalid_elsewhere_is_an_error():
+    with pytest.raises(FieldError):
+        decode_checked_binding(binding().replace(b'"web"', b"1"))
+
+
+@pytest.mark.parametrize("placement", [{"clusterAffinity": {}}, {"racks": 1}, None])
+def test_a_checked_policy(placement):
+    spec = {"resourceSelectors": [{"apiVersion": "apps/v1", "kind": "Deployment"}], "placement": placement}
+    document = {"kind": "PropagationPolicy", "metadata": {"name": "p"}, "spec": spec}
+    parts = unsupported_parts(decode_checked_policy(json.dumps(document).encode()).spec.placement)
+    assert bool(parts) == ("racks" in (placement or {}))
