@@ -195,6 +195,16 @@ class ObservedWorkloads:
     def _binding_changed(self, _key: Key, _before: Binding | None, _after: Binding | None) -> None:
         self._changed = object()  # unlike a counter, it is never again what it was, whatever threads do
 
+    def left_out(self, policies: Sequence[Policy]) -> list[str]:
+        """Return which invalid objects of the kinds that policies select are left out, one sentence each."""
+        kinds = {kind for policy in policies for kind in _kinds_of(policy)}
+        gaps = [
+            each.gap
+            for each in list(self._pairing.built.values())
+            if each.gap and each.template is not None and (each.template.api_version, each.template.kind) in kinds
+        ]
+        return gaps[:_MAX_INVALID]
+
     def unknown(self, policies: Sequence[Policy], timeout_s: float) -> str:
         """Return why the resources that policies select are not known; empty if they are.
 
@@ -315,17 +325,20 @@ class _Pairing:
 def _unclaimed(
     pairing: _Pairing, claimants: Sequence[Policy], check: Callable[[], None]
 ) -> Iterator[SimulatedWorkload]:
-    """Yield the workloads that nothing concerns now, and that a claimant selects."""
+    """Yield the workloads that nothing concerns now, and that a claimant selects. Invalid ones become gaps."""
     catalog = PolicyCatalog(claimants)
-    for built in pairing.built.values():
+    for identity, built in pairing.built.items():
         template = built.template
-        if built.workload is not None or template is None or not may_select(claimants, template):
+        if built.workload is not None or built.gap or template is None or not may_select(claimants, template):
             continue
         if reason_not_propagated(template.api_version, template.kind, template.namespace) is not None:
             continue
         if catalog.matching(template_of(template.raw)):
             check()
-            yield pairing.builder.of_pair(template, None)
+            try:
+                yield pairing.builder.of_pair(template, None)
+            except ManifestError as error:
+                pairing.built[identity] = built._replace(gap=f"{error}; the object is left out")
 
 
 def _is_affected(built: _Built, changed: PolicyChanges) -> bool:

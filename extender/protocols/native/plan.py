@@ -60,21 +60,22 @@ class Planner:
         if not self._planning.acquire(timeout=max(0.0, call.deadline_s - services.clock.monotonic_s())):
             raise Refusal(503, "other plans took all the time of the request", headers=_RETRY)
         try:
-            answer = self._planned(services, call, changes)
+            answer = self._planned(services, call, changes, policies)
         finally:
             self._planning.release()
         _require_fresh(services)
         return plan_answer(answer, request.limit, staleness_of(services.state.freshness))
 
-    def _planned(self, services: Services, call: Call, changes: ChangeSet) -> Plan:
-        check = partial(services.check_deadline, call)
+    def _planned(self, services: Services, call: Call, changes: ChangeSet, policies: Sequence[Policy]) -> Plan:
+        check, observed = partial(services.check_deadline, call), services.state.observed
         world = services.state.world(check, changes.policies)
         if self._index is None:
             self._index = PlanIndex(world, services.state.profile)
         else:
             self._index.update(world)
         check()
-        return plan(self._index, changes, services.clock.now(), check=check)
+        gaps = observed.left_out(policies) if observed is not None else ()
+        return plan(self._index, changes, services.clock.now(), gaps=gaps, check=check)
 
     def _require_templates(self, services: Services, call: Call, policies: Sequence[Policy]) -> None:
         """Refuse a request if the resources that its policies select are not known.

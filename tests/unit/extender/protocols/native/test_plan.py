@@ -151,6 +151,19 @@ def test_lists_are_limited_and_counts_and_id_are_not(plane):
     assert (cut.plan.moves, cut.plan.clusters, cut.plan.staying) == ([], [], [])
 
 
+def test_an_invalid_resource_makes_the_answer_incomplete(plane):
+    running = plane()
+    broken = deployment("broken")
+    broken["spec"]["replicas"] = "many"
+    store(running.api, broken)
+    everything = policy("all", selector(), placement=MOVED)
+    running.wait(lambda: not running.ask(create=[everything]).plan.complete)
+    [gap] = running.ask(create=[everything]).plan.gaps
+    assert "broken" in gap
+    assert "replicas" in gap
+    assert running.ask(create=[policy("m", selector("ConfigMap", "v1"), placement=MOVED)]).plan.complete, "another kind"
+
+
 def forbid(request):
     if request.path.endswith("/secrets"):
         raise ApiError(403, "Forbidden", "secrets is forbidden")
