@@ -113,7 +113,7 @@ bench-impact: $(VENV)/.e2e ## Time plans of an extender that watches 10,000 bind
 	@PYTHONPATH=tests $(BIN)/python bench/impact.py $(ARGS)
 .PHONY: bench-move-budgets
 bench-move-budgets: $(VENV)/.dev ## Search for an interleaving of leaders, writes and clock steps that exceeds a budget of moves
-	@BERTHMASTER_EXAMPLES=5000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)
+	@BERTHMASTER_EXAMPLES=2000 $(BIN)/pytest -q tests/properties/test_move_budgets.py $(ARGS)
 
 .PHONY: bench-hostile
 bench-hostile: $(VENV)/.dev ## Measure what hostile documents cost, and what other clients notice

@@ -1,0 +1,278 @@
+"""Moves on a real API server with a played member health: storm brake, a real loss, failback, drain, rollback."""
+
+import concurrent.futures
+import json
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from access_rules import role_rule
+from e2e import karmada
+from e2e.api import Api, RefusedError
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import COMMAND, Controllers, events_about, start_controllers, wait_for_leader
+from e2e.karmada import assigned, binding, cluster, cluster_status, divided
+from e2e.manifests import JSON, unique
+from e2e.processes import Processes, wait_for
+
+from berthmaster.controllers.rbac import rules_of
+
+pytestmark = pytest.mark.e2e
+
+LIMIT_S: Final = 60.0
+LEASE: Final = "berthmaster-controllers"
+MOVE: Final = "policy.berthmaster.io/move"
+TOLERATION_S: Final = 2
+_WRITERS: Final = 4
+_PLAY_S: Final = 0.2
+
+
+class Members:
+    """Plays Karmada's status controllers: each copy becomes healthy soon, except on clusters that are sick."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.sick: frozenset[str] = frozenset()
+        self._api, self._namespace = api, namespace
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._play, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _play(self) -> None:
+        while not self._stopping.wait(_PLAY_S):
+            for each in self._api.list(karmada.BINDINGS, "ResourceBinding", self._namespace):
+                found = [
+                    {"clusterName": name, "applied": True, "health": "Unhealthy" if name in self.sick else "Healthy"}
+                    for name in sorted(assigned(each))
+                ]
+                if each.get("status", {}).get("aggregatedStatus", []) != found:
+                    with suppress(RefusedError):
+                        self._api.patch(each, {"status": {"aggregatedStatus": found}}, subresource="status")
+
+
+class Scene:
+    """A controllers process with its own clusters, bindings and configuration.
+
+    Attributes:
+        namespace: the namespace of the bindings and of the lease.
+        names: the names of the clusters.
+        scheduler: the scheduler name of the process.
+    """
+
+    def __init__(self, processes: Processes, plane: ControlPlane, folder: Path, clusters: int) -> None:
+        self.plane, self.api = plane, plane.api
+        self.namespace, self.scheduler = plane.new_namespace(), unique("mover")
+        self._processes, self._config = processes, folder / "moves.yaml"
+        self._members = [cluster(labels={"scene": self.scheduler}) for _ in range(clusters)]
+        for each in self._members:
+            karmada.join(self.api, each)
+        self.names = [str(each["metadata"]["name"]) for each in self._members]
+        self.controllers: Controllers | None = None
+
+    def run(self, **config: Any) -> None:
+        """Start the process with this configuration, and with exactly the rights that it needs."""
+        head = {"apiVersion": "berthmaster.io/v1alpha1", "kind": "MovesConfiguration"}
+        self._config.write_text(yaml.safe_dump({**head, **config}))
+        rules = [
+            (role_rule(rule, LEASE), self.namespace if rule.scope == "lease" else None)
+            for rule in rules_of(["binding-scheduler"], moves=True)
+        ]
+        self.controllers = start_controllers(
+            self._processes, self.plane, self.namespace,
+            "--controllers=binding-scheduler", f"--scheduler-name={self.scheduler}", "--failover=not-ready",
+            f"--failover-toleration-s={TOLERATION_S}", f"--moves-config={self._config}",
+            kubeconfig=self.plane.user(self.scheduler, rules),
+        )  # fmt: skip
+        wait_for_leader([self.controllers], LIMIT_S)
+
+    def close(self) -> None:
+        if self.controllers is not None:
+            self.controllers.process.stop()
+        for each in self._members:
+            if self.api.exists(each):
+                self.api.delete(each)
+
+    def bind(self, *groups: tuple[str, list[str]], replicas: int = 2) -> JSON:
+        return self.api.create(
+            binding(self.namespace, divided(*groups), replicas=replicas, cpu="100m", schedulerName=self.scheduler)
+        ).object
+
+    def bind_many(self, count: int) -> None:
+        """Create bindings over all clusters, and wait until they are assigned."""
+        with concurrent.futures.ThreadPoolExecutor(_WRITERS) as writers:
+            list(writers.map(lambda _: self.bind(("all", self.names)), range(count)))
+        wait_for("all to be assigned", lambda: all(assigned(each) for each in self.bindings()), LIMIT_S)
+
+    def bindings(self) -> list[JSON]:
+        return self.api.list(karmada.BINDINGS, "ResourceBinding", self.namespace)
+
+    def assignments(self) -> dict[str, dict[str, int]]:
+        return {each["metadata"]["name"]: assigned(each) for each in self.bindings()}
+
+    def set_ready(self, names: list[str], *, ready: bool) -> None:
+        chosen = [each for each in self._members if each["metadata"]["name"] in names]
+        with concurrent.futures.ThreadPoolExecutor(_WRITERS) as writers:
+            list(
+                writers.map(
+                    lambda each: self.api.patch(each, {"status": cluster_status(ready=ready)}, subresource="status"),
+                    chosen,
+                )
+            )
+
+    def berthmaster(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command about moves."""
+        command = [
+            str(COMMAND[0]),
+            words[0],
+            f"--kubeconfig={self.plane.kubeconfig}",
+            f"--lease-namespace={self.namespace}",
+        ]
+        return subprocess.run([*command, *words[1:]], capture_output=True, text=True, timeout=LIMIT_S, check=False)
+
+    def brake(self) -> str:
+        """The reason of the storm brake as the lease records it."""
+        lease = self.api.get({
+            "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": LEASE, "namespace": self.namespace},
+        })  # fmt: skip
+        annotations = lease["metadata"].get("annotations") or {}
+        return str(json.loads(annotations.get("policy.berthmaster.io/storm-brake", "{}")).get("reason", ""))
+
+    def until(self, target: JSON, what: str, check: Callable[[JSON, Mapping[str, Any]], bool]) -> JSON:
+        """Wait until a check of a binding and of the record of its move is true, and return the binding."""
+
+        def look() -> JSON | None:
+            found = self.api.get(target)
+            move = json.loads((found["metadata"].get("annotations") or {}).get(MOVE, "{}"))
+            return found if check(found, move) else None
+
+        return wait_for(what, look, LIMIT_S)
+
+
+@pytest.fixture
+def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[int], Scene]]:
+    """A function that makes a scene with some clusters."""
+    karmada.install_clusters(control_plane.api)
+    made: list[Scene] = []
+
+    def one(clusters: int) -> Scene:
+        made.append(Scene(processes, control_plane, tmp_path, clusters))
+        return made[-1]
+
+    yield one
+    for each in made:
+        each.close()
+
+
+@contextmanager
+def playing(scene: Scene) -> Iterator[Members]:
+    members = Members(scene.api, scene.namespace)
+    members.start()
+    yield members
+    members.stop()
+
+
+def test_a_partition_of_60_percent_of_the_clusters_evicts_nothing(scene: Callable[[int], Scene]):
+    here = scene(10)
+    here.run(brake={"settle": "1s"})
+    here.bind_many(30)
+    before = here.assignments()
+
+    here.set_ready(here.names[:6], ready=False)
+    assert "ready clusters turned unready within" in wait_for("the brake", here.brake, LIMIT_S)
+    events = wait_for("its event", lambda: events_about(here.api, here.namespace, LEASE), LIMIT_S)
+    assert "StormBrakeEngaged" in {each["reason"] for each in events}
+    # Each cluster was tried again several times after its toleration.
+    time.sleep(4 * TOLERATION_S)
+    assert here.assignments() == before
+    assert not any(each["spec"].get("gracefulEvictionTasks") for each in here.bindings())
+    assert "storm brake engaged" in here.berthmaster("moves").stdout
+
+    here.set_ready(here.names[:6], ready=True)
+    wait_for("the end of the brake", lambda: here.brake() == "", LIMIT_S)
+    assert here.assignments() == before
+
+
+def test_a_user_ends_the_brake_and_the_loss_is_failed_over(scene: Callable[[int], Scene]):
+    here = scene(6)
+    here.run()
+    here.bind_many(12)
+    lost = set(here.names[:3])
+    here.set_ready(here.names[:3], ready=False)
+    wait_for("the brake", here.brake, LIMIT_S)
+
+    result = here.berthmaster("moves", "resume", "--message", "the site is gone")
+
+    assert result.returncode == 0, result.stderr
+    assert "the storm brake has ended" in result.stdout
+    wait_for(
+        "all workloads elsewhere",
+        lambda: not any(lost & each.keys() for each in here.assignments().values()),
+        TOLERATION_S + LIMIT_S,
+    )
+    reasons = {each["reason"] for each in events_about(here.api, here.namespace, LEASE)}
+    assert {"StormBrakeEngaged", "StormBrakeResumed"} <= reasons
+
+
+def test_one_lost_cluster_of_40_fails_over_at_full_speed_with_1000_bindings(scene: Callable[[int], Scene]):
+    here = scene(40)
+    here.run()
+    here.bind_many(1000)
+    lost = here.names[0]
+    concerned = sum(lost in each for each in here.assignments().values())
+    assert concerned > 0
+
+    here.set_ready([lost], ready=False)
+
+    wait_for(
+        f"{concerned} workloads elsewhere",
+        lambda: not any(lost in each for each in here.assignments().values()),
+        TOLERATION_S + 60,
+    )
+    assert here.brake() == ""
+    assert all(sum(each.values()) == 2 for each in here.assignments().values())
+
+
+def test_failback_drain_and_rollback(scene: Callable[[int], Scene]):
+    here = scene(3)
+    first, second, third = here.names
+    here.set_ready([first], ready=False)
+    here.run(failback={"mode": "On", "after": "1s"}, soak="1s", deadline="3s", holdDown={"initial": "1h"})
+    # A new leader begins no planned move for a minute. The config allows no shorter time, so this scene waits for it.
+    with playing(here) as members:
+        made = here.bind(("first", [first]), ("rest", [second, third]))
+        here.until(made, "the second group", lambda found, _: bool(assigned(found)) and first not in assigned(found))
+
+        here.set_ready([first], ready=True)
+        surging = here.until(made, "old and new copies", lambda found, _: first in assigned(found))
+        assert sum(assigned(surging).values()) >= 4, "the old copies stay until the new ones are healthy"
+        here.until(made, "the first group alone", lambda found, _: assigned(found) == {first: 2})
+
+        members.sick = frozenset([second, third])
+        here.until(made, "the end of the move", lambda _, move: move.get("phase") not in {"Surging", "Soaking"})
+        result = here.berthmaster("drain", first, f"--scheduler-name={here.scheduler}", "--timeout=25")
+        assert result.returncode == 1
+        rolled_back = here.until(made, "a rollback", lambda _, move: move.get("phase") == "RolledBack")
+        assert assigned(rolled_back) == {first: 2}
+        assert "held down until" in here.berthmaster("moves").stdout
+        assert here.berthmaster("undrain", first).returncode == 0
+
+        members.sick = frozenset()
+        other = here.bind(("first", [first]), ("rest", [second, third]))
+        here.until(other, "an assignment", lambda found, _: assigned(found) == {first: 2})
+        drained = here.berthmaster("drain", first, f"--scheduler-name={here.scheduler}", "--timeout=25", "-o", "json")
+        here.until(other, "the other clusters", lambda found, _: first not in assigned(found))
+        left = json.loads(drained.stdout)["left"]
+        assert [row["workload"] for row in left] == [f"{here.namespace}/Deployment/{made['spec']['resource']['name']}"]
+        assert "held down until" in left[0]["message"]
