@@ -38,6 +38,7 @@ from berthmaster_cli.moves.rows import (
     age_text,
     assignment_text,
     brake_report,
+    changed_rows,
     move_rows,
 )
 
@@ -160,14 +161,10 @@ def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
                 brake, read_s = followed.brake(), time.monotonic()
             now = datetime.now(UTC)
             wanted = [each for each in followed.bindings() if given["namespace"] in {"", each.metadata.namespace}]
-            rows = {row.workload: row for row in move_rows(wanted, _context(now, brake))}
-            for name, row in rows.items():
-                if known.get(name) != row:
-                    _print_change(row, now, given["output"])
-            for name in known.keys() - rows.keys():
-                gone = MoveRow(name, RowState.DONE, known[name].binding, message="no move")
-                _print_change(gone, now, given["output"])
-            known = rows
+            rows = move_rows(wanted, _context(now, brake))
+            for row in changed_rows(known, rows):
+                _print_change(row, now, given["output"])
+            known = {row.workload: row for row in rows}
             followed.wait(_LOOK_S)
 
 

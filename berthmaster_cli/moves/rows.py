@@ -132,6 +132,20 @@ def row_of(binding: Binding, context: RowContext) -> MoveRow | None:
     )
 
 
+def changed_rows(known: Mapping[str, MoveRow], rows: Sequence[MoveRow]) -> list[MoveRow]:
+    """Return the rows that differ from the known ones, and a last row for each binding without a move now.
+
+    Args:
+        known: the rows that were printed, by workload.
+        rows: the rows now.
+    """
+    names = {row.workload for row in rows}
+    gone = [
+        MoveRow(name, RowState.DONE, row.binding, message="no move") for name, row in known.items() if name not in names
+    ]
+    return [*(row for row in rows if known.get(row.workload) != row), *gone]
+
+
 def workload_of(binding: Binding) -> str:
     """Return the name of a binding's workload as commands print it."""
     resource = binding.spec.resource

@@ -8,6 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from berthmaster_cli.main import main
+from berthmaster_cli.moves.rows import MoveRow, RowState, changed_rows
 
 SURGING = {
     "reason": "Failback", "phase": "Surging", "source": {"member2": 4}, "target": {"member1": 4},
@@ -115,6 +116,17 @@ def test_a_dump_can_be_neither_followed_nor_changed(words):
 def test_another_api_server_is_an_error(plane):
     plane.api.served.withdraw("work.karmada.io/v1alpha2")
     assert "does not serve work.karmada.io/v1alpha2" in plane.run("moves", code=2)
+
+
+def test_following_prints_what_changed_and_what_is_gone():
+    def row(name, message=""):
+        return MoveRow(name, RowState.WAITING, f"{name}-deployment", message=message)
+
+    known = {each.workload: each for each in (row("same"), row("other"), row("gone"))}
+    found = changed_rows(known, [row("same"), row("other", "budget"), row("new")])
+    assert [(each.workload, each.state.value, each.message) for each in found] == [
+        ("other", "waiting", "budget"), ("new", "waiting", ""), ("gone", "done", "no move"),
+    ]  # fmt: skip
 
 
 class TestResume:
