@@ -1,12 +1,10 @@
-"""Moves on a real API server with a played member health: storm brake, a real loss, failback, drain, rollback."""
+"""Moves on a real API server: the storm brake, and a real loss."""
 
 import concurrent.futures
 import json
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +12,6 @@ import pytest
 import yaml
 from access_rules import role_rule
 from e2e import karmada
-from e2e.api import Api, RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import COMMAND, Controllers, events_about, start_controllers, wait_for_leader
 from e2e.karmada import assigned, binding, cluster, cluster_status, divided
@@ -35,34 +32,6 @@ MOVE: Final = "policy.berthmaster.io/move"
 TOLERATION_S: Final = 2
 _WRITERS: Final = 4
 _PLAY_S: Final = 0.2
-
-
-class Members:
-    """Plays Karmada's status controllers: each copy becomes healthy soon, except on clusters that are sick."""
-
-    def __init__(self, api: Api, namespace: str) -> None:
-        self.sick: frozenset[str] = frozenset()
-        self._api, self._namespace = api, namespace
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._play, daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopping.set()
-        self._thread.join()
-
-    def _play(self) -> None:
-        while not self._stopping.wait(_PLAY_S):
-            for each in self._api.list(karmada.BINDINGS, "ResourceBinding", self._namespace):
-                found = [
-                    {"clusterName": name, "applied": True, "health": "Unhealthy" if name in self.sick else "Healthy"}
-                    for name in sorted(assigned(each))
-                ]
-                if each.get("status", {}).get("aggregatedStatus", []) != found:
-                    with suppress(RefusedError):
-                        self._api.patch(each, {"status": {"aggregatedStatus": found}}, subresource="status")
 
 
 class Scene:
@@ -149,6 +118,10 @@ class Scene:
                 )
             )
 
+    def set_taints(self, name: str, taints: list[JSON] | None) -> None:
+        [chosen] = [each for each in self._members if each["metadata"]["name"] == name]
+        self.api.patch(chosen, {"spec": {"taints": taints}})
+
     def berthmaster(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run a command about moves."""
         command = [
@@ -179,19 +152,6 @@ class Scene:
         return wait_for(what, look, LIMIT_S)
 
 
-@pytest.fixture(scope="module")
-def mover(
-    processes: Processes, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Scene]:
-    """The scene of planned moves. It starts first, because a new leader begins no planned move for a minute."""
-    karmada.install_clusters(control_plane.api)
-    made = Scene(processes, control_plane, tmp_path_factory.mktemp("mover"), 3)
-    made.set_ready(made.names[:1], ready=False)
-    made.run(failback={"mode": "On", "after": "1s"}, soak="1s", deadline="3s", holdDown={"initial": "1h"})
-    yield made
-    made.close()
-
-
 @pytest.fixture
 def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[int], Scene]]:
     """A function that makes a scene with some clusters."""
@@ -207,17 +167,6 @@ def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> 
         each.close()
 
 
-@contextmanager
-def playing(scene: Scene) -> Iterator[Members]:
-    members = Members(scene.api, scene.namespace)
-    members.start()
-    try:
-        yield members
-    finally:
-        members.stop()
-
-
-@pytest.mark.usefixtures("mover")
 def test_a_partition_of_60_percent_of_the_clusters_evicts_nothing(scene: Callable[[int], Scene]):
     here = scene(10)
     here.run(brake={"settle": "1s"})
@@ -270,41 +219,11 @@ def test_one_lost_cluster_of_40_fails_over_at_full_speed_with_1000_bindings(scen
 
     here.set_ready([lost], ready=False)
 
+    # On a quiet machine it takes a few seconds. The deadline is for a loaded one.
     wait_for(
         f"{concerned} workloads elsewhere",
         lambda: not any(lost in each for each in here.assignments().values()),
-        TOLERATION_S + 60,
+        TOLERATION_S + LIMIT_S,
     )
     assert here.brake() == ""
     assert all(sum(each.values()) == 2 for each in here.assignments().values())
-
-
-def test_failback_drain_and_rollback(mover: Scene):
-    here = mover
-    first, second, third = here.names
-    with playing(here) as members:
-        made = here.bind(("first", [first]), ("rest", [second, third]))
-        here.until(made, "the second group", lambda found, _: bool(assigned(found)) and first not in assigned(found))
-
-        here.set_ready([first], ready=True)
-        surging = here.until(made, "old and new copies", lambda found, _: first in assigned(found))
-        assert sum(assigned(surging).values()) >= 4, "the old copies stay until the new ones are healthy"
-        here.until(made, "the first group alone", lambda found, _: assigned(found) == {first: 2})
-
-        members.sick = frozenset([second, third])
-        here.until(made, "the end of the move", lambda _, move: move.get("phase") not in {"Surging", "Soaking"})
-        result = here.berthmaster("drain", first, f"--scheduler-name={here.scheduler}", "--timeout=25")
-        assert result.returncode == 1
-        rolled_back = here.until(made, "a rollback", lambda _, move: move.get("phase") == "RolledBack")
-        assert assigned(rolled_back) == {first: 2}
-        assert "held down until" in here.berthmaster("moves").stdout
-        assert here.berthmaster("undrain", first).returncode == 0
-
-        members.sick = frozenset()
-        other = here.bind(("first", [first]), ("rest", [second, third]))
-        here.until(other, "an assignment", lambda found, _: assigned(found) == {first: 2})
-        drained = here.berthmaster("drain", first, f"--scheduler-name={here.scheduler}", "--timeout=25", "-o", "json")
-        here.until(other, "the other clusters", lambda found, _: first not in assigned(found))
-        left = json.loads(drained.stdout)["left"]
-        assert [row["workload"] for row in left] == [f"{here.namespace}/Deployment/{made['spec']['resource']['name']}"]
-        assert "held down until" in left[0]["message"]
