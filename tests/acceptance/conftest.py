@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from acceptance import federation
-from acceptance.live import KarmadaPlane, kubeconfig
+from acceptance.live import OWN_GATES, KarmadaPlane, kubeconfig
 from acceptance.planes import FAILOVER_AFTER_S, MOVES_CONFIG, ModelPlane, Plane
 from acceptance.scenes import Scene
 from e2e.control_plane import HOST, fetch
@@ -53,6 +53,7 @@ def berthmaster(unique: str, processes: Processes) -> Process:
         "--failover=not-ready",
         f"--failover-toleration-s={FAILOVER_AFTER_S}",
         f"--moves-config={MOVES_CONFIG}",
+        f"--feature-gates={','.join(OWN_GATES)}",
     ]
     process = processes.start("controllers", [*COMMAND, *flags])
     process.wait_for("to lead", lambda: "leading" in (fetch(f"http://{HOST}:{port}/readyz") or ""), START_LIMIT_S)

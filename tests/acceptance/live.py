@@ -29,6 +29,9 @@ PLURALS: Final = {
     "Deployment": "deployments", "ConfigMap": "configmaps", "Secret": "secrets", "Namespace": "namespaces",
     "ClusterRole": "clusterroles", "Lease": "leases", "FederatedResourceQuota": "federatedresourcequotas",
 }  # fmt: skip
+OWN_GATES: Final = os.environ.get("ACCEPTANCE_FEATURE_GATES", "").split(",")
+"""The feature gates of Berthmaster."""
+OWN_PREEMPTION: Final = "PolicyPreemption=true"
 POLL_S: Final = 0.25
 RENEW_S: Final = 5.0
 LEASES: Final = Collection.of("coordination.k8s.io/v1", "leases")
@@ -65,6 +68,7 @@ class KarmadaPlane:
     ) -> None:
         self.scheduler = scheduler
         self.gates = gates
+        self.preempts = OWN_PREEMPTION in OWN_GATES
         self.namespace = f"bm-acceptance-{unique}"
         self.prefix = f"bma-{unique}-"
         self._client = client
@@ -154,7 +158,7 @@ class KarmadaPlane:
     def use_webhook(self) -> None:
         if not HOST:
             pytest.skip("needs ACCEPTANCE_HOST, the address of this machine for the API server")
-        self._webhook = NamespaceWebhook(self._client, self._processes, self.namespace)
+        self._webhook = NamespaceWebhook(self._client, self._processes, self.namespace, OWN_GATES)
 
     def _play(self) -> None:
         """Do what the agents of the members do now."""

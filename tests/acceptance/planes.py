@@ -39,6 +39,7 @@ class Plane(Protocol):
         prefix: how the names of the scenario's clusters, and of its cluster-scoped resources, start.
         members: the member clusters.
         gates: the feature gates of Karmada that are on, besides those that are on by default.
+        preempts: whether Berthmaster's preemption controller runs.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Plane(Protocol):
     prefix: str
     members: Members
     gates: frozenset[str]
+    preempts: bool
 
     def apply(self, manifest: JSON) -> None:
         """Create an object, with its status."""
@@ -90,6 +92,7 @@ class ModelPlane:
     namespace = "shop"
     scheduler = SCHEDULER
     prefix = "bm-"
+    preempts = False
     gates: frozenset[str] = frozenset({"PropagationPolicyPreemption", "FederatedQuotaEnforcement"})
 
     def __init__(self, delays: Delays | None = None) -> None:

@@ -11,8 +11,10 @@ PREEMPTION = "PropagationPolicyPreemption"
 
 @pytest.fixture
 def preempting(scene: Scene) -> Scene:
-    """A scene on a Karmada whose detector preempts."""
-    if PREEMPTION not in scene.plane.gates:
+    """A scene on a Karmada whose detector preempts, or with Berthmaster's preemption controller."""
+    if scene.plane.preempts:
+        scene.plane.use_webhook()  # it records drops in priority
+    elif PREEMPTION not in scene.plane.gates:
         pytest.skip(f"needs a Karmada with the gate {PREEMPTION}, and KARMADA_FEATURE_GATES={PREEMPTION}")
     return scene
 
@@ -119,6 +121,21 @@ def test_a_drop_in_priority_lets_the_highest_candidate_take(preempting: Scene):
     scene.plane.edit(held, spec={"priority": 3})
     scene.expect(web, {"m2": 4})
     assert scene.holder(web) == "seven"
+
+
+def test_a_drop_in_priority_wakes_the_old_priority_too_if_berthmaster_preempts(preempting: Scene):
+    """Karmada looks at the priorities strictly between the new and the old one; Berthmaster includes the old one."""
+    scene = preempting
+    two_clusters(scene)
+    web = scene.deployment()
+    held = scene.policy("held", scene.placement("m1"), priority=9)
+    scene.expect(web, {"m1": 4})
+    scene.policy("equal", scene.placement("m2"), priority=9, preemption="Always")
+    scene.plane.rest(3)
+    assert scene.holder(web) == "held"
+    scene.plane.edit(held, spec={"priority": 3})
+    scene.plane.rest(5)
+    assert scene.holder(web) == ("equal" if scene.plane.preempts else "held")
 
 
 def test_the_loser_gets_a_workload_back_when_the_winner_is_deleted(preempting: Scene):

@@ -3,6 +3,7 @@
 import base64
 import os
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from e2e.certificates import Authority
@@ -29,7 +30,7 @@ _KINDS: Final = {
 class NamespaceWebhook:
     """A process of the webhook in companion mode, and its registration for the policies of one namespace."""
 
-    def __init__(self, client: APIClient, processes: Processes, namespace: str) -> None:
+    def __init__(self, client: APIClient, processes: Processes, namespace: str, gates: Iterable[str] = ()) -> None:
         """Start and register it."""
         self._client = client
         self._name = f"{namespace}.berthmaster.io"
@@ -40,6 +41,7 @@ class NamespaceWebhook:
         command = [
             COMMAND[0], "webhook", f"--bind={HOST}:{port}", f"--probe-bind={_LOOPBACK}:{plain_port}",
             f"--cert-file={files[0]}", f"--key-file={files[1]}", "--drain-s=0",
+            f"--feature-gates={','.join(gates)}",
         ]  # fmt: skip
         self._process = processes.start("webhook", command)
         ready = f"http://{_LOOPBACK}:{plain_port}/readyz"
