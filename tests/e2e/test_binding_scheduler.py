@@ -1,5 +1,6 @@
 """The binding scheduler on a real API server, with exactly the access rights that the docs list."""
 
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -268,18 +269,20 @@ def test_a_burst_assigns_no_capacity_twice(api: Api, namespace: str, scheduler: 
     assert sum(condition(each)["reason"] == "Unschedulable" for each in finished) == 5
 
 
-def test_clusters_that_stay_not_ready_are_replaced(
+def test_a_workload_leaves_its_group_as_a_whole_and_keeps_its_healthy_copies_meanwhile(
     api: Api, namespace: str, processes: Processes, fleet_plane: ControlPlane, join: Join
 ):
     controllers, name = run(processes, fleet_plane, "--failover=not-ready", "--failover-toleration-s=1")
-    healthy, lost, next_group = join(cpu="10"), join(cpu="10"), join(cpu="10")
+    healthy, lost, next_group = join(cpu="10"), join(cpu="10"), join(cpu="20")
     placement = divided(("first", [name_of(healthy), name_of(lost)]), ("second", [name_of(next_group)]))
     made = api.create(binding(namespace, placement, replicas=16, schedulerName=name)).object
     until_assigned(api, made, {name_of(healthy): 8, name_of(lost): 8})
 
     api.patch(lost, {"status": cluster_status(cpu="10", ready=False)}, subresource="status")
 
-    found = until_assigned(api, made, {name_of(healthy): 8, name_of(next_group): 8})
+    found = until_assigned(api, made, {name_of(healthy): 8, name_of(next_group): 16})
+    move = json.loads(found["metadata"]["annotations"]["policy.berthmaster.io/move"])
+    assert (move["reason"], move["phase"], move["target"]) == ("Failover", "Surging", {name_of(next_group): 16})
     tasks = found["spec"]["gracefulEvictionTasks"]
     assert [(each["fromCluster"], each["reason"], each["producer"]) for each in tasks] == [
         (name_of(lost), "ClusterNotReady", name)
