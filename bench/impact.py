@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import click
 from controllers_memory import dressed
-from karmada_plane import DIVIDED, policy, selector, serve_karmada
+from karmada_plane import DIVIDED, PP_ID, policy, selector, serve_karmada
 from kube_in_memory import KubeInMemory
 from live import objects
 
@@ -41,7 +41,7 @@ class Plane:
         serve_karmada(self.api)
         for each in (raw for group in objects(workloads, clusters) for raw in group):
             if each["kind"] != "Namespace":
-                self.store(dressed(each) if each["kind"] == "Cluster" else each)
+                self.store(dressed(each) if each["kind"] == "Cluster" else identified(each))
         self._services = Services(self.state, metrics=None, log=logging.getLogger("bench"), clock=clock)  # type: ignore[arg-type]
         self._planner, self._clock = Planner(), clock
         self.source = WatchSource(
@@ -64,10 +64,18 @@ class Plane:
         return (time.thread_time() - begun_s) * 1000, answer
 
 
+def identified(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return an object whose policy has a permanent id of its own, as in a control plane. The builders use its name."""
+    labels = manifest["metadata"].get("labels", {})
+    if PP_ID in labels:
+        labels[PP_ID] = f"{manifest['metadata']['namespace']}-id"
+    return manifest
+
+
 def edited(team: int, members: range) -> dict[str, Any]:
     """Return the policy of a namespace, which now places what it holds on some clusters only."""
     placement = {**DIVIDED, "clusterAffinity": {"clusterNames": [f"member{number}" for number in members]}}
-    return policy("everything", selector(), namespace=f"team{team}", placement=placement)
+    return identified(policy("everything", selector(), namespace=f"team{team}", placement=placement))
 
 
 def report(what: str, taken_ms: list[float]) -> float:
