@@ -10,6 +10,9 @@ from berthmaster.model.selector import LabelSelector
 
 DEFAULT_NAMESPACE: Final = "default"
 DEFAULT_SCHEDULER: Final = "default-scheduler"
+_GRACEFULLY: Final = "Gracefully"
+_TOLERATION_S: Final = 300
+_GRACE_S: Final = 600
 _SERVICE_IMPORT: Final = ("multicluster.x-k8s.io/v1alpha1", "ServiceImport")
 
 
@@ -163,9 +166,28 @@ def defaulted(policy: Policy) -> Policy:
         preemption=spec.preemption or "Never",
         scheduler_name=spec.scheduler_name or DEFAULT_SCHEDULER,
         conflict_resolution=spec.conflict_resolution or "Abort",
+        failover=_defaulted_failover(spec.failover),
         propagate_deps=spec.propagate_deps or any((s.api_version, s.kind) == _SERVICE_IMPORT for s in selectors),
     )
     return msgspec.structs.replace(policy, metadata=metadata, spec=spec)
+
+
+def _defaulted_failover(failover: FailoverBehavior | None) -> FailoverBehavior | None:
+    if failover is None:
+        return None
+    application, cluster = failover.application, failover.cluster
+    if application is not None:
+        mode, conditions = application.purge_mode or _GRACEFULLY, application.decision_conditions
+        seconds, grace_s = conditions.toleration_seconds, application.grace_period_seconds
+        application = msgspec.structs.replace(
+            application,
+            decision_conditions=DecisionConditions(_TOLERATION_S if seconds is None else seconds),
+            purge_mode=mode,
+            grace_period_seconds=_GRACE_S if grace_s is None and mode == _GRACEFULLY else grace_s,
+        )
+    if cluster is not None:
+        cluster = msgspec.structs.replace(cluster, purge_mode=cluster.purge_mode or _GRACEFULLY)
+    return FailoverBehavior(application, cluster)
 
 
 def defaulted_placement(placement: Placement) -> Placement:

@@ -95,9 +95,18 @@ def without_record(
     binding = workload.binding
     if binding is None or (only_id is not None and binding.metadata.labels.get(labels[0], only_id) != only_id):
         return found
+    return without_bound(found, reference)
+
+
+def without_bound(workload: SimulatedWorkload, reference: PolicyReference) -> SimulatedWorkload:
+    """Return a workload whose binding does not record a policy of this kind."""
+    binding = workload.binding
+    if binding is None:
+        return workload
+    labels, _ = record_keys(reference.kind)
     kept = {key: value for key, value in binding.metadata.labels.items() if key not in labels}
     metadata = msgspec.structs.replace(binding.metadata, labels=kept)
-    return replace(found, binding=msgspec.structs.replace(binding, metadata=metadata))
+    return replace(workload, binding=msgspec.structs.replace(binding, metadata=metadata))
 
 
 def bound_by(binding: Binding, policy: Policy) -> Binding:

@@ -36,6 +36,7 @@ from berthmaster.simulation.claim_records import (
     recorded,
     recorded_by_binding,
     with_record,
+    without_bound,
     without_record,
 )
 from berthmaster.simulation.eligibility import LOST, UNCLAIMED
@@ -159,6 +160,9 @@ class Detector:
             return workload
         if level:
             return self._reconciled(workload, template, lazily=_is_lazy(policy))
+        holds = recorded(workload)
+        if holds is not None and holds.kind != self._edit.reference.kind:
+            return without_bound(workload, self._edit.reference)
         return self._reconciled(without_record(workload, self._edit.reference), template)
 
     def _preempted(self, workload: SimulatedWorkload, template: Template) -> SimulatedWorkload:

@@ -1,8 +1,8 @@
 import pytest
 from builders import placement, policy, selector
 
-from berthmaster.model.decode import builtins
-from berthmaster.model.policy import defaulted, defaulted_placement
+from berthmaster.model.decode import builtins, convert
+from berthmaster.model.policy import FailoverBehavior, defaulted, defaulted_placement
 
 
 @pytest.mark.parametrize(
@@ -82,3 +82,15 @@ def test_service_imports_propagate_their_dependencies():
 def test_defaulting_twice_changes_nothing():
     once = defaulted(policy(placement=placement(replicaScheduling={}, spreadConstraints=[{}])))
     assert defaulted(once) == once
+
+
+def test_a_failover_gets_the_defaults_of_the_crd_and_of_the_webhook():
+    written = defaulted(policy("p", failover=convert(FailoverBehavior, {"application": {}, "cluster": {}})))
+    assert builtins(written.spec.failover) == {
+        "application": {
+            "decisionConditions": {"tolerationSeconds": 300}, "purgeMode": "Gracefully", "gracePeriodSeconds": 600,
+        },
+        "cluster": {"purgeMode": "Gracefully"},
+    }  # fmt: skip
+    kept = {"application": {"decisionConditions": {"tolerationSeconds": 5}, "purgeMode": "Never"}}
+    assert builtins(defaulted(policy("p", failover=convert(FailoverBehavior, kept))).spec.failover) == kept
