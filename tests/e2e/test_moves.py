@@ -1,10 +1,12 @@
-"""Moves on a real API server: the storm brake, and a real loss."""
+"""Moves on a real API server with a played member health: storm brake, a real loss, failback, drain, rollback."""
 
 import concurrent.futures
 import json
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +14,7 @@ import pytest
 import yaml
 from access_rules import role_rule
 from e2e import karmada
+from e2e.api import Api, RefusedError
 from e2e.control_plane import ControlPlane
 from e2e.controllers_process import COMMAND, Controllers, events_about, start_controllers, wait_for_leader
 from e2e.karmada import assigned, binding, cluster, cluster_status, divided
@@ -27,11 +30,42 @@ from berthmaster.kube.requests import create, page
 pytestmark = pytest.mark.e2e
 
 LIMIT_S: Final = 120.0
+SICK: Final = {"example.org/sick": "yes"}
+"""The label of bindings whose copies never become healthy."""
 LEASE: Final = "berthmaster-controllers"
 MOVE: Final = "policy.berthmaster.io/move"
 TOLERATION_S: Final = 2
 _WRITERS: Final = 4
 _PLAY_S: Final = 0.2
+
+
+class Members:
+    """Plays Karmada's status controllers: each copy becomes healthy soon, except those of sick workloads."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api, self._namespace = api, namespace
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._play, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join()
+
+    def _play(self) -> None:
+        while not self._stopping.wait(_PLAY_S):
+            for each in self._api.list(karmada.BINDINGS, "ResourceBinding", self._namespace):
+                sick = SICK.items() <= each["metadata"]["labels"].items()
+                health = "Unhealthy" if sick else "Healthy"
+                found = [
+                    {"clusterName": name, "applied": True, "health": health, "status": {"readyReplicas": count}}
+                    for name, count in sorted(assigned(each).items())
+                ]
+                if each.get("status", {}).get("aggregatedStatus", []) != found:
+                    with suppress(RefusedError):
+                        self._api.patch(each, {"status": {"aggregatedStatus": found}}, subresource="status")
 
 
 class Scene:
@@ -77,10 +111,10 @@ class Scene:
             if self.api.exists(each):
                 self.api.delete(each)
 
-    def bind(self, *groups: tuple[str, list[str]], replicas: int = 2) -> JSON:
-        return self.api.create(
-            binding(self.namespace, divided(*groups), replicas=replicas, cpu="100m", schedulerName=self.scheduler)
-        ).object
+    def bind(self, *groups: tuple[str, list[str]], labels: Mapping[str, str] | None = None) -> JSON:
+        made = binding(self.namespace, divided(*groups), cpu="100m", schedulerName=self.scheduler)
+        made["metadata"]["labels"] |= labels or {}
+        return self.api.create(made).object
 
     def bind_many(self, count: int) -> None:
         """Create bindings over all clusters, and wait until they are assigned."""
@@ -152,6 +186,20 @@ class Scene:
         return wait_for(what, look, LIMIT_S)
 
 
+@pytest.fixture(scope="module")
+def mover(
+    processes: Processes, control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Scene]:
+    """The scene of planned moves. It starts first, because a new leader begins no planned move for a minute."""
+    karmada.install_clusters(control_plane.api)
+    made = Scene(processes, control_plane, tmp_path_factory.mktemp("mover"), 3)
+    made.set_taints(made.names[0], [{"key": "maintenance", "effect": "NoSchedule"}])
+    hopeless = {"selector": {"labels": {"matchLabels": SICK}}, "deadline": "3s"}
+    made.run(failback={"mode": "On", "after": "1s"}, soak="1s", holdDown={"initial": "1h"}, rules=[hopeless])
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> Iterator[Callable[[int], Scene]]:
     """A function that makes a scene with some clusters."""
@@ -167,6 +215,17 @@ def scene(processes: Processes, control_plane: ControlPlane, tmp_path: Path) -> 
         each.close()
 
 
+@contextmanager
+def playing(scene: Scene) -> Iterator[Members]:
+    members = Members(scene.api, scene.namespace)
+    members.start()
+    try:
+        yield members
+    finally:
+        members.stop()
+
+
+@pytest.mark.usefixtures("mover")
 def test_a_partition_of_60_percent_of_the_clusters_evicts_nothing(scene: Callable[[int], Scene]):
     here = scene(10)
     here.run(brake={"settle": "1s"})
@@ -227,3 +286,30 @@ def test_one_lost_cluster_of_40_fails_over_at_full_speed_with_1000_bindings(scen
     )
     assert here.brake() == ""
     assert all(sum(each.values()) == 2 for each in here.assignments().values())
+
+
+def test_failback_drain_and_rollback(mover: Scene):
+    here = mover
+    first, second, third = here.names
+    with playing(here):
+        groups = ("first", [first]), ("rest", [second, third])
+        made, sick = here.bind(*groups), here.bind(*groups, labels=SICK)
+        for each in (made, sick):
+            here.until(
+                each, "the second group", lambda found, _: bool(assigned(found)) and first not in assigned(found)
+            )
+
+        here.set_taints(first, None)
+
+        surging = here.until(made, "old and new copies", lambda found, _: first in assigned(found))
+        assert sum(assigned(surging).values()) == 4, "the old copies stay until the new ones are healthy"
+        here.until(made, "the first group alone", lambda found, _: assigned(found) == {first: 2})
+        restored = here.until(sick, "a rollback", lambda _, move: move.get("phase") == "RolledBack")
+        assert first not in assigned(restored)
+        assert sum(assigned(restored).values()) == 2
+        assert "held down until" in here.berthmaster("moves").stdout
+
+        drained = here.berthmaster("drain", first, f"--scheduler-name={here.scheduler}", "--timeout=100", "-o", "json")
+        assert (drained.returncode, json.loads(drained.stdout)["left"]) == (0, []), drained.stderr
+        assert first not in assigned(here.api.get(made))
+        assert here.berthmaster("undrain", first).stdout == f"cluster/{first} drains no more\n"
