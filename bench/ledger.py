@@ -27,8 +27,9 @@ from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.decision_recorder import DecisionRecord
 from berthmaster.ledger.answers import past_explanation, recall, recall_by_id
 from berthmaster.ledger.entries import Configuration
-from berthmaster.ledger.history import Query, RecordId, page
+from berthmaster.ledger.history import page
 from berthmaster.ledger.recorder import LedgerRecorder
+from berthmaster.ledger.records import Query, RecordId
 from berthmaster.ledger.store import Store, open_store
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster

@@ -28,7 +28,7 @@ from berthmaster_cli.ledger_options import MOMENT, checked_range, ledger_option,
 from berthmaster_cli.names import completed_types, resource_argument
 
 if TYPE_CHECKING:
-    from berthmaster.ledger.history import HistoryRow, Query
+    from berthmaster.ledger.records import HistoryRow, Query
     from berthmaster.ledger.store import Store
 
 _COLUMNS: Final = ("TIME", "ID", "RESOURCE", "TRIGGER", "POLICY", "MOVES", "WHY")
@@ -93,7 +93,7 @@ def workload_query(words: Sequence[str], namespace: str) -> "Query":
     Raises:
         click.UsageError: the words have another form.
     """
-    from berthmaster.ledger.history import Query  # noqa: PLC0415 - the same
+    from berthmaster.ledger.records import Query  # noqa: PLC0415 - the same
 
     if not words:
         return Query(namespace=namespace)

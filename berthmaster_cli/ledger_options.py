@@ -86,6 +86,20 @@ def opened(url: str) -> "Store":
     return open_store(url)
 
 
+def checked_url(url: str | None) -> str | None:
+    """Return the URL of a ledger that is opened later.
+
+    Raises:
+        InputError: the extra is not installed, or the URL is not accepted.
+    """
+    if url is not None:
+        require_extra()
+        from berthmaster.ledger.store import parsed_url  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+        parsed_url(url)
+    return url
+
+
 def require_extra() -> None:
     """Check that the database libraries are installed.
 

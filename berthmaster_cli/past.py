@@ -65,7 +65,7 @@ def explained_past(words: Sequence[str], given: Mapping[str, Any]) -> "tuple[Pas
         LedgerError: the database cannot be read.
     """
     from berthmaster.ledger import answers, differences  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
-    from berthmaster.ledger.history import RecordId  # noqa: PLC0415 - the same
+    from berthmaster.ledger.records import RecordId  # noqa: PLC0415 - the same
 
     store = opened(given["ledger_url"])
     query = workload_query(words, given["namespace"])

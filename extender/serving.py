@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from berthmaster.kube.kinds import WatchOptions
+from berthmaster.ledger.reader import LedgerReader
 from berthmaster.model.errors import InputError
 from berthmaster.model.replicas import ReplicaPath
 from berthmaster.runtime.clock import SystemClock
@@ -50,6 +51,7 @@ class ExtenderOptions:
         pass_in_doubt: whether KubeAdmiral's filter accepts a cluster that it cannot judge.
         watch: the collections to watch instead of manifests; None for none.
         kube_scheduler: the options of kube-scheduler's protocol.
+        ledger: the URL of the ledger that it answers from; None for none.
     """
 
     server: ServerOptions
@@ -65,6 +67,7 @@ class ExtenderOptions:
     pass_in_doubt: bool = True
     watch: WatchOptions | None = None
     kube_scheduler: KubeSchedulerOptions = field(default_factory=KubeSchedulerOptions)
+    ledger: str | None = None
 
 
 def serve(options: ExtenderOptions) -> None:
@@ -116,6 +119,7 @@ class _Extender:
         self._state = State(options.profile)
         self._tokens: TokenFile | None = None
         self._source: FolderSource | WatchSource | None = None
+        self._ledger = None if options.ledger is None else LedgerReader(options.ledger)
         if options.watch is not None:
             if options.manifests:
                 raise InputError("manifests and --watch exclude each other: give one of them")
@@ -149,7 +153,7 @@ class _Extender:
         if options.token_file is not None:
             self._tokens = TokenFile(options.token_file, self._tokens_failed)
         middleware = Middleware(
-            Services(self._state, PrometheusServiceMetrics(), _LOG, self._clock, options.limits),
+            Services(self._state, PrometheusServiceMetrics(), _LOG, self._clock, options.limits, self._ledger),
             request_timeout_s=options.server.request_timeout_s,
             stream_timeout_s=options.stream_timeout_s,
             authenticate=self._authenticated,

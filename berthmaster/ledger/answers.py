@@ -9,16 +9,9 @@ from berthmaster.controllers.binding_scheduler.decide import ClusterState, lost_
 from berthmaster.controllers.binding_scheduler.failover import FailoverOptions
 from berthmaster.controllers.binding_scheduler.writes import effective
 from berthmaster.controllers.decision_recorder import DecisionOutcome
-from berthmaster.ledger.history import (
-    HistoryRow,
-    Query,
-    RecordId,
-    batch_of,
-    latest_decision,
-    previous_decision,
-    row_for,
-)
+from berthmaster.ledger.history import batch_of, latest_decision, previous_decision, row_for
 from berthmaster.ledger.past import PastDecision, SegmentReader
+from berthmaster.ledger.records import HistoryRow, Query, RecordId
 from berthmaster.ledger.replay import Scene, profile_of
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding, TargetCluster

@@ -7,8 +7,9 @@ import msgspec
 from sqlalchemy import select
 
 from berthmaster.ledger.entries import DecisionEntry
-from berthmaster.ledger.history import HistoryRow, row_for
+from berthmaster.ledger.history import row_for
 from berthmaster.ledger.past import PastDecision, SegmentReader
+from berthmaster.ledger.records import HistoryRow
 from berthmaster.ledger.schema import batches
 from berthmaster.ledger.store import Store
 from berthmaster.manifests.redaction import redacted

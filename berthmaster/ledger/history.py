@@ -2,127 +2,23 @@
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import msgspec
-from sqlalchemy import Select, and_, or_, select
+from sqlalchemy import Select, and_, func, or_, select
 
 from berthmaster.ledger.batches import changed_clusters, trigger_of
 from berthmaster.ledger.entries import DecisionEntry, Entry, decode_entries
 from berthmaster.ledger.past import unpacked
+from berthmaster.ledger.records import HistoryRow, Page, Query, RecordId
 from berthmaster.ledger.schema import batches, records, touched
 from berthmaster.ledger.store import Store
 from berthmaster.model.binding import Binding
 from berthmaster.model.claims import holder
 from berthmaster.model.decode import decode_json
-from berthmaster.model.errors import InputError, shown
+from berthmaster.model.errors import InputError
 
-MAX_PAGE: Final = 5000
-END_US: Final = 2**62
 _CHUNK: Final = 256
-_MAX_DIGITS: Final = 9
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-class RecordId(NamedTuple):
-    """The position of a record: its segment, and its number there."""
-
-    segment: int
-    sequence: int
-
-    def __str__(self) -> str:
-        return f"{self.segment}.{self.sequence}"
-
-    @classmethod
-    def parse(cls, text: str) -> "RecordId":
-        """Parse the text of an id.
-
-        Raises:
-            InputError: the text has another form.
-        """
-        parts = text.split(".")
-        if len(parts) != 2 or not all(
-            part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts
-        ):
-            raise InputError(f"{shown(text)} is not the id of a record; accepted is SEGMENT.NUMBER, from history")
-        return cls(int(parts[0]), int(parts[1]))
-
-
-class Query(NamedTuple):
-    """Which records to find. Empty fields match all.
-
-    Attributes:
-        namespace, resource_kind, name: the workload, or the object of a note.
-        cluster: a cluster whose replicas the decision changes, or that the note is about.
-        policy: the policy: its name, ``NAMESPACE/NAME``, or kind and both.
-        trigger: the trigger of a decision, or the kind of a note.
-        since_us, until_us: the range of times, in microseconds since 1970.
-        decisions_only: whether notes are left out.
-    """
-
-    namespace: str = ""
-    resource_kind: str = ""
-    name: str = ""
-    cluster: str = ""
-    policy: str = ""
-    trigger: str = ""
-    since_us: int = 0
-    until_us: int = END_US
-    decisions_only: bool = False
-
-
-class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
-    """A record for people.
-
-    Attributes:
-        id: ``SEGMENT.NUMBER``.
-        time: when, in RFC 3339 with microseconds.
-        kind: ``decision``, or the kind of a note.
-        namespace, resource_kind, name: the workload, or the object of a note.
-        trigger: the trigger of a decision; ``Move`` for a step of a move.
-        reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
-        message: the message of the condition, the error of the write, the event of a move, or the message of a note.
-        policy: the policy that holds the workload: kind, namespace and name.
-        group: the affinity group of the assignment.
-        before, after: the replicas by cluster; equal if nothing moved. None for notes.
-        uid, generation: those of the binding.
-        reconcile_id: the id in the log records.
-        duration_ms: from the start of the decision to the last write.
-        fleet: the digest of the fleet version.
-        details: further fields of a note.
-    """
-
-    id: str
-    time: str
-    kind: str
-    namespace: str
-    resource_kind: str
-    name: str
-    trigger: str = ""
-    reason: str = ""
-    message: str = ""
-    policy: str = ""
-    group: str = ""
-    before: dict[str, int] | None = None
-    after: dict[str, int] | None = None
-    uid: str = ""
-    generation: int = 0
-    reconcile_id: str = ""
-    duration_ms: float = 0.0
-    fleet: str = ""
-    details: dict[str, Any] = {}
-
-    @property
-    def resource(self) -> str:
-        """The workload as ``NAMESPACE/KIND/NAME``."""
-        return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
-
-
-class Page(NamedTuple):
-    """Records, the latest first, and the last record after which the next page starts; None at the end."""
-
-    rows: list[HistoryRow]
-    after: RecordId | None
 
 
 def page(store: Store, query: Query, limit: int, after: RecordId | None = None) -> Page:
@@ -263,11 +159,11 @@ def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[An
     statement = select(columns.segment, columns.sequence, columns.batch, columns.at_us).where(
         columns.at_us >= query.since_us, columns.at_us <= query.until_us
     )
-    for column, value in (
-        (columns.name, query.name), (columns.namespace, query.namespace), (columns.resource_kind, query.resource_kind),
-    ):  # fmt: skip
+    for column, value in ((columns.name, query.name), (columns.namespace, query.namespace)):
         if value:
             statement = statement.where(column == value)
+    if query.resource_kind:
+        statement = statement.where(func.lower(columns.resource_kind) == query.resource_kind.lower())
     if query.policy:
         full = [query.policy, f"PropagationPolicy {query.policy}", f"ClusterPropagationPolicy {query.policy}"]
         statement = statement.where(
@@ -277,6 +173,8 @@ def _statement(query: Query, position: tuple[int, int, int] | None) -> Select[An
         statement = statement.where(or_(columns.trigger == query.trigger, columns.kind == query.trigger))
     if query.decisions_only:
         statement = statement.where(columns.kind == "decision")
+    if query.cluster_scoped:
+        statement = statement.where(columns.namespace == "")
     if query.cluster:
         batch = and_(touched.c.segment == columns.segment, touched.c.batch == columns.batch)
         statement = statement.join(touched, batch).where(touched.c.cluster == query.cluster)

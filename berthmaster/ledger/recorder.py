@@ -131,6 +131,9 @@ class LedgerRecorder:
             self._write()
         if last:
             self._end(f"{self._role} {self._writer} stops")
+            if self._store is not None:
+                self._store.close()
+                self._store = None
 
     def close(self, timeout_s: float) -> None:
         """Write what waits, end the segment, and stop the thread; give up after a time."""
@@ -199,7 +202,10 @@ class LedgerRecorder:
         self._batch.note(now, Note("start", f"{self._role} {self._writer} writes", details={"writer": self._writer}))
         for segment, writer, last_us in unended:
             details = {"segment": segment, "writer": writer, "lastUs": last_us, "atMost": self._most_waiting}
-            message = f"{writer} ended without a stop: at most {self._most_waiting} records are missing"
+            message = (
+                f"{writer} ended without a stop: at most {self._most_waiting} records that waited are missing, "
+                "and those that no longer fitted"
+            )
             self._batch.note(now, Note("gap", message, details=details))
 
     def _is_long(self, batch: BatchWriter) -> bool:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, Protocol
 
+from berthmaster.ledger.records import HistorySource
 from berthmaster.runtime.clock import Clock
 from berthmaster.runtime.logs import BurstFilter, fields
 from extender.protocols.problem import Refusal
@@ -106,19 +107,21 @@ class Services:
 
     Attributes:
         log: the log; ``berthmaster.runtime.logs.fields`` adds the request's id.
+        ledger: the recorded decisions; None without a ledger.
     """
 
-    __slots__ = ("clock", "decisions", "limits", "log", "metrics", "state")
+    __slots__ = ("clock", "decisions", "ledger", "limits", "log", "metrics", "state")
 
     def __init__(
         self, state: State, metrics: ServiceMetrics, log: logging.Logger, clock: Clock,
-        limits: RequestLimits = RequestLimits(),
+        limits: RequestLimits = RequestLimits(), ledger: HistorySource | None = None,
     ) -> None:  # fmt: skip
         self.state = state
         self.metrics = metrics
         self.log = log
         self.clock = clock
         self.limits = limits
+        self.ledger = ledger
         self.decisions = DecisionLog(log, clock)
 
     def check_deadline(self, call: Call) -> None:

@@ -87,6 +87,11 @@ CASES: Final[dict[str, Values]] = {
             },
         },
     },
+    "ledger-on-a-volume": {
+        "controllers": {"replicas": 1, "ledger": {"enabled": True, "volume": {"storageClassName": "fast"}}},
+        "monitoring": {"prometheusRule": {"enabled": True}},
+    },
+    "ledger-in-postgresql": {"controllers": {"ledger": {"enabled": True, "urlSecret": {"name": "ledger-url"}}}},
     "moves-of-the-platform": {"controllers": {"moves": {"existingConfigMap": "our-moves"}}},
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
     "single-with-everything": {
@@ -142,7 +147,10 @@ CASES: Final[dict[str, Values]] = {
             "dashboard": {"enabled": True},
         },
         "extender": EXTENDER,
-        "controllers": {"moves": {"existingConfigMap": "our-moves"}},
+        "controllers": {
+            "moves": {"existingConfigMap": "our-moves"},
+            "ledger": {"enabled": True, "urlSecret": {"name": "ledger-url"}},
+        },
     },
     "placed": {
         "image": {"repository": "registry.example.org/berthmaster", "digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},

@@ -19,6 +19,7 @@ OWNERS = {
     "berthmaster_extender_": "extender",
     "berthmaster_controllers_": "controllers",
     "berthmaster_scheduler_": "controllers",
+    "berthmaster_ledger_": "controllers",
     "berthmaster_moves_": "controllers",
     "berthmaster_certificate_": "certs",
 }
@@ -68,7 +69,7 @@ def test_the_alerts_are_complete(alerts):
         "BerthmasterWebhookCertificateNotUsed", "BerthmasterWebhookErrors", "BerthmasterWebhookSlow",
         "BerthmasterFleetStale", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
         "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
-        "BerthmasterMovesConfigInvalid",
+        "BerthmasterMovesConfigInvalid", "BerthmasterLedgerFailing", "BerthmasterLedgerLosesRecords",
     }  # fmt: skip
 
 

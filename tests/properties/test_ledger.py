@@ -67,7 +67,7 @@ def run(scheduling, recorder, history, bounds):
                 recorder.step()
 
 
-@settings(max_examples=15, phases=UNSHRUNK)
+@settings(max_examples=8, phases=UNSHRUNK)
 @given(draws.fleets(min_size=2, max_size=6), st.lists(steps(), min_size=3, max_size=25))
 def test_a_replay_gives_every_decision_byte_for_byte(fleet, history):
     clock, bounds = FakeClock(), {"now": None}
@@ -173,7 +173,7 @@ CHANGES = [
 ]  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(st.sampled_from([None, *CHANGES]), st.randoms(use_true_random=False))
 def test_the_audit_finds_each_change_and_only_changes(change, random):
     with tempfile.TemporaryDirectory() as folder:

@@ -56,6 +56,9 @@
 {{- fail "controllers.enable enables no controller; name one (preemption needs the gate PolicyPreemption), or set controllers.enabled: false" -}}
 {{- end -}}
 {{- end -}}
+{{- if and .Values.controllers.enabled (eq (include "berthmaster.ledgerVolume" .) "true") (gt (int .Values.controllers.replicas) 1) -}}
+{{- fail "controllers.ledger.enabled uses a volume that one pod can mount: set controllers.replicas to 1, or controllers.ledger.urlSecret.name to a Secret with the URL of a PostgreSQL database" -}}
+{{- end -}}
 {{- if and .Values.controllers.enabled (not .Values.controllers.leaderElection.enabled) (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.leaderElection.enabled is false: set controllers.replicas to 1, because two replicas would schedule the same bindings" -}}
 {{- end -}}

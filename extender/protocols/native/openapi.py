@@ -18,6 +18,7 @@ from extender.protocols.native.wire import (
     BindingView,
     ClusterList,
     Decided,
+    HistoryPage,
     PlanAnswer,
     PlanRequest,
     ScheduleRequest,
@@ -31,7 +32,8 @@ Schema = dict[str, Any]
 
 _TYPES: Final = (
     ScheduleRequest, BatchLine, SimulateRequest, PlanRequest,
-    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, BindingExplanation, BindingView, Problem,
+    Decided, BatchAnswer, SimulateAnswer, PlanAnswer, ClusterList, HistoryPage, BindingExplanation,
+    BindingView, Problem,
 )  # fmt: skip
 _QUANTITY_PATTERN: Final = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]{1,3})?$"
 _QUANTITY: Final[Schema] = {
@@ -160,6 +162,34 @@ def _paths(schema: Mapping[type, Schema]) -> Schema:
                 (400, 401, 404, 405, 409, 503), BindingExplanation, None, parameters=[_path("name")],
             )
         },
+        "/v1/history": {
+            "get": _operation(
+                "listHistory", "List what the ledger recorded, the latest first", schema,
+                (400, 401, 405, 409, 503), HistoryPage, None,
+                parameters=[
+                    *_HISTORY,
+                    _query("namespace", "Only objects of this namespace.", {"type": "string"}),
+                    _query("kind", "Only objects of this kind.", {"type": "string"}),
+                    _query("name", "Only objects of this name.", {"type": "string"}),
+                    _query("cluster", "Only records that change the replicas on this cluster.", {"type": "string"}),
+                    _query("policy", "Only workloads of this policy: NAME or NAMESPACE/NAME.", {"type": "string"}),
+                    _query("trigger", "Only decisions with this trigger, or records of this kind.", {"type": "string"}),
+                ],
+            )
+        },
+        "/v1/bindings/{namespace}/{name}/decisions": {
+            "get": _operation(
+                "listBindingDecisions", "List the recorded decisions on a binding", schema,
+                (400, 401, 404, 405, 409, 503), HistoryPage, None,
+                parameters=[_path("namespace"), _path("name"), *_HISTORY],
+            )
+        },
+        "/v1/clusterbindings/{name}/decisions": {
+            "get": _operation(
+                "listClusterBindingDecisions", "List the recorded decisions on a cluster-scoped binding", schema,
+                (400, 401, 404, 405, 409, 503), HistoryPage, None, parameters=[_path("name"), *_HISTORY],
+            )
+        },
         "/openapi.json": {
             "get": {
                 "operationId": "describe",
@@ -218,3 +248,11 @@ def _custom(kind: type) -> Schema:
     if kind is Quantity:
         return _QUANTITY
     raise NotImplementedError(f"no schema for {kind.__name__}")
+
+
+_HISTORY: Final[tuple[Schema, ...]] = (
+    _query("after", "The page contains the records before this one, by its id.", {"type": "string"}),
+    _query("limit", "The most records of the page.", {"type": "integer", "minimum": 1, "maximum": 1000}),
+    _query("since", "Only records from this time on.", {"type": "string", "format": "date-time"}),
+    _query("until", "Only records up to this time.", {"type": "string", "format": "date-time"}),
+)

@@ -8,6 +8,7 @@ from berthmaster.model.errors import shown
 from extender.protocols.native import openapi
 from extender.protocols.native.bindings import described, explained
 from extender.protocols.native.fleet import cluster_page
+from extender.protocols.native.history import BINDING_PARAMETERS, PARAMETERS, binding_history, history
 from extender.protocols.native.plan import Planner
 from extender.protocols.native.schedule import PROTOCOL, is_cheap, require_synced, schedule_batch, schedule_one
 from extender.protocols.native.simulate import Simulator
@@ -19,6 +20,8 @@ from extender.protocols.services import Call, Services
 LINES: Final = (JSON_LINES, "application/jsonl", "application/json-lines")
 MAX_PAGE: Final = 5000
 _PAGE: Final = 500
+_HISTORY_PAGE: Final = 50
+_MAX_HISTORY_PAGE: Final = 1000
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -52,6 +55,9 @@ def routes() -> Sequence[Route]:
         Route("GET", cluster_binding, binding_as_known, PROTOCOL, query=frozenset()),
         Route("GET", f"{binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
         Route("GET", f"{cluster_binding}/decision", binding_decision, PROTOCOL, query=frozenset()),
+        Route("GET", "/v1/history", recorded, PROTOCOL, query=PARAMETERS),
+        Route("GET", f"{binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
+        Route("GET", f"{cluster_binding}/decisions", binding_decisions, PROTOCOL, query=BINDING_PARAMETERS),
         Route("GET", "/openapi.json", document, PROTOCOL, query=frozenset()),
     )  # fmt: skip
 
@@ -86,6 +92,18 @@ def binding_decision(services: Services, call: Call) -> Reply:
     """``GET /v1/bindings/{namespace}/{name}/decision`` and ``GET /v1/clusterbindings/{name}/decision``."""
     require_synced(services)
     return Reply(encode_json(explained(services, *_binding_key(call))))
+
+
+def recorded(services: Services, call: Call) -> Reply:
+    """``GET /v1/history``."""
+    limit = _number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    return Reply(encode_json(history(services, call.query, limit)))
+
+
+def binding_decisions(services: Services, call: Call) -> Reply:
+    """``GET /v1/bindings/{namespace}/{name}/decisions`` and ``GET /v1/clusterbindings/{name}/decisions``."""
+    limit = _number(call.query, "limit", _HISTORY_PAGE, _MAX_HISTORY_PAGE)
+    return Reply(encode_json(binding_history(services, *_binding_key(call), call.query, limit)))
 
 
 def _binding_key(call: Call) -> tuple[str, str]:

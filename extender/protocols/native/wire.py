@@ -9,6 +9,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
+from berthmaster.ledger.records import HistoryRow
 from berthmaster.model.binding import Binding
 from berthmaster.model.cluster import Cluster, Condition, Taint
 from berthmaster.model.meta import Count
@@ -404,6 +405,18 @@ class ClusterView(AnswerPart, frozen=True):
     labels: dict[str, str]
     taints: tuple[Taint, ...]
     resources: dict[str, Amounts]
+
+
+class HistoryPage(AnswerPart, frozen=True):
+    """A page of the ledger, the latest record first.
+
+    Attributes:
+        items: the records.
+        next: the value of ``after`` for the next page; null on the last page.
+    """
+
+    items: list[HistoryRow]
+    next: str | None
 
 
 class ClusterList(AnswerPart, frozen=True):

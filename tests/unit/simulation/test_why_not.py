@@ -107,7 +107,7 @@ def test_a_cluster_that_is_being_deleted_has_no_remedy():
     ]  # fmt: skip
 
 
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(draws.fleets(min_size=2, max_size=4), draws.bindings())
 def test_the_changes_are_confirmed_and_the_fleet_stays_as_it_was(clusters, binding):
     scheduler, request = scheduler_of(*clusters), Request.of(binding)

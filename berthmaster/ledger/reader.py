@@ -1,0 +1,42 @@
+"""A ledger that a service reads. The database is opened with the first question, in the process that asks it."""
+
+import threading
+from typing import TYPE_CHECKING
+
+from berthmaster.ledger.records import Page, Query, RecordId
+from berthmaster.model.errors import LedgerError
+
+if TYPE_CHECKING:
+    from berthmaster.ledger.store import Store
+
+
+class LedgerReader:
+    """Answers questions about a ledger. It implements ``HistorySource``."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._opening = threading.Lock()
+        self._store: Store | None = None
+
+    def page(self, query: Query, limit: int, after: RecordId | None = None) -> Page:
+        from berthmaster.ledger.history import page  # noqa: PLC0415 - SQLAlchemy is imported only for a ledger
+
+        try:
+            return page(self._opened(), query, limit, after)
+        except LedgerError:
+            self._close()  # the next question opens it again
+            raise
+
+    def _opened(self) -> "Store":
+        from berthmaster.ledger.store import open_store  # noqa: PLC0415 - the same
+
+        with self._opening:
+            if self._store is None:
+                self._store = open_store(self._url)
+            return self._store
+
+    def _close(self) -> None:
+        with self._opening:
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()

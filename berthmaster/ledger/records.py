@@ -1,0 +1,125 @@
+"""Records as people and programs ask for them, without the database."""
+
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from berthmaster.model.errors import InputError, shown
+
+END_US: Final = 2**62
+_MAX_DIGITS: Final = 9
+
+
+class RecordId(NamedTuple):
+    """The position of a record: its segment, and its number there."""
+
+    segment: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.segment}.{self.sequence}"
+
+    @classmethod
+    def parse(cls, text: str) -> "RecordId":
+        """Parse the text of an id.
+
+        Raises:
+            InputError: the text has another form.
+        """
+        parts = text.split(".")
+        if len(parts) != 2 or not all(
+            part.isascii() and part.isdecimal() and len(part) <= _MAX_DIGITS for part in parts
+        ):
+            raise InputError(f"{shown(text)} is not the id of a record; accepted is SEGMENT.NUMBER, from history")
+        return cls(int(parts[0]), int(parts[1]))
+
+
+class Query(NamedTuple):
+    """Which records to find. Empty fields match all.
+
+    Attributes:
+        namespace, resource_kind, name: the workload, or the object of a note.
+        cluster: a cluster whose replicas the decision changes, or that the note is about.
+        policy: the policy: its name, ``NAMESPACE/NAME``, or kind and both.
+        trigger: the trigger of a decision, or the kind of a note.
+        since_us, until_us: the range of times, in microseconds since 1970.
+        decisions_only: whether notes are left out.
+        cluster_scoped: whether only workloads without a namespace count.
+    """
+
+    namespace: str = ""
+    resource_kind: str = ""
+    name: str = ""
+    cluster: str = ""
+    policy: str = ""
+    trigger: str = ""
+    since_us: int = 0
+    until_us: int = END_US
+    decisions_only: bool = False
+    cluster_scoped: bool = False
+
+
+class HistoryRow(msgspec.Struct, frozen=True, rename="camel"):
+    """A record for people.
+
+    Attributes:
+        id: ``SEGMENT.NUMBER``.
+        time: when, in RFC 3339 with microseconds.
+        kind: ``decision``, or the kind of a note.
+        namespace, resource_kind, name: the workload, or the object of a note.
+        trigger: the trigger of a decision; ``Move`` for a step of a move.
+        reason: the reason of the condition ``Scheduled``; ``NotWritten`` if the assignment was not written.
+        message: the message of the condition, the error of the write, the event of a move, or the message of a note.
+        policy: the policy that holds the workload: kind, namespace and name.
+        group: the affinity group of the assignment.
+        before, after: the replicas by cluster; equal if nothing moved. None for notes.
+        uid, generation: those of the binding.
+        reconcile_id: the id in the log records.
+        duration_ms: from the start of the decision to the last write.
+        fleet: the digest of the fleet version.
+        details: further fields of a note.
+    """
+
+    id: str
+    time: str
+    kind: str
+    namespace: str
+    resource_kind: str
+    name: str
+    trigger: str = ""
+    reason: str = ""
+    message: str = ""
+    policy: str = ""
+    group: str = ""
+    before: dict[str, int] | None = None
+    after: dict[str, int] | None = None
+    uid: str = ""
+    generation: int = 0
+    reconcile_id: str = ""
+    duration_ms: float = 0.0
+    fleet: str = ""
+    details: dict[str, Any] = {}
+
+    @property
+    def resource(self) -> str:
+        """The workload as ``NAMESPACE/KIND/NAME``."""
+        return "/".join(part for part in (self.namespace, self.resource_kind, self.name) if part)
+
+
+class Page(NamedTuple):
+    """Records, the latest first, and the last record after which the next page starts; None at the end."""
+
+    rows: list[HistoryRow]
+    after: RecordId | None
+
+
+class HistorySource(Protocol):
+    """A ledger that can be asked. Any thread may call it."""
+
+    def page(self, query: Query, limit: int, after: RecordId | None = None) -> Page:
+        """Return records, the latest first; see ``history.page``.
+
+        Raises:
+            InputError: ``after`` is not in the ledger, or the ledger is damaged.
+            LedgerError: the database cannot be read.
+        """

@@ -1,0 +1,205 @@
+"""The ledger for real: a binding scheduler that records, PostgreSQL, Parquet, and processes that are killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow.parquet as pq
+import pytest
+from e2e import karmada
+from e2e.control_plane import ControlPlane
+from e2e.controllers_process import start_controllers, wait_for_leader
+from e2e.karmada import assigned, binding, cluster, condition, divided
+from e2e.manifests import JSON, unique
+from e2e.postgresql import MISSING, binaries, postgresql
+from e2e.processes import Processes, wait_for
+from fake_clock import FakeClock
+from ledger_histories import all_times, filled, opened, recorder_at, sqlite_url
+
+from berthmaster.ledger.audit import audit
+from berthmaster.ledger.history import page
+from berthmaster.ledger.records import Query
+from berthmaster.ledger.replay import replay
+from berthmaster.model.note import Note
+
+pytestmark = pytest.mark.e2e
+
+LIMIT_S: Final = 60.0
+COMMAND: Final = Path(sys.executable).with_name("berthmaster")
+TESTS: Final = Path(__file__).parents[1]
+WRITER: Final = """
+import sys
+import time
+from fake_clock import FakeClock
+from ledger_histories import recorder_at
+from berthmaster.model.note import Note
+from berthmaster.runtime.clock import SystemClock
+recorder = recorder_at(sys.argv[1], SystemClock(), flush_s=0.01, writer=sys.argv[2])
+recorder.start()
+number = 0
+while True:
+    while recorder._waiting() > 3000:  # a record that does not fit is another gap
+        time.sleep(0.001)
+    recorder.noted(Note("refusal", str(number)))
+    number += 1
+    if number % 20 == 0:
+        print(number, flush=True)
+"""
+
+
+def ask(url: str, *arguments: str) -> Any:
+    """The JSON output of a command that reads the ledger."""
+    words = [str(COMMAND), *arguments, "--ledger", url, "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """The URL of a PostgreSQL database."""
+    if binaries() is None:
+        pytest.skip(MISSING)
+    with tempfile.TemporaryDirectory(prefix="berthmaster-pg-") as folder:
+        Path(folder).chmod(0o755)
+        with postgresql(Path(folder) / "server") as url:
+            yield url
+
+
+@pytest.fixture
+def join(control_plane: ControlPlane) -> Iterator[Callable[..., JSON]]:
+    """A function that adds a cluster; it is removed after the test."""
+    api, joined = control_plane.api, []
+    karmada.install_clusters(api)
+
+    def one(**more: Any) -> JSON:
+        member = cluster(**more)
+        joined.append(member)
+        return karmada.join(api, member)
+
+    yield one
+    for member in joined:
+        if api.exists(member):
+            api.delete(member)
+
+
+def test_decisions_of_a_binding_scheduler(
+    control_plane: ControlPlane, processes: Processes, namespace: str, join: Callable[..., JSON], tmp_path: Path
+):
+    api, url, scheduler = control_plane.api, f"sqlite:///{tmp_path / 'ledger.db'}", unique("scheduler")
+    first, second = join(cpu="10"), join(cpu="10")
+    names = [each["metadata"]["name"] for each in (first, second)]
+    controllers = start_controllers(
+        processes, control_plane, control_plane.new_namespace(), "--controllers=binding-scheduler",
+        f"--scheduler-name={scheduler}", f"--ledger={url}", "--failover=not-ready", "--failover-toleration-s=1",
+    )  # fmt: skip
+    wait_for_leader([controllers], LIMIT_S)
+    placement = divided(("near", names[:1]), ("far", names[1:]))
+    made = api.create(binding(namespace, placement, replicas=3, schedulerName=scheduler)).object
+    wait_for("the first assignment", lambda: assigned(api.get(made)) == {names[0]: 3}, LIMIT_S)
+    status = karmada.cluster_status(cpu="10", ready=False)
+    api.patch(first, {"status": status}, subresource="status")
+    wait_for("the failover", lambda: assigned(api.get(made)) == {names[1]: 3} and condition(api.get(made)), LIMIT_S)
+    written = "berthmaster_ledger_records_total"
+    wait_for("the records", lambda: controllers.measure(written, result="written") >= 3, LIMIT_S)
+
+    resource = made["spec"]["resource"]
+    workload = f"{resource['kind']}/{resource['name']}"
+    where = ["-n", namespace]
+    failover, *_, placed = [row for row in ask(url, "history", workload, *where) if row["kind"] == "decision"]
+    assert (placed["trigger"], placed["after"]) == ("First", {names[0]: 3})
+    assert (failover["trigger"], failover["after"]) == ("Failover", {names[1]: 3})
+    explained = ask(url, "explain", workload, *where, "--at", placed["time"])
+    assert explained["reproduced"] is True
+    assert explained["explanation"]["clusters"] == {names[0]: 3}
+    answer = ask(url, "why-not", workload, names[1], *where, "--at", placed["time"])
+    assert answer["changes"]
+    assert names[1] in answer["clusters"]
+    difference = ask(url, "explain", workload, *where, "--diff", "--record", failover["id"])["difference"]
+    assert (names[0], "conditions") in {(each["subject"], each["aspect"]) for each in difference["changes"]}
+    assert ask(url, "replay", "--check")["differ"] == 0
+
+    controllers.process.stop()
+    assert ask(url, "history", "--trigger", "stop")
+    assert ask(url, "ledger", "verify")["problems"] == []
+
+
+def test_postgresql_keeps_the_same_ledger(database: str):
+    filled(database)
+    store = opened(database)
+    assert [each.same for each in replay(store, *all_times())] == [True] * 60
+    assert audit(store).problems == []
+    assert len(page(store, Query(cluster="m1"), 1000).rows) > 5
+    rows = page(store, Query(), 10)
+    assert len(page(store, Query(), 1000, rows.after).rows) == len(page(store, Query(), 1000).rows) - 10
+    assert store.size_bytes() > 0
+    store.close()
+    assert ask(database, "ledger", "verify")["problems"] == []
+
+
+def test_two_processes_write_to_postgresql_at_once(database: str):
+    clock = FakeClock()
+    recorders = [recorder_at(database, clock, writer=f"w{number}", role="webhook") for number in range(3)]
+    for number in range(30):
+        for each in recorders:
+            each.noted(Note("refusal", f"at once {number}"))
+            each.step()
+    for each in recorders:
+        each.flush(last=True)
+    store = opened(database)
+    assert audit(store).problems == []
+    assert sum(row.message.startswith("at once") for row in page(store, Query(trigger="refusal"), 1000).rows) == 90
+    store.close()
+
+
+def test_a_parquet_file_holds_every_record(tmp_path: Path):
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    filled(url, segments=1)
+    path = tmp_path / "ledger.parquet"
+    subprocess.run(
+        [str(COMMAND), "ledger", "export", "--ledger", url, "--format", "parquet", "--file", str(path)],
+        check=True, timeout=LIMIT_S,
+    )  # fmt: skip
+    table = pq.read_table(path)
+    assert table.num_rows == len(ask(url, "history", "--limit", "1000"))
+    assert json.loads(table.column("binding")[1].as_py())["spec"]["replicas"] == 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_killed_process_loses_at_most_what_waits(tmp_path: Path, seed: int):
+    url = sqlite_url(tmp_path)
+    chance = random.Random(seed)
+    for life in range(3):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, url, f"life-{life}"],
+            stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(TESTS)},
+        ) as writer:  # fmt: skip
+            assert writer.stdout is not None
+            said = int(writer.stdout.readline())
+            until_s = time.monotonic() + chance.uniform(0.2, 1.5)
+            while time.monotonic() < until_s:
+                said = int(writer.stdout.readline())
+            writer.send_signal(signal.SIGKILL)
+            said = max([said, *(int(line) for line in writer.stdout.read().split("\n")[:-1] if line.isdigit())])
+        store = opened(url)
+        assert audit(store).problems == []
+        rows = page(store, Query(trigger="refusal"), 1_000_000).rows
+        store.close()
+        written = max((int(row.message) for row in rows if row.id.startswith(f"{life + 1}.")), default=-1) + 1
+        assert said - 4096 <= written
+    last = recorder_at(url, FakeClock(), writer="last")
+    last.noted(Note("refusal", "0"))
+    last.flush(last=True)
+    store = opened(url)
+    gaps = [row.message for row in page(store, Query(trigger="gap"), 1_000_000).rows]
+    store.close()
+    lives = sorted(message.split()[0] for message in gaps if "without a stop" in message)
+    assert lives == ["life-0", "life-1", "life-2"]
