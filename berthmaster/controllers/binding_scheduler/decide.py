@@ -113,13 +113,7 @@ class BindingDecision:
 
     @property
     def is_news(self) -> bool:
-        """Whether a ledger records this: it changes something, or it fails for another reason than the last time.
-
-        A ledger can repeat a decision only for the binding as it is, so it has none from the middle of a move. A
-        binding that is held for an unknown part of its placement has no decision.
-        """
-        if self.in_move or self.result.reason == UNSUPPORTED_PLACEMENT:
-            return False
+        """Whether a ledger records this: it changes something, or it fails for another reason than the last time."""
         known = (each.message for each in self.binding.status.conditions if each.type == SCHEDULED)
         return self.write is not None or (self.attempted and (self.result.ok or self.result.message not in known))
 

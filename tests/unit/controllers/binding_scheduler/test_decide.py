@@ -217,7 +217,7 @@ def test_an_unsupported_placement_stays_even_if_its_cluster_is_lost(clock: FakeC
     binding = msgspec.structs.replace(binding, spec=msgspec.structs.replace(binding.spec, placement=held))
     decision = clusters.decide_and_assume(KEY, binding)
     assert decision.result.reason == "UnsupportedPlacement"
-    assert not decision.is_news
+    assert decision.is_news  # a ledger restores the unknown parts, and repeats the decision
     assert (decision.write, decision.clusters, decision.requeue_after_s) == (None, None, None)
     assert not decision.waits_for_capacity
     assert asked_for == []
