@@ -91,7 +91,6 @@ CASES: Final[dict[str, Values]] = {
         "controllers": {"replicas": 1, "ledger": {"enabled": True, "volume": {"storageClassName": "fast"}}},
         "monitoring": {"prometheusRule": {"enabled": True}},
     },
-    "ledger-in-postgresql": {"controllers": {"ledger": {"enabled": True, "urlSecret": {"name": "ledger-url"}}}},
     "moves-of-the-platform": {"controllers": {"moves": {"existingConfigMap": "our-moves"}}},
     "controllers-alone": {"controllers": {"replicas": 1, "leaderElection": {"enabled": False}}},
     "single-with-everything": {
@@ -149,7 +148,8 @@ CASES: Final[dict[str, Values]] = {
         "extender": EXTENDER,
         "controllers": {
             "moves": {"existingConfigMap": "our-moves"},
-            "ledger": {"enabled": True, "urlSecret": {"name": "ledger-url"}},
+            "ledger": {"enabled": True},
+            "replicas": 1,
         },
     },
     "placed": {

@@ -9,7 +9,7 @@ from charts.cases import CASES
 from charts import helm
 
 Spec = dict[str, Any]
-ALLOWED_VOLUMES = {"emptyDir", "secret", "configMap"}
+ALLOWED_VOLUMES = {"persistentVolumeClaim", "emptyDir", "secret", "configMap"}
 
 
 def containers(spec: Spec) -> list[Spec]:

@@ -57,7 +57,7 @@
 {{- end -}}
 {{- end -}}
 {{- if and .Values.controllers.enabled (eq (include "berthmaster.ledgerVolume" .) "true") (gt (int .Values.controllers.replicas) 1) -}}
-{{- fail "controllers.ledger.enabled uses a volume that one pod can mount: set controllers.replicas to 1, or controllers.ledger.urlSecret.name to a Secret with the URL of a PostgreSQL database" -}}
+{{- fail "controllers.ledger.enabled uses a volume that one pod can mount: set controllers.replicas to 1" -}}
 {{- end -}}
 {{- if and .Values.controllers.enabled (not .Values.controllers.leaderElection.enabled) (gt (int .Values.controllers.replicas) 1) -}}
 {{- fail "controllers.leaderElection.enabled is false: set controllers.replicas to 1, because two replicas would schedule the same bindings" -}}
