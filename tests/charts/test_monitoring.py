@@ -89,7 +89,7 @@ def test_disabled_components_have_no_alerts():
     assert {rule["alert"] for rule in group["rules"]} == {
         "BerthmasterControllersDown", "BerthmasterNoLeader", "BerthmasterTwoLeaders", "BerthmasterBindingsPending",
         "BerthmasterStormBrakeEngaged", "BerthmasterMovesRolledBack", "BerthmasterReplicasBelowWanted",
-        "BerthmasterMovesConfigInvalid",
+        "BerthmasterMovesConfigInvalid", "BerthmasterLedgerFailing", "BerthmasterLedgerLosesRecords",
     }  # fmt: skip
 
 
