@@ -141,6 +141,11 @@ def json_line(value: object) -> bytes:
     return f"{_inert_json(encoded.decode())}\n".encode()
 
 
+def print_json_line(value: object) -> None:
+    """Print a value as one line of JSON, and flush it: another process may follow the output."""
+    click.echo(json_line(value), nl=False)
+
+
 def _plain(data: object) -> Any:  # noqa: ANN401 - any JSON value
     """Convert a value to dicts, lists and scalars. Lone surrogates, as in names of files, are replaced."""
     try:

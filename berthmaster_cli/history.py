@@ -1,6 +1,5 @@
 """``berthmaster history``: what moved when, from where to where, why, and by which policy."""
 
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,9 +14,9 @@ from berthmaster.model.kinds import Scope, scope_of_group
 from berthmaster.simulation.world import ResourceName
 from berthmaster_cli.console import (
     complain,
-    json_line,
     output_option,
     print_data,
+    print_json_line,
     print_line,
     print_table,
     stdout,
@@ -153,7 +152,7 @@ def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output:
     since_us = max((microseconds(datetime.fromisoformat(row.time)) for row in rows), default=query.since_us)
     if output == "json":
         for row in rows:
-            _write(row)
+            print_json_line(row)
     while True:
         time.sleep(_POLL_S)
         try:
@@ -166,14 +165,9 @@ def _watch(store: "Store", query: "Query", rows: "Sequence[HistoryRow]", output:
                 continue
             seen.add(row.id)
             if output == "json":
-                _write(row)
+                print_json_line(row)
             else:
                 print_line(stdout(), *(part for cell in _cells(row) if cell for part in (cell, "  ")))
         if new:
             # Records of one batch are written together, up to some seconds after they were taken.
             since_us = max(since_us, microseconds(datetime.fromisoformat(new[-1].time)) - 60_000_000)
-
-
-def _write(row: "HistoryRow") -> None:
-    sys.stdout.buffer.write(json_line(row))
-    sys.stdout.buffer.flush()

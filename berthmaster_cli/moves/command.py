@@ -18,8 +18,8 @@ from berthmaster.model.errors import InputError
 from berthmaster_cli.console import (
     complain,
     echo,
-    json_line,
     print_data,
+    print_json_line,
     print_line,
     print_table,
     stdout,
@@ -94,7 +94,7 @@ def _context(now: datetime, brake: BrakeRecord | None) -> RowContext:
 def _print(found: MovesInput, rows: list[MoveRow], output: str, *, follow: bool) -> None:
     if output == "json" and follow:
         for row in rows:
-            _print_json_line(row)
+            print_json_line(row)
     elif output in {"json", "yaml"}:
         brake = brake_report(found.brake)
         print_data(MovesReport(found.now, brake, found.sources, rows, found.gaps), output)
@@ -170,7 +170,7 @@ def _follow(given: Mapping[str, Any], printed: list[MoveRow]) -> None:
 
 def _print_change(row: MoveRow, now: datetime, output: str) -> None:
     if output == "json":
-        _print_json_line(row)
+        print_json_line(row)
     elif output == "yaml":
         echo("---")
         print_data(row, output)
@@ -179,10 +179,6 @@ def _print_change(row: MoveRow, now: datetime, output: str) -> None:
     else:
         cells = [each if isinstance(each, Text) else each.strip() for each in _cells(row, now, wide=output == "wide")]
         print_line(stdout(), *(part for cell in cells if cell for part in (cell, "   ")))
-
-
-def _print_json_line(row: MoveRow) -> None:
-    click.echo(json_line(row), nl=False)
 
 
 @command.command(

@@ -9,7 +9,7 @@ from charts.cases import CASES
 from charts import helm
 
 Spec = dict[str, Any]
-ALLOWED_VOLUMES = {"persistentVolumeClaim", "emptyDir", "secret", "configMap"}
+ALLOWED_VOLUMES = {"projected", "persistentVolumeClaim", "emptyDir", "secret", "configMap"}
 
 
 def containers(spec: Spec) -> list[Spec]:
@@ -34,7 +34,9 @@ PROMISES: dict[str, Callable[[Spec], bool]] = {
     ),
     "shares nothing with its node": lambda spec: not spec.keys() & {"hostNetwork", "hostPID", "hostIPC", "hostUsers"},
     "mounts nothing of its node": lambda spec: all(
-        volume.keys() - {"name"} <= ALLOWED_VOLUMES for volume in spec["volumes"]
+        volume.keys() - {"name"} <= ALLOWED_VOLUMES
+        and all(source.keys() == {"secret"} for source in volume.get("projected", {}).get("sources", ()))
+        for volume in spec["volumes"]
     ),
     "has no environment of other services": lambda spec: spec["enableServiceLinks"] is False,
     "says whether it has a token": lambda spec: isinstance(spec["automountServiceAccountToken"], bool),
@@ -45,9 +47,14 @@ PROMISES: dict[str, Callable[[Spec], bool]] = {
         [mount["mountPath"] for mount in mounts(spec, "emptyDir")] == ["/tmp"]  # noqa: S108 - the pod's own
         and all("sizeLimit" in volume["emptyDir"] for volume in spec["volumes"] if "emptyDir" in volume)
     ),
-    "only reads what is mounted": lambda spec: all(mount["readOnly"] for mount in mounts(spec, "secret", "configMap")),
+    "only reads what is mounted": lambda spec: all(
+        mount["readOnly"] for mount in mounts(spec, "secret", "projected", "configMap")
+    ),
     "keeps secrets from others in the container": lambda spec: all(
-        volume["secret"]["defaultMode"] == 0o440 for volume in spec["volumes"] if "secret" in volume
+        volume[kind]["defaultMode"] == 0o440
+        for volume in spec["volumes"]
+        for kind in ("secret", "projected")
+        if kind in volume
     ),
     "asks for CPU and memory": each(lambda one: {"cpu", "memory"} <= one["resources"]["requests"].keys()),
     "has a bound of memory": each(lambda one: "memory" in one["resources"]["limits"]),
@@ -127,7 +134,8 @@ def test_a_mounted_file_stands_where_the_arguments_say():
             given = {text.partition("=")[2] for text in options if "=/etc/berthmaster/" in text}
             brought = set()
             for volume in spec["volumes"]:
-                items = volume.get("secret", {}).get("items", [])
+                sources = [volume, *volume.get("projected", {}).get("sources", [])]
+                items = [item for source in sources for item in source.get("secret", {}).get("items", [])]
                 brought |= {f"{folders[volume['name']]}/{item['path']}" for item in items}
                 names = {
                     "registration": ["registration.yaml"], "estimator": ["ca.crt", "tls.crt", "tls.key"],
